@@ -1,0 +1,1 @@
+"""The agent without a screen: history, working set, recall, models and tools."""

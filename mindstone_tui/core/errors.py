@@ -1,0 +1,192 @@
+"""Every error a user may be shown, as one tree.
+
+Each error says what happened and what to do about it, in one sentence each. A surface prints
+`str(error)`, then `error.remedy`, and exits with `error.exit_code`; the traceback goes to the log.
+
+    MindstoneError
+    ├── UsageError                 the command or its arguments make no sense (exit 2)
+    │   ├── ConfigError            a setting has a wrong name, type or value
+    │   ├── SessionNameError       a session key that cannot be one
+    │   └── UnknownName            a command, model, policy, theme … that does not exist
+    ├── PlaceError                 a folder or file is not usable as it is
+    ├── TranscriptError
+    │   ├── NotSaved               the disk refused; nothing after it claims to be saved
+    │   ├── SessionBusy            another process holds the lock or takes a turn
+    │   ├── DamagedTranscript      lines that cannot be trusted stand in the way
+    │   └── NoSuchEntry            nothing in history has that id, seq or turn
+    ├── WindowError
+    │   ├── DoesNotFit             what must be sent is larger than the model's window
+    │   └── UnpairedRequest        a tool call without its result, or the reverse
+    ├── RecallError
+    │   ├── IndexUnavailable       the index cannot be opened, read or written
+    │   └── VectorsUnavailable     meaning cannot be searched; words still can
+    ├── ProviderError              the model's side failed
+    │   ├── ProviderUnreachable    no connection, or it broke
+    │   ├── ProviderRefused        key, permission, quota or content refused
+    │   ├── ProviderBusy           overloaded or rate limited; trying again later may work
+    │   ├── ContextTooLong         the provider says the prompt is larger than its window
+    │   ├── ProviderNonsense       an answer that does not follow the protocol
+    │   └── ScriptEnded            a scripted model has no reply left
+    ├── ToolError                  a tool could not do what was asked
+    │   ├── NotAllowed             policy, sandbox or the person said no
+    │   └── SandboxUnavailable     nothing on this machine can confine a command
+    ├── ContinuityError            a checkpoint, handoff or memory is stale, edited or foreign
+    ├── InterchangeError           a file to import or export is not what it should be
+    └── Interrupted                the person stopped it (exit 130)
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class ExitCode(enum.IntEnum):
+    """What every verb of the command line returns."""
+
+    DONE = 0
+    FAILED = 1
+    WRONG_USE = 2
+    INTERRUPTED = 130
+
+
+class MindstoneError(Exception):
+    """Something a person can be told: what happened, and what to do about it."""
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+
+class UsageError(MindstoneError):
+    """The command or its arguments make no sense."""
+
+    exit_code = ExitCode.WRONG_USE
+
+
+class ConfigError(UsageError):
+    """A setting has a wrong name, type or value."""
+
+
+class SessionNameError(UsageError):
+    """A session key that cannot be one."""
+
+
+class UnknownName(UsageError):
+    """A command, model, policy, theme or the like that does not exist."""
+
+
+class PlaceError(MindstoneError):
+    """A folder or file is not usable as it is."""
+
+
+class TranscriptError(MindstoneError):
+    """Something is wrong with a session's history."""
+
+
+class NotSaved(TranscriptError):
+    """The disk refused; nothing after it claims to be saved."""
+
+
+class SessionBusy(TranscriptError):
+    """Another process holds the lock or takes a turn."""
+
+
+class DamagedTranscript(TranscriptError):
+    """Lines that cannot be trusted stand in the way."""
+
+
+class NoSuchEntry(TranscriptError):
+    """Nothing in history has that id, seq or turn."""
+
+
+class WindowError(MindstoneError):
+    """The working set cannot be made into a request."""
+
+
+class DoesNotFit(WindowError):
+    """What must be sent is larger than the model's window."""
+
+
+class UnpairedRequest(WindowError):
+    """A tool call without its result, or the reverse."""
+
+
+class RecallError(MindstoneError):
+    """Finding what was said before is not possible as asked."""
+
+
+class IndexUnavailable(RecallError):
+    """The index cannot be opened, read or written."""
+
+
+class VectorsUnavailable(RecallError):
+    """Meaning cannot be searched; words still can."""
+
+
+class ProviderError(MindstoneError):
+    """The model's side failed."""
+
+    retryable: bool = False
+
+    def __init__(self, what: str, remedy: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(what, remedy)
+        self.retry_after = retry_after
+
+
+class ProviderUnreachable(ProviderError):
+    """No connection, or it broke."""
+
+    retryable = True
+
+
+class ProviderRefused(ProviderError):
+    """Key, permission, quota or content refused."""
+
+
+class ProviderBusy(ProviderError):
+    """Overloaded or rate limited; trying again later may work."""
+
+    retryable = True
+
+
+class ContextTooLong(ProviderError):
+    """The provider says the prompt is larger than its window."""
+
+
+class ProviderNonsense(ProviderError):
+    """An answer that does not follow the protocol."""
+
+    retryable = True
+
+
+class ScriptEnded(ProviderError):
+    """A scripted model has no reply left."""
+
+
+class ToolError(MindstoneError):
+    """A tool could not do what was asked."""
+
+
+class NotAllowed(ToolError):
+    """Policy, sandbox or the person said no."""
+
+
+class SandboxUnavailable(ToolError):
+    """Nothing on this machine can confine a command."""
+
+
+class ContinuityError(MindstoneError):
+    """A checkpoint, handoff or memory is stale, edited or foreign."""
+
+
+class InterchangeError(MindstoneError):
+    """A file to import or export is not what it should be."""
+
+
+class Interrupted(MindstoneError):
+    """The person stopped it."""
+
+    exit_code = ExitCode.INTERRUPTED
