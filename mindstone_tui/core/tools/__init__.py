@@ -1,0 +1,1 @@
+"""A tool as data, and the hands behind it."""
