@@ -1,0 +1,209 @@
+"""How bytes reach the disk: append a line, replace a file, hold a lock.
+
+Every call that a crash or a full disk can turn into damage goes through a `Disk`, so that tests
+stand in between and prove what is left behind. Folders are 0700 and files 0600 whatever the umask.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.errors import NotSaved, PlaceError, SessionBusy
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+_NO_FOLLOW: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Disk:
+    """The operating system's own calls, one method each."""
+
+    def open(self, path: Path, flags: int) -> int:
+        """Open without following a link; a new file is the owner's alone."""
+        return os.open(path, flags | _NO_FOLLOW, FILE_MODE)
+
+    def close(self, fd: int) -> None:
+        """Give the descriptor back."""
+        os.close(fd)
+
+    def write(self, fd: int, data: bytes) -> int:
+        """One write; the count may be short."""
+        return os.write(fd, data)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`."""
+        return os.pread(fd, size, offset)
+
+    def size(self, fd: int) -> int:
+        """The file's length now."""
+        return os.fstat(fd).st_size
+
+    def inode(self, fd: int) -> int:
+        """Which file this is, whatever its name."""
+        return os.fstat(fd).st_ino
+
+    def inode_at(self, path: Path) -> int | None:
+        """Which file has this name now; None when none does."""
+        try:
+            return os.stat(path, follow_symlinks=False).st_ino
+        except FileNotFoundError:
+            return None
+
+    def sync(self, fd: int) -> None:
+        """Make what was written survive a power cut."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        os.ftruncate(fd, size)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Give `source` the name of `target`, atomically."""
+        source.replace(target)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make names created in a folder survive a power cut."""
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def make_folder(self, folder: Path) -> None:
+        """Create one folder, the owner's alone."""
+        folder.mkdir(FOLDER_MODE)
+
+
+REAL: Final = Disk()
+
+
+def ensure_folder(folder: Path, disk: Disk = REAL) -> None:
+    """Make a folder and its missing parents, each durable in its own parent."""
+    if folder.is_dir():
+        return
+    try:
+        ensure_folder(folder.parent, disk)
+        with contextlib.suppress(FileExistsError):
+            disk.make_folder(folder)
+        disk.sync_folder(folder.parent)
+    except OSError as error:
+        raise place_error(folder, error) from error
+    if not folder.is_dir():
+        raise PlaceError(
+            f"{folder} is a file, but a folder is needed there.",
+            "Move it away, or set MINDSTONE_HOME to another folder.",
+        )
+
+
+def write_all(fd: int, data: bytes, disk: Disk = REAL) -> None:
+    """Write `data` whole, or raise: a short count is what a full disk looks like."""
+    if disk.write(fd, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def replace_file(path: Path, data: bytes, disk: Disk = REAL) -> None:
+    """Replace a small file so that a crash leaves the old one or the new one, never a mixture."""
+    ensure_folder(path.parent, disk)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            write_all(fd, data, disk)
+            disk.sync(fd)
+        finally:
+            disk.close(fd)
+        disk.replace(temporary, path)
+        disk.sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise not_saved(path, error) from error
+
+
+def keep_blob(folder: Path, data: bytes, disk: Disk = REAL) -> str:
+    """Store bytes under their own hash, durably, and return the hash."""
+    digest = hashlib.sha256(data).hexdigest()
+    path = folder / digest
+    if not (path.exists() and path.stat().st_size == len(data)):
+        replace_file(path, data, disk)
+    return digest
+
+
+def read_blob(folder: Path, digest: str) -> bytes:
+    """The bytes that were stored under a hash, checked against it."""
+    try:
+        data = (folder / digest).read_bytes()
+    except OSError as error:
+        raise PlaceError(
+            f"The blob {digest[:12]}… cannot be read: {error.strerror}.",
+            "Restore it from a backup; `mindstone verify` lists every line that names it.",
+        ) from error
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise PlaceError(
+            f"The blob {digest[:12]}… is not what it was: its hash differs.",
+            "Restore it from a backup; `mindstone verify` lists every line that names it.",
+        )
+    return data
+
+
+@contextlib.contextmanager
+def held(fd: int, *, wait: float, busy: str) -> Iterator[None]:
+    """Hold the kernel's exclusive lock on an open file; it is freed even by a crash."""
+    deadline = time.monotonic() + wait
+    pause = 0.0002
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise SessionBusy(
+                    busy, "Wait for the other program, or end it, and try again."
+                ) from error
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def place_error(path: Path, error: OSError) -> PlaceError:
+    """Say in one sentence why a place cannot be used."""
+    remedy = "Set MINDSTONE_HOME to a folder of your own that can be written."
+    match error.errno:
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            what = f"{path} cannot be written: {error.strerror}."
+        case errno.ENOSPC | errno.EDQUOT:
+            what, remedy = f"The disk under {path} is full.", "Free some space and try again."
+        case errno.ELOOP:
+            what = f"{path} is a symbolic link, and links are not followed here."
+            remedy = "Put the real file there, or set MINDSTONE_HOME to where it is."
+        case errno.EISDIR:
+            what = f"{path} is a folder, but a file is needed there."
+            remedy = "Move it away, or set MINDSTONE_HOME to another folder."
+        case errno.ENOTDIR | errno.EEXIST:
+            what = f"{path} cannot be made: something on the way is a file, not a folder."
+        case _:
+            what = f"{path} cannot be used: {error.strerror}."
+    return PlaceError(what, remedy)
+
+
+def not_saved(path: Path, error: OSError) -> NotSaved:
+    """Say loudly that something is not on disk, and why."""
+    return NotSaved(
+        f"NOT SAVED: {path.name} could not be written ({error.strerror}).",
+        "Free space or make the folder writable; what is unsaved is kept and written first.",
+    )

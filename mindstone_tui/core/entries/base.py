@@ -1,0 +1,125 @@
+"""What every entry has in common, and the small values that entries share.
+
+An entry is a value: frozen, equal by content, named in the past tense by its `kind`. The kind is
+derived from the class name once and never renamed, because transcripts outlive programs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Literal, dataclass_transform
+
+import msgspec
+
+Role = Literal["user", "assistant", "tool", "system", "event"]
+Label = Literal["measured", "anchored", "estimated", "assumed"]
+Zone = Literal["green", "yellow", "orange", "red"]
+
+ZONES: tuple[Zone, ...] = ("green", "yellow", "orange", "red")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Value(msgspec.StructMeta):
+    """Tells type checkers what msgspec already enforces: frozen, and named arguments only."""
+
+
+def kind_of(class_name: str) -> str:
+    """`ToolResultsTrimmed` → `tool_results_trimmed`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
+
+
+class Entry(
+    msgspec.Struct,
+    metaclass=Value,
+    frozen=True,
+    kw_only=True,
+    tag_field="kind",
+    tag=kind_of,
+    omit_defaults=True,
+):
+    """Something that happened, as one line of the transcript remembers it.
+
+    Fields that still have their default are left out of the line, so that a later version may
+    add fields without touching what is already written.
+    """
+
+    role: ClassVar[Role] = "event"
+    carries_text: ClassVar[bool] = False
+    """Holds text that a person, a model or a tool wrote: redacted before it is written."""
+
+    @property
+    def kind(self) -> str:
+        """The name by which the transcript knows this entry."""
+        return str(self.__struct_config__.tag)
+
+
+class Part(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A value inside an entry."""
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A run of sequence numbers, both ends included."""
+
+    first: int
+    last: int
+
+    def __contains__(self, seq: int) -> bool:
+        return self.first <= seq <= self.last
+
+
+class Blob(Part):
+    """Bytes kept beside the transcript, in a file named by their hash."""
+
+    sha256: str
+    size: int
+
+
+class Usage(Part):
+    """Tokens and money as the provider reported them; None where it said nothing."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+    """Prompt tokens that the provider read from its cache."""
+    cache_written: int | None = None
+    reasoning: int | None = None
+    cost: float | None = None
+    """In US dollars; None when nobody knows the price."""
+
+
+class ToolCall(Part):
+    """A model's wish to use a tool, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text exactly as received; it may be broken, and then the call fails, not the turn."""
+
+
+class ToolSchema(Part):
+    """What the model is told about a tool."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+class Image(Part):
+    """A picture a person attached; its bytes are a blob."""
+
+    sha256: str
+    media_type: str
+    width: int
+    height: int
+    name: str = ""
+
+
+def spans_of(seqs: list[int]) -> tuple[Span, ...]:
+    """Ascending sequence numbers as the fewest runs that hold exactly them."""
+    spans: list[Span] = []
+    for seq in seqs:
+        if spans and spans[-1].last + 1 == seq:
+            spans[-1] = Span(spans[-1].first, seq)
+        else:
+            spans.append(Span(seq, seq))
+    return tuple(spans)

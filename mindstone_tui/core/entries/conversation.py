@@ -1,0 +1,194 @@
+"""What was said and done: messages, tool calls and their results, and the turn around them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mindstone_tui.core.entries.base import Entry, Image, Part, Role, ToolCall, Usage
+
+TurnEnding = Literal["done", "interrupted", "failed"]
+ToolStatus = Literal["ok", "error", "refused", "interrupted", "timeout"]
+
+
+class SessionOpened(Entry):
+    """Line 0: which session this is, and where it came from when it is a fork."""
+
+    agent: str
+    main: str
+    program: str
+    """Name and version of the program that made the file."""
+    salt: str
+    """Random, so that no two sessions share a chain."""
+    forked_from: ForkPoint | None = None
+
+
+class ForkPoint(Part):
+    """The exact place in another session at which this one begins."""
+
+    session: str
+    seq: int
+    hash: str
+
+
+class TurnStarted(Entry):
+    """A turn began; exactly one `turn_ended` follows it."""
+
+    origin: str = "message"
+    """`message`, `queued`, `steered`, `delegated` or `resumed`."""
+
+
+class UserMessage(Entry):
+    """What a person said. The only kind whose line has the role `user`."""
+
+    role: ClassVar[Role] = "user"
+    carries_text: ClassVar[bool] = True
+
+    text: str
+    name: str = ""
+    """Who said it, where several people share a session or an import names its speakers."""
+    images: tuple[Image, ...] = ()
+    source_id: str = ""
+    """The message's id in the system it was imported from."""
+    queued: str = ""
+    """Id of the `message_queued` entry it waited in."""
+
+
+class Thinking(Part):
+    """Reasoning as the provider gave it; its signature lets it be sent back in the same turn."""
+
+    text: str
+    signature: str = ""
+    redacted: str = ""
+
+
+class AssistantMessage(Entry):
+    """One complete answer of a model: text, and the tool calls it wants."""
+
+    role: ClassVar[Role] = "assistant"
+    carries_text: ClassVar[bool] = True
+
+    text: str
+    model: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    thinking: tuple[Thinking, ...] = ()
+    finish: str = "stop"
+    name: str = ""
+    source_id: str = ""
+
+
+class AssistantPartial(Entry):
+    """Text streamed so far when the turn was interrupted or the stream broke."""
+
+    role: ClassVar[Role] = "assistant"
+    carries_text: ClassVar[bool] = True
+
+    text: str
+    model: str = ""
+    why: str = ""
+
+
+class ToolCalled(Entry):
+    """A tool is about to run: written, and on disk, before it does."""
+
+    carries_text: ClassVar[bool] = True
+
+    call: str
+    """Id of the call in the assistant's message."""
+    name: str
+    shown: str
+    """What a person is shown: exactly what will run, in one text."""
+    digest: str
+    """SHA-256 of the exact arguments that run."""
+    risk: str = "read"
+    source_id: str = ""
+
+
+class ToolApproved(Entry):
+    """Permission was given, by whom and by which rule."""
+
+    call: str
+    digest: str
+    by: str
+    """`person`, `rule`, `mode` or `read-only tool`."""
+    rule: str = ""
+    remember: str = ""
+    """`` (once), `session` or `config`."""
+
+
+class ToolRefused(Entry):
+    """Permission was not given; the call gets a result that says so."""
+
+    carries_text: ClassVar[bool] = True
+
+    call: str
+    by: str
+    why: str
+
+
+class ToolReturned(Entry):
+    """What a tool gave back, as the model will see it."""
+
+    role: ClassVar[Role] = "tool"
+    carries_text: ClassVar[bool] = True
+
+    call: str
+    name: str
+    text: str
+    status: ToolStatus = "ok"
+    finding: str = ""
+    """One deterministic line that stands for the result when it is trimmed from the prompt."""
+    elapsed: float = 0.0
+    full: str = ""
+    """SHA-256 of the blob with the whole output, when `text` is only its head and tail."""
+    full_size: int = 0
+    diff: str = ""
+    source_id: str = ""
+
+
+class UsageReported(Entry):
+    """What the provider counted and charged for one request."""
+
+    call: int
+    model: str
+    usage: Usage
+    elapsed: float = 0.0
+    first_token: float = 0.0
+    retries: int = 0
+
+
+class TurnEnded(Entry):
+    """The turn is over."""
+
+    ending: TurnEnding
+    why: str = ""
+    remedy: str = ""
+    calls: int = 0
+    tools: int = 0
+    usage: Usage = Usage()
+
+
+class MessageQueued(Entry):
+    """A person wrote while a turn was running; it waits for its own turn."""
+
+    carries_text: ClassVar[bool] = True
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+class MessageWithdrawn(Entry):
+    """A queued message was taken back before its turn came."""
+
+    queued: str
+
+
+class MessageCut(Entry):
+    """One message is larger than the window allows: this shortened text is sent instead."""
+
+    carries_text: ClassVar[bool] = True
+
+    target: int
+    """Sequence number of the message, which stays whole in history."""
+    text: str
+    tokens_before: int
+    tokens_after: int

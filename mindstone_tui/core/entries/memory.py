@@ -1,0 +1,200 @@
+"""Recall, and everything derived from history: labelled, with its sources, never the record."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mindstone_tui.core.entries.base import Entry, Part, Span
+from mindstone_tui.core.entries.window import WindowState
+
+Importance = Literal["critical", "high", "normal"]
+
+
+class RecalledPassage(Part):
+    """One passage that was brought back, with the way to its source."""
+
+    session: str
+    entry: str
+    seq: int
+    turn: int
+    ts: str
+    speaker: str
+    score: float
+    tokens: int
+    text: str
+    parts: dict[str, float] = {}
+    supersedes: tuple[int, ...] = ()
+
+
+class RecallInjected(Entry):
+    """Passages that stand at the end of this turn's prompts, and in no other turn's."""
+
+    carries_text: ClassVar[bool] = True
+
+    query: str
+    passages: tuple[RecalledPassage, ...]
+    text: str
+    """The exact block the model sees, with its delimiters."""
+    tokens: int
+    share: int = 0
+    """The room that was reserved for it."""
+    nonce: str = ""
+    vectors: bool = True
+    elapsed: float = 0.0
+
+
+class RecallDropped(Entry):
+    """A person dropped a recalled passage; it stays out for the rest of the session."""
+
+    from_session: str
+    entry: str
+
+
+class RecallUsed(Entry):
+    """Which recalled passages the answer leaned on; feeds ranking and health."""
+
+    used: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+class StandingInstructionOffered(Entry):
+    """Something that sounds like a lasting rule was said; a pin or a memory is offered."""
+
+    carries_text: ClassVar[bool] = True
+
+    text: str
+    source: int
+
+
+class SummaryDerived(Entry):
+    """A shorter text made from originals. It names them and loses against them."""
+
+    carries_text: ClassVar[bool] = True
+
+    strategy: str
+    """`conversation_compaction`, `tool_result_summary`, `progressive` or `sub_agent`."""
+    sources: tuple[Span, ...]
+    text: str
+    tokens_before: int
+    tokens_after: int
+    model: str
+    """The model that wrote it, or `deterministic`."""
+    state: WindowState | None = None
+    level: int = 0
+    prompt_version: str = ""
+    audit_missed: tuple[str, ...] = ()
+    fallback: bool = False
+
+
+class NoteTaken(Entry):
+    """Something worth keeping, written at the moment it became clear."""
+
+    carries_text: ClassVar[bool] = True
+
+    category: str
+    text: str
+    importance: Importance = "normal"
+    by: str = "model"
+
+
+class MemoryProposed(Entry):
+    """A durable memory is proposed; nothing is stored until a person agrees."""
+
+    carries_text: ClassVar[bool] = True
+
+    proposal: str
+    path: str
+    before: str
+    after: str
+    sources: tuple[int, ...]
+    by: str
+    why: str = ""
+
+
+class MemoryDecided(Entry):
+    """A proposal was approved, edited, refused or undone."""
+
+    carries_text: ClassVar[bool] = True
+
+    proposal: str
+    decision: Literal["approved", "edited", "refused", "undone"]
+    by: str
+    after: str = ""
+
+
+class CheckpointSaved(Entry):
+    """The state of the task was written down for the next window."""
+
+    version: int
+    path: str
+    sha256: str
+    trigger: str
+
+
+class HandoffWritten(Entry):
+    """A handoff for the next window was written."""
+
+    path: str
+    sha256: str
+    covers: Span
+    trigger: str
+
+
+class HandoffReplayed(Entry):
+    """A handoff was taken over, once."""
+
+    carries_text: ClassVar[bool] = True
+
+    sha256: str
+    text: str
+    state: WindowState
+
+
+class Consolidated(Entry):
+    """History was reviewed up to a point; what came of it are proposals."""
+
+    through: int
+    proposals: tuple[str, ...]
+    tokens: int = 0
+
+
+class Delegated(Entry):
+    """A sub-agent took a task with a window and a transcript of its own."""
+
+    carries_text: ClassVar[bool] = True
+
+    task: str
+    child: str
+    call: str = ""
+
+
+class DelegationEnded(Entry):
+    """What a sub-agent brought back, and what it cost."""
+
+    carries_text: ClassVar[bool] = True
+
+    child: str
+    ending: str
+    text: str
+    tokens: int = 0
+    cost: float | None = None
+
+
+class TaskStarted(Entry):
+    """A task began: its first message is kept in the window until it is done."""
+
+    carries_text: ClassVar[bool] = True
+
+    title: str
+    criteria: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+class TaskDone(Entry):
+    """The task is over: summary, archived checkpoint, trend."""
+
+    carries_text: ClassVar[bool] = True
+
+    title: str
+    summary: str = ""
+    checkpoint: str = ""

@@ -1,0 +1,59 @@
+"""What happened to the file itself."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mindstone_tui.core.entries.base import Entry, Part
+
+
+class TailRecovered(Entry):
+    """A torn last line was copied aside and cut off before the next line was written."""
+
+    offset: int
+    length: int
+    sha256: str
+    copy: str
+    """Name of the copy in the `torn` folder."""
+
+
+class FileReplaced(Entry):
+    """Another program had put a different file in the transcript's place."""
+
+    inode_before: int
+    inode_after: int
+
+
+class Skipped(Part):
+    """A record of an imported file that could not be taken over."""
+
+    line: int
+    why: str
+
+
+class Imported(Entry):
+    """A file of another program was taken over into this session."""
+
+    path: str
+    format: str
+    sha256: str
+    added: int
+    already_there: int
+    skipped: tuple[Skipped, ...] = ()
+
+
+class ProjectTrusted(Entry):
+    """A person allowed this folder's instruction files to be read."""
+
+    folder: str
+    files: dict[str, str]
+
+
+class CommandRun(Entry):
+    """A slash command was used; its output is not part of any prompt."""
+
+    carries_text: ClassVar[bool] = True
+
+    command: str
+    output: str = ""
+    ok: bool = True

@@ -1,0 +1,280 @@
+"""Decisions about the working set. Each is written before the request it shapes.
+
+A *window change* carries the whole state of the fold (`WindowState`), so that opening a session
+reads back to the newest one and no further.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mindstone_tui.core.entries.base import Entry, Label, Part, Role, Span, ToolSchema
+
+
+class Outside(Part):
+    """What history holds that the window does not."""
+
+    exchanges: int = 0
+    tokens: int = 0
+    unindexed: int = 0
+
+
+class WindowState(Part):
+    """Everything the fold needs to go on from here.
+
+    Entries with a sequence number above `through` are in the window unless a later change says
+    otherwise; this is what lets a message survive that arrives while a prune is being decided.
+    """
+
+    through: int
+    spans: tuple[Span, ...] = ()
+    """Runs of history at or below `through` that are in the window."""
+    trimmed: dict[int, int] = {}
+    """Tool result → the `tool_results_trimmed` entry that holds its placeholder."""
+    cut: dict[int, int] = {}
+    """Message → the `message_cut` entry that holds its shortened text."""
+    pins: tuple[int, ...] = ()
+    """Turns that a person pinned."""
+    summaries: tuple[int, ...] = ()
+    """`summary_derived` entries that stand in the head."""
+    pruned: int | None = None
+    """The newest prune or restore whose marker line stands in the head."""
+    model: int | None = None
+    instructions: int | None = None
+    tools: int | None = None
+    mode: int | None = None
+    policy: int | None = None
+    task: int | None = None
+    """The user message that states the original task; it never leaves."""
+    handoff: int | None = None
+    outside: Outside = Outside()
+
+
+class Receipt(Part):
+    """Proof that an exchange can be found again: read back from the index, not assumed."""
+
+    turn: int
+    passages: int
+    """How many passages were read back by content hash; 0 when there was nothing to index."""
+    digest: str = ""
+    """SHA-256 over the content hashes that were read back, in order."""
+    vectors: str = "stored"
+    """`stored`, `pending` or `failed`: the state of the passages' vectors."""
+
+
+class Left(Part):
+    """One exchange that left the window, and why."""
+
+    turn: int
+    span: Span
+    tokens: int
+    score: float
+    """How much it was worth keeping under the active policy: 1 keeps, 0 leaves first."""
+    reason: str
+    parts: dict[str, float] = {}
+    receipt: Receipt | None = None
+
+
+class Component(Part):
+    """One share of the budget."""
+
+    name: str
+    tokens: int
+    limit: int
+    soft: int
+    hard: int
+
+
+class Measure(Part):
+    """The prompt in tokens, and how far to trust the number."""
+
+    tokens: int
+    label: Label
+    utilization: float
+    """Against the usable room: 1.0 is full."""
+    components: tuple[Component, ...] = ()
+
+
+class PromptPlanned(Entry):
+    """A request as it will be sent: enough to rebuild it, byte for byte, and to prove it."""
+
+    call: int
+    """The how-manieth model call of its turn, from 1."""
+    model: str
+    at: int
+    """The window change it was folded from; -1 when the session never had one."""
+    through: int
+    """The last sequence number that belongs to the request."""
+    spans: tuple[Span, ...]
+    tail: tuple[int, ...] = ()
+    """`recall_injected` entries that stand at the end of the prompt, for this turn only."""
+    window: int = 0
+    window_label: Label = "assumed"
+    reserve: int = 0
+    measure: Measure | None = None
+    raw_tokens: int = 0
+    """Our own count before any correction."""
+    correction: float = 1.0
+    """The learned factor that was applied: replay needs no learned state."""
+    stable_prefix: int = 0
+    """Tokens at the front that are the same as in the request before."""
+    prompt_hash: str = ""
+    max_tokens: int = 0
+    purpose: str = ""
+    """Empty for the conversation; `summary`, `judge` … for side calls."""
+
+
+class ContextWindowPruned(Entry):
+    """Whole exchanges left the window; each was read back from the index first."""
+
+    left: tuple[Left, ...]
+    state: WindowState
+    tokens_before: int
+    tokens_after: int
+    policy: str
+    trigger: str
+    """`ceiling`, `emergency`, `manual`, `spike`, `import` …"""
+    marker: str = ""
+    """The line that tells the model how much is out of its window and how to get it."""
+
+
+class ContextPruneBlocked(Entry):
+    """The window is over its mark and nothing, or not enough, may leave."""
+
+    why: str
+    """`protected`, `unindexed` or `index unavailable`."""
+    turns: tuple[int, ...] = ()
+    tokens: int = 0
+    target: int = 0
+    detail: str = ""
+
+
+class Trimmed(Part):
+    """One tool result that the prompt shows as a placeholder."""
+
+    result: int
+    """Sequence number of the `tool_returned` entry."""
+    placeholder: str
+    tokens_before: int
+    tokens_after: int
+    score: float = 0.0
+    reason: str = ""
+
+
+class ToolResultsTrimmed(Entry):
+    """Older tool results became placeholders in the prompt; history keeps them whole."""
+
+    carries_text: ClassVar[bool] = True
+
+    results: tuple[Trimmed, ...]
+    state: WindowState
+    tokens_before: int
+    tokens_after: int
+    policy: str
+    trigger: str = "trim"
+
+
+class Pinned(Entry):
+    """An exchange is kept in the window until it is unpinned."""
+
+    pinned_turn: int
+    state: WindowState
+    tokens: int = 0
+    why: str = ""
+
+
+class Unpinned(Entry):
+    """An exchange may leave again."""
+
+    pinned_turn: int
+    state: WindowState
+
+
+class Restored(Entry):
+    """Exchanges came back to their old place in the window."""
+
+    turns: tuple[int, ...]
+    state: WindowState
+    tokens: int = 0
+    marker: str = ""
+
+
+class Rewound(Entry):
+    """The conversation goes on from an earlier point; what came later stays in history."""
+
+    to_turn: int
+    state: WindowState
+    spans_left: tuple[Span, ...] = ()
+
+
+class Forked(Entry):
+    """Another session was started from this point."""
+
+    child: str
+    at: int
+
+
+class WindowRepaired(Entry):
+    """The window held something that must not be sent; it was left out, history is untouched."""
+
+    why: str
+    seqs: tuple[int, ...]
+    state: WindowState
+
+
+class Section(Part):
+    """One part of the system prompt."""
+
+    name: str
+    """`identity`, `rules`, `user`, `invariants`, `project`, `notes`, `handoff` …"""
+    text: str
+    source: str = ""
+    raw_size: int = 0
+    """Characters the source had before it was cut to its bound."""
+
+
+class InstructionsChanged(Entry):
+    """The standing part of the prompt, by content, so that replay needs no other file."""
+
+    role: ClassVar[Role] = "system"
+    carries_text: ClassVar[bool] = True
+
+    sections: tuple[Section, ...]
+    state: WindowState
+
+
+class ToolsChanged(Entry):
+    """The tool schemas that every request carries from here on."""
+
+    tools: tuple[ToolSchema, ...]
+    state: WindowState
+
+
+class ModelChanged(Entry):
+    """Another model answers from here on."""
+
+    model: str
+    state: WindowState
+    window: int = 0
+    window_label: Label = "assumed"
+    why: str = ""
+
+
+class ModeChanged(Entry):
+    """How room is made: `sliding_window`, `auto_compact` or `cascade`."""
+
+    mode: str
+    state: WindowState
+
+
+class PolicyChanged(Entry):
+    """In which order exchanges and tool results leave."""
+
+    policy: str
+    state: WindowState
+
+
+class WindowCarried(Entry):
+    """The state of the fold, written down again so that opening stays cheap; nothing changed."""
+
+    state: WindowState

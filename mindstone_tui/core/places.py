@@ -1,0 +1,284 @@
+"""Session keys, and where their files live.
+
+A session is `agent:<agentId>:<mainKey>`. Any text may be a name: folder names are an encoding of
+it that is safe on every file system, reversible, and never the same for two keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import platformdirs
+
+from mindstone_tui.core.errors import SessionNameError
+
+ALIASES: Final = {"mindstone": "agent:default:main"}
+LONGEST_NAME: Final = 1_500
+"""In bytes of UTF-8: what still fits into a path after encoding."""
+
+_PLAIN: Final = re.compile(r"[a-z0-9_-](?:[a-z0-9._-]*[a-z0-9_-])?")
+_RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
+_FOLDER_LENGTH: Final = 200
+
+
+class SessionKey(msgspec.Struct, frozen=True, order=True):
+    """Which conversation: an agent, and one of its threads."""
+
+    agent: str
+    main: str
+
+    def __str__(self) -> str:
+        return f"agent:{self.agent}:{self.main}"
+
+    @classmethod
+    def parse(cls, text: str) -> SessionKey:
+        """Read a key, an alias, or a bare name (a thread of the default agent)."""
+        text = ALIASES.get(text, text)
+        if not text.startswith("agent:"):
+            text = f"agent:default:{text}"
+        _, agent, main = (*text.split(":", 2), "")[:3]
+        for part in (agent, main):
+            _check_name(part, text)
+        return cls(agent, main)
+
+
+DEFAULT_SESSION: Final = SessionKey("default", "main")
+
+
+def _check_name(name: str, key: str) -> None:
+    example = "Write agent:<agentId>:<mainKey>, for example agent:default:main."
+    if not name:
+        raise SessionNameError(f"The session key {key!r} has an empty part.", example)
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise SessionNameError(
+            f"The session key {key!r} is not valid Unicode text.", example
+        ) from error
+    if size > LONGEST_NAME:
+        raise SessionNameError(
+            f"A session name of {size} bytes is too long.",
+            f"Use at most {LONGEST_NAME} bytes; a short name is easier to type, too.",
+        )
+
+
+def folder_for(name: str) -> Path:
+    """The folder, relative, that stands for a name; several levels deep if the name is long."""
+    plain = _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name)
+    encoded = name if plain else _escape(name)
+    if len(encoded) > _FOLDER_LENGTH:
+        encoded = "=" + base64.b32encode(name.encode()).decode().rstrip("=").lower()
+    pieces = [encoded[at : at + _FOLDER_LENGTH] for at in range(0, len(encoded), _FOLDER_LENGTH)]
+    return Path(*(f"{piece}+" for piece in pieces[:-1]), pieces[-1])
+
+
+def name_of(folder: Path) -> str:
+    """The name that a folder made by `folder_for` stands for."""
+    encoded = "".join(part.removesuffix("+") for part in folder.parts)
+    if encoded.startswith("="):
+        body = encoded[1:].upper()
+        return base64.b32decode(body + "=" * (-len(body) % 8)).decode()
+    raw = re.sub(rb"%([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), encoded.encode())
+    return raw.decode()
+
+
+def _escape(name: str) -> str:
+    """Percent-encode, in lower case, all that some file system folds, forbids or reserves."""
+    last = len(name) - 1
+    reserved = _RESERVED.fullmatch(name.lower()) is not None
+    return "".join(
+        character
+        if re.fullmatch(r"[a-z0-9_.-]", character)
+        and not (character == "." and at in (0, last))
+        and not (reserved and at == 0)
+        else "".join(f"%{byte:02x}" for byte in character.encode())
+        for at, character in enumerate(name)
+    )
+
+
+class SessionPlaces(msgspec.Struct, frozen=True):
+    """The files of one session."""
+
+    key: SessionKey
+    folder: Path
+
+    @property
+    def transcript(self) -> Path:
+        """History, the only truth."""
+        return self.folder / "transcript.jsonl"
+
+    @property
+    def offsets(self) -> Path:
+        """Where each line starts: a cache of the transcript's own."""
+        return self.folder / "transcript.offsets"
+
+    @property
+    def blobs(self) -> Path:
+        """Bodies too large for a line, named by their hash."""
+        return self.folder / "blobs"
+
+    @property
+    def torn(self) -> Path:
+        """Fragments that recovery set aside."""
+        return self.folder / "torn"
+
+    @property
+    def index(self) -> Path:
+        """Words and vectors: recall's cache."""
+        return self.folder / "index.db"
+
+    @property
+    def lease(self) -> Path:
+        """Locked by the surface that takes a turn."""
+        return self.folder / "turn.lock"
+
+    @property
+    def handoffs(self) -> Path:
+        """Handoffs to later windows."""
+        return self.folder / "handoffs"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The task's state for machines."""
+        return self.folder / "checkpoint.json"
+
+    @property
+    def progress(self) -> Path:
+        """The task's state for people."""
+        return self.folder / "progress.md"
+
+    @property
+    def notes(self) -> Path:
+        """The session's notes."""
+        return self.folder / "notes.md"
+
+
+class AgentPlaces(msgspec.Struct, frozen=True):
+    """The files of one agent."""
+
+    agent: str
+    folder: Path
+
+    @property
+    def identity(self) -> Path:
+        """Who the agent is."""
+        return self.folder / "IDENTITY.md"
+
+    @property
+    def user(self) -> Path:
+        """Whom it works for."""
+        return self.folder / "USER.md"
+
+    @property
+    def memory(self) -> Path:
+        """What it was allowed to remember."""
+        return self.folder / "memory"
+
+    @property
+    def log(self) -> Path:
+        """Its operational ledger."""
+        return self.folder / "LOG.md"
+
+    @property
+    def journals(self) -> Path:
+        """What consolidation wrote, a file a day."""
+        return self.folder / "journals"
+
+    @property
+    def index(self) -> Path:
+        """Memories and the directory for search across sessions."""
+        return self.folder / "index.db"
+
+    @property
+    def sessions(self) -> Path:
+        """A folder per session."""
+        return self.folder / "sessions"
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Where this user's files live."""
+
+    config: Path
+    data: Path
+    state: Path
+
+    @classmethod
+    def resolve(cls, environ: Mapping[str, str]) -> Places:
+        """The system's own places, or all of them under `MINDSTONE_HOME`."""
+        if home := environ.get("MINDSTONE_HOME"):
+            root = Path(home).expanduser().absolute()
+            return cls(root, root, root / "state")
+        dirs = platformdirs.PlatformDirs("mindstone", appauthor=False)
+        return cls(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path)
+
+    @property
+    def config_file(self) -> Path:
+        """The user's settings."""
+        return self.config / "config.toml"
+
+    @property
+    def profiles(self) -> Path:
+        """Settings for kinds of work, a file each."""
+        return self.config / "profiles"
+
+    @property
+    def themes(self) -> Path:
+        """The user's own themes."""
+        return self.config / "themes"
+
+    @property
+    def keys(self) -> Path:
+        """API keys, readable by their owner alone."""
+        return self.config / "keys.toml"
+
+    @property
+    def log(self) -> Path:
+        """Tracebacks and diagnostics; never on the terminal."""
+        return self.state / "mindstone.log"
+
+    @property
+    def models(self) -> Path:
+        """Weights that were fetched on request."""
+        return self.data / "models"
+
+    @property
+    def trust(self) -> Path:
+        """Which project folders were trusted."""
+        return self.state / "trust.json"
+
+    @property
+    def agents(self) -> Path:
+        """A folder per agent."""
+        return self.data / "agents"
+
+    def agent(self, agent: str) -> AgentPlaces:
+        """The places of one agent."""
+        return AgentPlaces(agent, self.agents / folder_for(agent))
+
+    def session(self, key: SessionKey) -> SessionPlaces:
+        """The places of one session."""
+        return SessionPlaces(key, self.agent(key.agent).sessions / folder_for(key.main))
+
+    def sessions(self) -> Iterator[SessionPlaces]:
+        """Every session that has a transcript, in no particular order."""
+        for agent_folder in _leaves(self.agents, "sessions"):
+            agent = name_of(agent_folder.relative_to(self.agents))
+            for folder in _leaves(agent_folder / "sessions", "transcript.jsonl"):
+                main = name_of(folder.relative_to(agent_folder / "sessions"))
+                yield SessionPlaces(SessionKey(agent, main), folder)
+
+
+def _leaves(root: Path, inside: str) -> Iterator[Path]:
+    """Folders below `root`, through the levels of long names, that contain `inside`."""
+    if not root.is_dir():
+        return
+    for child in root.iterdir():
+        if child.name.endswith("+"):
+            yield from _leaves(child, inside)
+        elif (child / inside).exists():
+            yield child
