@@ -151,6 +151,10 @@ class UsageReported(Entry):
     call: int
     model: str
     usage: Usage
+    by: str = "provider"
+    """`provider`, or `us` when it reported nothing and the numbers are our own count."""
+    served: str = ""
+    """The model that really answered, when the provider names another one."""
     elapsed: float = 0.0
     first_token: float = 0.0
     retries: int = 0
