@@ -3,7 +3,7 @@
 `Transcript` writes (see `journal` for the discipline), `History` reads, `verify` proves.
 """
 
-from mindstone_tui.core.transcript.following import Follower
+from mindstone_tui.core.transcript.follower import Follower
 from mindstone_tui.core.transcript.history import Damaged, Head, History
 from mindstone_tui.core.transcript.journal import Transcript
 from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
