@@ -55,7 +55,7 @@ class Disk:
     def inode_at(self, path: Path) -> int | None:
         """Which file has this name now; None when none does."""
         try:
-            return os.stat(path, follow_symlinks=False).st_ino
+            return path.lstat().st_ino
         except FileNotFoundError:
             return None
 

@@ -7,20 +7,17 @@ derived from the class name once and never renamed, because transcripts outlive 
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, dataclass_transform
+from typing import ClassVar, Literal
 
 import msgspec
+
+from mindstone_tui.core.values import Value
 
 Role = Literal["user", "assistant", "tool", "system", "event"]
 Label = Literal["measured", "anchored", "estimated", "assumed"]
 Zone = Literal["green", "yellow", "orange", "red"]
 
 ZONES: tuple[Zone, ...] = ("green", "yellow", "orange", "red")
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Value(msgspec.StructMeta):
-    """Tells type checkers what msgspec already enforces: frozen, and named arguments only."""
 
 
 def kind_of(class_name: str) -> str:

@@ -1,0 +1,259 @@
+"""Every setting, with its default and what it does.
+
+A section of `config.toml` is a class, a key is a field, and the text below a field is what
+`mindstone config explain` prints.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from mindstone_tui.core.values import Value
+
+Mode = Literal["sliding_window", "auto_compact", "cascade"]
+Policy = Literal["fifo", "lru", "priority", "semantic_merge", "type_based", "hybrid"]
+ApprovalMode = Literal["read-only", "ask", "auto-edit", "full-auto"]
+
+
+class Section(
+    msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
+    """A part of the settings."""
+
+
+class ContextSettings(Section):
+    """How the working set is kept. Marks are percentages of the usable room."""
+
+    mode: Mode = "sliding_window"
+    """How room is made: whole exchanges leave, a summary replaces them, or the full cascade."""
+    ceiling: float = 92.0
+    """Fullness at which exchanges leave."""
+    floor: float = 70.0
+    """Fullness down to which they leave, in one step; the gap keeps the prompt cache warm."""
+    min_recent: int = 24
+    """Recent messages that stay, rounded out to whole exchanges, unless that is impossible."""
+    trim: float = 75.0
+    """Fullness at which older tool results become placeholders."""
+    trim_to: float = 60.0
+    """Fullness down to which they are trimmed."""
+    checkpoint: float = 85.0
+    """Fullness at which a checkpoint and a handoff draft are saved."""
+    emergency: float = 95.0
+    """Fullness after pruning at which even recent exchanges give way, one by one."""
+    policy: Policy = "fifo"
+    """In which order tool results and exchanges leave."""
+    marker: bool = True
+    """Tell the model, in one line, how much is out of its window and how to get it."""
+    pin_budget: float = 10.0
+    """Share of the usable room that pins may take before a warning."""
+    window: int = 0
+    """Context window in tokens; 0 asks the provider and the registry."""
+    keep_recent_tokens: int = 20_000
+    """What `auto_compact` keeps verbatim, at most 30 % of the usable room."""
+    keep_trimmed: int = 4
+    """Newest tool results that are never trimmed."""
+
+
+class ZoneSettings(Section):
+    """Where the zones begin, in percent of the usable room; shown and announced, nothing more."""
+
+    yellow: float = 50.0
+    """Begin of the yellow zone."""
+    orange: float = 75.0
+    """Begin of the orange zone."""
+    red: float = 90.0
+    """Begin of the red zone."""
+    hysteresis: float = 3.0
+    """Points the window must fall below an edge before the zone changes back."""
+    scale: bool = True
+    """Earlier edges for windows under 32K, later ones from 200K on."""
+    velocity_turns: int = 5
+    """Turns over which growth is averaged."""
+    spike: float = 3.0
+    """Growth beyond this multiple of the usual one is a spike."""
+
+
+class BudgetSettings(Section):
+    """Shares of the window, in percent; together 100."""
+
+    profile: str = "default"
+    """Shares to start from: default, code-review, research or support."""
+    system_prompt: float = 6.0
+    """Identity, rules, user and project instructions."""
+    tool_definitions: float = 4.0
+    """Tool schemas."""
+    message_history: float = 65.0
+    """Messages, pins and the current exchange."""
+    tool_results: float = 12.0
+    """Results of tools."""
+    memory_injection: float = 8.0
+    """Recall and the memory digest."""
+    output_reserve: float = 5.0
+    """Room for the answer; at least 4,096 tokens, at most a quarter of the window."""
+    soft: float = 80.0
+    """Percentage of a share at which it is shown as nearly full."""
+
+
+class RecallSettings(Section):
+    """What comes back from history."""
+
+    auto: bool = True
+    """Look for relevant passages before each turn."""
+    max_passages: int = 6
+    """At most this many passages in a prompt."""
+    scope: Literal["session", "agent", "all"] = "session"
+    """Where automatic recall looks."""
+    embedder: str = "minilm"
+    """`minilm` ships with the program; any other name is a litellm embedding model."""
+    exclude: tuple[str, ...] = ()
+    """Sessions that are never recalled from elsewhere."""
+
+
+class MemorySettings(Section):
+    """Durable memory; nothing is stored without consent."""
+
+    digest_tokens: int = 600
+    """Room for the memory digest in each turn."""
+    invariant_tokens: int = 1_000
+    """Room for invariants, which are always in force."""
+    propose: bool = True
+    """Let the model propose memories."""
+    standing_tokens: int = 2_000
+    """IDENTITY.md and USER.md together; more is cut, with a warning."""
+
+
+class HealthSettings(Section):
+    """When to raise an alert."""
+
+    sustained_turns: int = 3
+    """Turns a value must be out of range before an alert."""
+    utilization: float = 90.0
+    """Alert above this fullness, in percent."""
+    eviction_rate: float = 5.0
+    """Alert above this many exchanges leaving per turn."""
+    compression_ratio: float = 2.0
+    """Alert below this ratio."""
+    burn_spike: float = 3.0
+    """Alert above this multiple of the usual growth."""
+    fidelity: float = 0.75
+    """Alert below this share of probes that recall brings back."""
+    tool_bloat: float = 30.0
+    """Alert above this share of tool results, in percent."""
+
+
+class ToolSettings(Section):
+    """What tools may do and how much they may say."""
+
+    disabled: tuple[str, ...] = ()
+    """Tools the model is not offered."""
+    max_rounds: int = 20
+    """Model calls in one turn."""
+    output_chars: int = 32_768
+    """Longer results go to a blob, with head, tail and a way to read more."""
+    shell_timeout: float = 120.0
+    """Seconds a shell command may take."""
+    roots: tuple[str, ...] = ()
+    """Folders that tools may touch; none means the working folder."""
+    mcp: dict[str, McpServer] = {}
+    """Tool servers, by name."""
+
+
+class McpServer(Section):
+    """A tool server: a command to start, or an address to reach."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments, for stdio."""
+    url: str = ""
+    """Address, for HTTP."""
+    env: dict[str, str] = {}
+    """Environment for the command; nothing else is passed on."""
+    enabled: bool = True
+    """Offer its tools."""
+
+
+class ApprovalSettings(Section):
+    """What runs without asking."""
+
+    mode: ApprovalMode = "ask"
+    """read-only, ask, auto-edit, or full-auto (only inside a sandbox)."""
+    allow: tuple[str, ...] = ()
+    """Tools, or shell command prefixes as `shell:git status`, that never ask."""
+    deny: tuple[str, ...] = ()
+    """The same, never allowed."""
+    network: bool = False
+    """Give automatically approved commands the network."""
+
+
+class ModelSettings(Section):
+    """Which model answers, and how it is reached."""
+
+    default: str = ""
+    """A litellm name, `local/…` or `scripted/FILE`; empty picks the best embedded one."""
+    summary: str = ""
+    """Model for summaries and judging; empty uses the session's own."""
+    base_url: str = ""
+    """Address of an OpenAI-compatible server."""
+    api_key_env: str = ""
+    """Environment variable that holds the key for it."""
+    timeout: float = 120.0
+    """Seconds without a byte before a request counts as lost."""
+    retries: int = 3
+    """How often a request is tried again."""
+    max_output: int = 0
+    """Longest answer in tokens; 0 uses the whole output reserve."""
+    temperature: float | None = None
+    """Left to the provider when unset."""
+    turn_cost: float = 0.0
+    """Dollars a turn may cost before it stops; 0 for no limit."""
+    turn_tokens: int = 0
+    """Tokens a turn may use before it stops; 0 for no limit."""
+    windows: dict[str, int] = {}
+    """Context windows by model, where the registry is wrong."""
+    prices: dict[str, tuple[float, float]] = {}
+    """Dollars per million prompt and completion tokens, by model."""
+
+
+class TuiSettings(Section):
+    """How the terminal app looks and behaves."""
+
+    theme: str = "basalt"
+    """A file of `themes/`, without its ending."""
+    panel: bool = True
+    """Show the context panel where there is room."""
+    vim: bool = False
+    """Vim keys in the prompt."""
+    mouse: bool = True
+    """Let the app have the mouse."""
+    notify: Literal["off", "bell", "osc9"] = "bell"
+    """How a long turn says that it is done while you look elsewhere."""
+    notify_after: float = 20.0
+    """Seconds a turn must take for that."""
+    editor: str = ""
+    """External editor; empty uses $VISUAL or $EDITOR."""
+    keys: dict[str, str] = {}
+    """Key bindings by action id."""
+
+
+class SessionSettings(Section):
+    """Which session and agent."""
+
+    default: str = "agent:default:main"
+    """The session that `mindstone` opens."""
+
+
+class Settings(Section):
+    """All settings."""
+
+    session: SessionSettings = SessionSettings()
+    context: ContextSettings = ContextSettings()
+    zones: ZoneSettings = ZoneSettings()
+    budget: BudgetSettings = BudgetSettings()
+    recall: RecallSettings = RecallSettings()
+    memory: MemorySettings = MemorySettings()
+    health: HealthSettings = HealthSettings()
+    tools: ToolSettings = ToolSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    models: ModelSettings = ModelSettings()
+    tui: TuiSettings = TuiSettings()

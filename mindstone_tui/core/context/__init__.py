@@ -1,0 +1,1 @@
+"""What the model sees next, decided by pure functions."""

@@ -1,0 +1,144 @@
+"""The window in numbers and names: the only thing that panel, footer, commands and logs show.
+
+Field names are part of what programs may rely on (`mindstone context --json`).
+"""
+
+from __future__ import annotations
+
+from mindstone_tui.core.entries.base import Label, Part, Zone
+from mindstone_tui.core.entries.window import Component
+
+
+class Tokens(Part):
+    """A number of tokens, and how far to trust it."""
+
+    tokens: int
+    label: Label
+
+
+class Prompt(Part, omit_defaults=False):
+    """The next prompt's size."""
+
+    tokens: int
+    label: Label
+    error_percent: float | None = None
+    """How far the last estimate was from what the provider then reported."""
+
+
+class Marks(Part, omit_defaults=False):
+    """Where things happen, in tokens of the usable room."""
+
+    trim: int
+    trim_to: int
+    checkpoint: int
+    ceiling: int
+    floor: int
+    emergency: int
+    yellow: int
+    orange: int
+    red: int
+
+
+class Block(Part, omit_defaults=False):
+    """One entry in the next prompt."""
+
+    entry: str
+    seq: int
+    kind: str
+    turn: int
+    tokens: int
+    protected: bool
+    why: str
+    """Why it is protected, or under which policy it may leave."""
+    role: str = ""
+    preview: str = ""
+    score: float | None = None
+    parts: dict[str, float] = {}
+    trimmed: bool = False
+    pinned: bool = False
+    age: int = 0
+
+
+class OutsideWindow(Part, omit_defaults=False):
+    """What left the window."""
+
+    exchanges: int
+    tokens: int
+    indexed: bool
+    """All of it can be found again."""
+    unindexed: int = 0
+
+
+class SectionSize(Part, omit_defaults=False):
+    """A part of the system prompt, or a tool schema."""
+
+    name: str
+    tokens: int
+    source: str = ""
+    raw_size: int = 0
+    injected_size: int = 0
+
+
+class Burn(Part, omit_defaults=False):
+    """How fast one component fills."""
+
+    component: str
+    per_turn: float
+    turns_left: float | None
+    level: str
+    """`normal`, `warning` (under 10 turns) or `critical` (under 3)."""
+
+
+class PruneCost(Part, omit_defaults=False):
+    """What the next prune would cost once, and what it would save per turn, in dollars."""
+
+    once: float | None = None
+    saves_per_turn: float | None = None
+
+
+class ContextReport(Part, omit_defaults=False):
+    """Everything there is to know about the next prompt."""
+
+    session: str
+    model: str
+    window: Tokens
+    reserve: int
+    usable: int
+    prompt: Prompt
+    utilization: float
+    """Prompt against usable room; 1.0 is full."""
+    raw_utilization: float
+    """Prompt against the whole window."""
+    zone: Zone
+    velocity: float
+    """Tokens per turn, averaged."""
+    velocity_class: str
+    turns_until_red: float | None
+    marks: Marks
+    components: tuple[Component, ...]
+    blocks: tuple[Block, ...]
+    outside: OutsideWindow
+    prompt_hash: str
+    stable_prefix_tokens: int
+    mode: str = "sliding_window"
+    policy: str = "fifo"
+    turn: int = 0
+    call: int = 0
+    sections: tuple[SectionSize, ...] = ()
+    tools: tuple[SectionSize, ...] = ()
+    burn: tuple[Burn, ...] = ()
+    pins: tuple[int, ...] = ()
+    pin_tokens: int = 0
+    pin_budget: int = 0
+    protected_tokens: int = 0
+    recall_tokens: int = 0
+    recalled: int = 0
+    cached_tokens: int | None = None
+    """What the provider read from its cache for the last request."""
+    cost: float | None = None
+    """Dollars spent in this session, as far as known."""
+    cost_unknown: bool = False
+    prune: PruneCost = PruneCost()
+    warnings: tuple[str, ...] = ()
+    velocities: tuple[int, ...] = ()
+    """Growth per turn, oldest first, for a sparkline."""

@@ -1,0 +1,50 @@
+"""The one way to import litellm: switches set first, errors said.
+
+Left to itself litellm loads a `.env` from the folders above it, asks the network for prices and
+prints to the terminal. None of that may happen here, so nobody else imports it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from mindstone_tui.core.errors import ProviderError
+
+_SWITCHES: Final = {
+    "LITELLM_MODE": "PRODUCTION",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOG": "ERROR",
+    "LITELLM_TELEMETRY": "False",
+    "DISABLE_ADMIN_UI": "True",
+}
+_importing: Final = threading.Lock()
+
+
+def import_litellm() -> ModuleType:
+    """litellm, silent and offline until it is called; takes seconds, so call it off the loop."""
+    with _importing:
+        os.environ.update(_SWITCHES)
+        try:
+            litellm = importlib.import_module("litellm")
+        except ImportError as error:
+            raise ProviderError(
+                f"litellm cannot be loaded: {error}.",
+                "Install the package again; local models work without it.",
+            ) from error
+        vars(litellm).update(suppress_debug_info=True, drop_params=True)
+        return litellm
+
+
+def litellm_folder() -> Path | None:
+    """Where litellm is installed, found without importing it."""
+    found = importlib.util.find_spec("litellm")
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(found.submodule_search_locations[0])

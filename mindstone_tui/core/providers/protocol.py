@@ -1,0 +1,109 @@
+"""What a model looks like from inside: one request in, a stream of deltas out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from mindstone_tui.core.entries import Label, Part, Request, Usage
+
+
+class TextDelta(Part):
+    """More of the answer."""
+
+    text: str
+
+
+class ThinkingDelta(Part):
+    """More of the reasoning; a signature closes the block it belongs to."""
+
+    text: str = ""
+    signature: str = ""
+    redacted: str = ""
+
+
+class CallDelta(Part):
+    """More of a tool call; fragments with the same index belong together."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class Finished(Part):
+    """The answer is complete. Every stream that does not raise ends with exactly one."""
+
+    reason: str
+    """`stop`, `tool_calls`, `length` or `content_filter`."""
+    usage: Usage = Usage()
+    model: str = ""
+    """The model that really served, where the provider says so."""
+    retries: int = 0
+
+
+Delta = TextDelta | ThinkingDelta | CallDelta | Finished
+
+
+class Retrying(Part):
+    """A request failed before it said anything and is tried again."""
+
+    attempt: int
+    wait: float
+    why: str
+
+
+class Options(Part):
+    """How one request is made; nothing here changes what is asked."""
+
+    max_tokens: int
+    timeout: float = 120.0
+    retries: int = 3
+    temperature: float | None = None
+    purpose: str = ""
+    """Empty for the conversation; `summary`, `judge` … for side calls."""
+    position: int = 0
+    """How many replies this session already took from a scripted model for this purpose."""
+    window: int = 0
+    """The window the prompt was planned for; servers that would cut it silently are told."""
+    cache_marks: tuple[int, ...] = ()
+    """Messages after which a provider may be told to cache."""
+
+
+class Window(Part):
+    """A model's context window, and how we know it."""
+
+    tokens: int
+    label: Label
+
+
+class ModelInfo(Part):
+    """What is known about a model; None is "unknown", never 0."""
+
+    name: str
+    window: Window | None = None
+    max_output: int | None = None
+    prompt_price: float | None = None
+    """Dollars per million tokens."""
+    completion_price: float | None = None
+    cached_price: float | None = None
+    tools: bool = True
+    images: bool = False
+    note: str = ""
+    """One honest sentence about who answers."""
+
+
+class Provider(Protocol):
+    """Someone who answers requests."""
+
+    def info(self, model: str) -> ModelInfo:
+        """What is known about a model, without asking the network."""
+        ...
+
+    def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+        """Ask; ends with one `Finished`, or raises a `ProviderError`."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections and child processes."""
+        ...

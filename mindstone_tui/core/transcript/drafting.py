@@ -1,0 +1,128 @@
+"""An entry made ready to be written: redacted, valid Unicode, and short enough for a line.
+
+What had to be taken out of the line is stored beside it first, so a line never names a blob that
+is not there: long texts as they are, and texts with NULs or lone surrogates as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Blob, Entry
+from mindstone_tui.core.entries.line import MAX_LINE, encode_body
+from mindstone_tui.core.errors import TranscriptError
+
+Clean = Callable[[str], str]
+Keep = Callable[[bytes], Blob]
+
+ENVELOPE_ROOM: Final = 8_192
+"""Left free in a line for its envelope, a long session key included."""
+_SHORTEST_SPILL: Final = 512
+_EXCERPT: Final = 120
+_NUL: Final = "\x00"
+
+
+class Body(msgspec.Struct, frozen=True):
+    """The entry's own bytes of a line, and the optional keys that follow them."""
+
+    fields: bytes
+    extra: bytes = b""
+
+
+def prepare(entry: Entry, clean: Clean, keep: Keep) -> Body:
+    """Make an entry's bytes; blobs that the line will name are on disk when this returns."""
+    if entry.carries_text:
+        return _prepare_text(entry, clean, keep)
+    body = encode_body(entry)
+    return Body(body) if len(body) <= MAX_LINE - ENVELOPE_ROOM else _spill(entry, {}, keep)
+
+
+def _prepare_text(entry: Entry, clean: Clean, keep: Keep) -> Body:
+    fields = msgspec.to_builtins(entry)
+    changed = False
+    altered: dict[str, Blob] = {}
+    for path, text in list(_texts(fields)):
+        cleaned = clean(text)
+        visible = _visible(cleaned)
+        if visible != cleaned:
+            altered[path] = keep(cleaned.encode("utf-8", "surrogatepass"))
+        if visible != text:
+            _put(fields, path, visible)
+            changed = True
+    if changed:
+        entry = msgspec.convert(fields, type(entry))
+    return _spill(entry, altered, keep)
+
+
+def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
+    """Move the longest texts to blobs until the line is short enough."""
+    room = MAX_LINE - ENVELOPE_ROOM
+    body = encode_body(entry)
+    spilled: dict[str, Blob] = {}
+    if len(body) > room:
+        fields = msgspec.to_builtins(entry)
+        for path, text in sorted(_texts(fields), key=lambda found: -len(found[1])):
+            if len(body) <= room or len(text) < _SHORTEST_SPILL:
+                break
+            spilled[path] = keep(text.encode())
+            _put(fields, path, _excerpt(text))
+            body = encode_body(msgspec.convert(fields, type(entry)))
+        if len(body) > room:
+            raise TranscriptError(
+                f"A {entry.kind} entry of {len(body):,} bytes does not fit into a line.",
+                "This is a bug in the program; nothing was written.",
+            )
+    extra = {key: value for key, value in (("blobs", spilled), ("altered", altered)) if value}
+    return Body(body, b"," + msgspec.json.encode(extra)[1:-1] if extra else b"")
+
+
+def restore(fields: dict[str, Any], bodies: dict[str, str]) -> None:
+    """Put texts that were moved to blobs back into an entry's fields."""
+    for path, text in bodies.items():
+        _put(fields, path, text)
+
+
+def _visible(text: str) -> str:
+    """The same text with NULs and lone surrogates as signs that every reader survives."""
+    if _NUL in text:
+        text = text.replace(_NUL, "\u2400")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _excerpt(text: str) -> str:
+    left = len(text) - 2 * _EXCERPT
+    return f"{text[:_EXCERPT]} … [{left:,} characters in a blob] … {text[-_EXCERPT:]}"
+
+
+def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every text inside a value, with its path: `calls.0.arguments`."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if path or key != "kind":
+                yield from _texts(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _texts(inner, f"{path}.{at}")
+
+
+def _put(fields: dict[str, Any], path: str, text: str) -> None:
+    """Replace the text at a path; sequences on the way become lists."""
+    *way, last = path.split(".")
+    holder: Any = fields
+    for step in way:
+        key = int(step) if isinstance(holder, list) else step
+        inner = holder[key]
+        if isinstance(inner, tuple):
+            inner = list(inner)
+            holder[key] = inner
+        holder = inner
+    holder[int(last) if isinstance(holder, list) else last] = text

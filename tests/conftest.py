@@ -1,0 +1,18 @@
+"""Every test runs in a home of its own; none can see the developer's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A throw-away home; `$HOME` and `MINDSTONE_HOME` point into it."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("MINDSTONE_HOME", str(folder))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
