@@ -43,7 +43,8 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9ÄÖÜ`])|\n
 _RULE: Final = re.compile(
     r"\b(?:must(?: not|n['’]t)?|never|always|do not|don['’]t|shall not|from now on|make sure"
     r"|at most|at least|no more than|only (?:use|ever|if|when|in)"
-    r"|without (?:using|touching|changing)|i (?:prefer|want|need|like|hate)|please (?:use|keep|avoid|call)|call me|my name is"
+    r"|without (?:using|touching|changing)|i (?:prefer|want|need|like|hate)"
+    r"|please (?:use|keep|avoid|call)|call me|my name is"
     r"|keep (?:it|the|all|every)|avoid|forbidden|not allowed|required|deadline|budget is)\b",
     re.IGNORECASE,
 )

@@ -183,8 +183,8 @@ async def test_each_level_leaves_less_and_the_last_is_a_title() -> None:
         assert outcome.level == level
         assert "Never touch the lexer." in outcome.text
         sizes.append(outcome.tokens_after)
-    assert sizes == sorted(sizes, reverse=True)
         last = outcome.text
+    assert sizes == sorted(sizes, reverse=True)
     assert "turn 1: Fix the parser in src/parser.py." in last
     current = await STRATEGIES["progressive"](Material(passages=TALK, level=0), scribe())
     assert isinstance(current, Unchanged)
