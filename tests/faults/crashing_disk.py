@@ -198,12 +198,10 @@ def _torn(base: bytes, ops: list[Op], cuts: int) -> Iterator[tuple[bytes, str]]:
         short = last.data[:at]
         yield applied(before, _with(last, short)), f"cut at byte {at}"
         yield applied(before, _with(last, short + bytes(size - at))), f"NULs from byte {at}"
-    for hole in range(0, size, max(SECTOR, step)):
-        data = last.data[:hole] + bytes(len(last.data[hole : hole + SECTOR]))
-        yield (
-            applied(before, _with(last, data + last.data[hole + SECTOR :])),
-            f"sector at {hole} missing",
-        )
+    for hole in range(last.offset // SECTOR * SECTOR, last.offset + size, SECTOR):
+        first, end = max(0, hole - last.offset), hole + SECTOR - last.offset
+        data = last.data[:first] + bytes(len(last.data[first:end])) + last.data[end:]
+        yield applied(before, _with(last, data)), f"sector at {hole} missing"
 
 
 def _with(op: Op, data: bytes) -> Op:

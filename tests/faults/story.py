@@ -20,8 +20,11 @@ def entries(turns: int, *, huge: bool = True) -> Iterator[list[tuple[Entry, int]
     """What is appended, step by step; a step of several entries is one write."""
     for turn in range(1, turns + 1):
         call = f"call_{turn}"
-        yield [(TurnStarted(), turn), (UserMessage(text=f"question {turn} — ünï\u2028cödé"), turn)]
-        yield [(ToolCalled(call=call, name="read", shown="read x", digest="0" * 64), turn)]
+        yield [
+            (TurnStarted(), turn),
+            (UserMessage(text=f"question {turn} — ünï\u2028cödé " + "x" * 1_100), turn),
+            (ToolCalled(call=call, name="read", shown="read x", digest="0" * 64), turn),
+        ]
         yield [(ToolReturned(call=call, name="read", text=_result(turn, huge)), turn)]
         yield [(AssistantMessage(text=f"answer {turn} " + "y" * (turn * 37 % 900)), turn)]
         yield [(TurnEnded(ending="done"), turn)]
