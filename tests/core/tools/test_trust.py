@@ -65,15 +65,10 @@ def test_looking_at_hostile_repositories_runs_nothing_and_calls_nobody(tmp_path:
     source = Path(__file__).parents[3]
     looked = subprocess.run(
         [
-            "strace",
-            "-f",
-            "-qq",
-            "-e",
-            "trace=execve,connect,socket,fork,vfork,clone,clone3",
-            "-o",
-            log,
-        ]
-        + [os.path.realpath(sys.executable), "-P", "-c", program, *places],
+            *("strace", "-f", "-qq", "-o", str(log)),
+            *("-e", "trace=execve,connect,socket,fork,vfork,clone,clone3"),
+            *(os.path.realpath(sys.executable), "-P", "-c", program, *places),
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(source), *map(str, sys.path[1:])])},
         capture_output=True,
         text=True,
