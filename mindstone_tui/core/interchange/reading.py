@@ -59,6 +59,12 @@ def lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[in
             yield number, stripped
 
 
+def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
+    """A file that is one value."""
+    raw = stream.read(longest + 1)
+    return Flaw(f"larger than {longest >> 20} MB") if len(raw) > longest else raw
+
+
 def objects(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | Flaw]]:
     """The numbered lines of a JSONL file, each as an object."""
     for number, raw in lines(stream):
