@@ -65,7 +65,7 @@ def _is_bare(sample: Sample) -> bool:
     later = sample.objects[1:]
     return {"id", "timestamp", "instructions"} <= first.keys() or (
         any(each.get("record_type") == "state" for each in later)
-        and any(each.get("type") in _ITEMS for each in later)
+        and any(text(each.get("type")) in _ITEMS for each in later)
     )
 
 
@@ -85,7 +85,7 @@ def _read(path: Path) -> Iterator[Record]:
                 model = text(payload.get("model")) or model
             case "response_item":
                 yield from _item(number, payload, ts, model)
-            case kind if kind in _ITEMS:
+            case str() as kind if kind in _ITEMS:
                 yield from _item(number, fields, ts, model)
             case None if "instructions" in fields:
                 yield Began(id=text(fields.get("id")), ts=ts)

@@ -44,6 +44,8 @@ def _read(path: Path) -> Iterator[Record]:
                 yield _record(number, line, _whole(line, path.parent / "blobs"))
             except (Malformed, PlaceError) as error:
                 yield Broken(line=number, why=str(error))
+            except RecursionError:
+                yield Broken(line=number, why="nested too deeply")
 
 
 def _raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | Flaw]]:

@@ -109,6 +109,7 @@ def _steps(parts: list[dict[str, Any]]) -> Iterator[_Step]:
             case "step-start" if not step.is_empty:
                 yield step
                 step = _Step()
+                continue
             case "text" if said := text(part.get("text")):
                 step.texts.append(said)
             case "reasoning" if said := text(part.get("text")):
