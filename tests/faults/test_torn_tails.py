@@ -85,8 +85,8 @@ def test_a_header_cut_at_any_byte_is_written_again(home: Path) -> None:
     transcript = transcript_in(home)
     path = transcript.places.transcript
     header = path.read_bytes()
-    for at in range(0, len(header), sized(11, 1)):
-        for tail in (header[:at], header[:at] + bytes(40) if at > 20 else bytes(at)):
+    for at in (*range(20), *range(20, len(header), sized(31, 1))):
+        for tail in (header[:at], header[:at] + bytes(40), bytes(at)):
             path.write_bytes(tail)
             again = transcript_in(home)
             verdict = verify(again.places)
