@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 import typer
 
 from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.output import complain, hint, say_raw, say_raw_json
+from mindstone_tui.cli.output import complain, hint, say, say_piece, say_raw_json
 from mindstone_tui.core import events
-from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.session.opening import Opening, open_session
 from mindstone_tui.core.session.session import Session
 
@@ -84,7 +82,7 @@ def run(
         asks=False,
         follow=False,
     )
-    show = _Events() if json else _Words(quiet=quiet)
+    show: _Show = _Events() if json else _Words(quiet=quiet)
     ending = asyncio.run(_take(opening, _prompt(prompt), image or [], timeout, show))
     raise typer.Exit(ending)
 
@@ -104,53 +102,138 @@ def _prompt(argument: str) -> str:
 async def _take(
     opening: Opening, prompt: str, images: list[Path], timeout: float, show: _Show
 ) -> ExitCode:
+    """Open the session, take the turn, close it, and show everything on the way."""
     conversation = await open_session(opening)
-    with _interrupts(conversation):
-        try:
-            limit = timeout or None
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit) as clock:
-                    return await _converse(conversation, prompt, images, show)
-            assert clock.expired()
+    _interrupt_on_signals(conversation)
+    outcome = asyncio.create_task(_listen(conversation, show))
+    try:
+        if prompt.startswith("/") and "\n" not in prompt:
+            conversation.command(prompt)
+        else:
+            attachments = [events.Attachment(path=path) for path in images]
+            conversation.send(prompt, attachments=attachments)
+        done, _ = await asyncio.wait({outcome}, timeout=timeout or None)
+        if not done:
             complain(f"The turn took longer than {timeout:g} seconds.", "Raise --timeout.")
+            conversation.interrupt()
+            await outcome
             return ExitCode.FAILED
-        finally:
-            await conversation.close()
-            async for event in conversation.events():
-                show.event(event)
+        return outcome.result()
+    finally:
+        await conversation.close()
 
 
-async def _converse(
-    conversation: Session, prompt: str, images: list[Path], show: _Show
-) -> ExitCode:
-    """Hand the prompt in and show everything until it is answered."""
-    is_command = prompt.startswith("/") and "\n" not in prompt
-    if is_command:
-        conversation.command(prompt)
-    else:
-        attachments = [events.Attachment(path=path) for path in images]
-        conversation.send(prompt, attachments=attachments)
-    ok = True
-    settled = asyncio.create_task(conversation.settled())
+async def _listen(conversation: Session, show: _Show) -> ExitCode:
+    """Show events until the turn or the command is over."""
     async for event in conversation.events():
         show.event(event)
         match event:
-            case events.CommandPrinted(ok=False):
-                ok = False
-            case events.TurnEnded(ending=ending):
-                return _exit_code(ending)
-            case events.Noticed(level="error") if not is_command:
+            case events.TurnEnded(ending="done"):
+                return ExitCode.DONE
+            case events.TurnEnded(ending="interrupted"):
+                return ExitCode.INTERRUPTED
+            case events.TurnEnded():
                 return ExitCode.FAILED
+            case events.CommandEnded(ok=ok):
+                return ExitCode.DONE if ok else ExitCode.FAILED
             case _:
                 pass
-        if is_command and isinstance(event, events.CommandPrinted | events.ScreenAsked):
-            await settled
-            show.rest(conversation)
-            return ExitCode.DONE if ok else ExitCode.FAILED
-    return ExitCode.DONE
+    return ExitCode.FAILED
 
 
-def _exit_code(ending: str) -> ExitCode:
-    if ending == "done":
-        return ExitCode.DONE
-    return ExitCode.INTERRUPTED if ending == "interrupted" else ExitCode.FAILED
+def _interrupt_on_signals(conversation: Session) -> None:
+    """The first signal interrupts the turn; a second one ends the program."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+
+        def stop(number: int = number) -> None:
+            loop.remove_signal_handler(number)
+            conversation.interrupt()
+
+        loop.add_signal_handler(number, stop)
+
+
+class _Show(Protocol):
+    def event(self, event: events.AnyEvent) -> None:
+        """Print what this event has to say, if anything."""
+        ...
+
+
+class _Events:
+    """Every event as one line of JSON."""
+
+    def event(self, event: events.AnyEvent) -> None:
+        say_raw_json(msgspec.json.encode(event).decode())
+
+
+class _Words:
+    """The answer on stdout, what happens around it on stderr."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._open_line = False
+
+    def event(self, event: events.AnyEvent) -> None:
+        match event:
+            case events.TextDelta(text=text):
+                say_piece(text)
+                self._open_line = not text.endswith("\n")
+            case events.AnswerRecorded():
+                self._end_line()
+            case events.CommandPrinted(text=text, ok=ok):
+                say(text) if ok else complain(text)
+            case events.TurnEnded(ending="failed", why=why, remedy=remedy):
+                self._end_line()
+                complain(why, remedy)
+            case events.TurnEnded(ending="interrupted"):
+                self._end_line()
+                hint("Interrupted.")
+            case _ if not self._quiet:
+                self._aside(event)
+            case _:
+                pass
+
+    def _end_line(self) -> None:
+        if self._open_line:
+            say_piece("\n")
+            self._open_line = False
+
+    def _aside(self, event: events.AnyEvent) -> None:
+        if text := aside(event):
+            self._end_line()
+            hint(text)
+
+
+def aside(event: events.AnyEvent) -> str:
+    """One line about something that happens around the answer; empty for what is not worth one."""
+    match event:
+        case events.SessionReady(note=note) if note:
+            return note
+        case events.ToolStarted(shown=shown):
+            return f"→ {one_line(shown, 160)}"
+        case events.ToolEnded(status=status, finding=finding, name=name):
+            mark = "✓" if status == "ok" else "✗"
+            return f"{mark} {name}: {one_line(finding, 160)}"
+        case events.RecallInjected(passages=passages, tokens=tokens):
+            places = ", ".join(f"turn {each.turn}" for each in passages)
+            return f"recalled {len(passages)} passages ({tokens} tokens) from {places}"
+        case events.WindowPruned(left=left, tokens_before=before, tokens_after=after):
+            return f"{len(left)} exchanges left the window: {before:,} → {after:,} tokens, all indexed"
+        case events.PruneBlocked(detail=detail):
+            return f"nothing could leave the window: {detail}"
+        case events.ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
+            return f"{len(results)} tool results trimmed: {before:,} → {after:,} tokens"
+        case events.ZoneChanged(after=zone, utilization=utilization):
+            return f"the window is in the {zone} zone ({utilization:.0%} full)"
+        case events.AlertRaised(message=message, remedy=remedy):
+            return f"{message} {remedy}".strip()
+        case events.InstructionOffered(text=text):
+            return f"that sounds like a lasting rule; `/pin` keeps it: {one_line(text, 120)}"
+        case events.ModelRetried(why=why, wait=wait):
+            return f"trying again in {wait:g} s: {why}"
+        case events.NotSaved(what=what, remedy=remedy):
+            return f"{what} {remedy}"
+        case events.Noticed(message=message):
+            return message
+        case _:
+            return ""

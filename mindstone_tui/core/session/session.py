@@ -99,19 +99,18 @@ class Session:
         attachments: Sequence[events.Attachment] = (),
         steer: bool = False,
     ) -> None:
-        """Say something; while a turn runs it is queued, or steers that turn when told to."""
-        try:
-            images = tuple(attach(each.path, self._desk.transcript) for each in attachments)
-            if self._idle.is_set():
-                self._idle.clear()
-                self._inbox.put_nowait(_Said(text, images))
-                return
-            line = self._desk.record(
-                MessageQueued(text=text, images=images), self._desk.transcript.last_turn
-            )
-        except MindstoneError as error:
-            self._complain(error)
+        """Say something; while a turn runs it is queued, or steers that turn when told to.
+
+        Raises when a picture cannot be read or the disk refuses the queued message.
+        """
+        images = tuple(attach(each.path, self._desk.transcript) for each in attachments)
+        if self._idle.is_set():
+            self._idle.clear()
+            self._inbox.put_nowait(_Said(text, images))
             return
+        line = self._desk.record(
+            MessageQueued(text=text, images=images), self._desk.transcript.last_turn
+        )
         self._emit(events.MessageQueued(entry=line.id, text=text))
         if steer and self._turn is not None:
             self._desk.steering.append(UserMessage(text=text, images=images, queued=line.id))
@@ -123,11 +122,9 @@ class Session:
         try:
             command, argument = parse(line)
         except MindstoneError as error:
-            self._emit(
-                events.CommandPrinted(
-                    command=line, text=f"{error.what} {error.remedy}".strip(), ok=False
-                )
-            )
+            message = f"{error.what} {error.remedy}".strip()
+            self._emit(events.CommandPrinted(command=line, text=message, ok=False))
+            self._emit(events.CommandEnded(command=line, ok=False))
             return
         asked = _Asked(command, line, argument)
         if command.changes_window:
@@ -148,23 +145,13 @@ class Session:
         self._withdrawn.add(entry)
         steering = self._desk.steering
         steering[:] = [waiting for waiting in steering if waiting.queued != entry]
-        try:
-            self._desk.record(MessageWithdrawn(queued=entry), self._desk.transcript.last_turn)
-        except MindstoneError as error:
-            self._complain(error)
-            return
+        self._desk.record(MessageWithdrawn(queued=entry), self._desk.transcript.last_turn)
         self._emit(events.MessageWithdrawn(entry=entry))
 
     def interrupt(self) -> None:
         """Stop the running turn; what was streamed so far is kept."""
         if self._turn is not None:
             self._turn.cancel()
-
-    async def settled(self) -> None:
-        """Wait until nothing is asked for any more."""
-        await self._idle.wait()
-        while self._glances:
-            await asyncio.gather(*self._glances)
 
     async def close(self) -> None:
         """Finish, and end the stream."""
@@ -299,6 +286,7 @@ class Session:
                     CommandRun(command=asked.line, output="\n".join(text), ok=ok),
                     self._desk.transcript.last_turn,
                 )
+        self._emit(events.CommandEnded(command=asked.line, ok=ok))
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
