@@ -1,1 +1,1 @@
-"""Finding what was said before."""
+"""Finding what was said before: passages, their words and their meaning, ranked and explained."""

@@ -71,6 +71,10 @@ class History:
         """The file's length in bytes."""
         return os.fstat(self._fd).st_size
 
+    def fileno(self) -> int:
+        """The open file, for whoever must lock or watch it."""
+        return self._fd
+
     def read(self, first: int = 0, last: int | None = None) -> Iterator[Line | Damaged]:
         """Lines `first` to `last`, both included, in order; a torn end is not handed over."""
         start = 0 if first == 0 else self._start_of(first)
@@ -86,6 +90,15 @@ class History:
         """Lines from a byte offset on."""
         for start, raw in self.raw_from(offset):
             yield read_line(raw, start)
+
+    def read_with_ends(self, offset: int) -> Iterator[tuple[Line | Damaged, int]]:
+        """Lines from a byte offset on, each with the offset at which it ends."""
+        for start, raw in self.raw_from(offset):
+            yield read_line(raw, start), start + len(raw) + 1
+
+    def offset_after(self, seq: int) -> int:
+        """Where the first line numbered higher than `seq` begins, or will."""
+        return 0 if seq < 0 else self._start_of(seq + 1)
 
     def raw_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """Whole lines as bytes, each with its offset."""
