@@ -331,6 +331,8 @@ class ScreenAsked(Event):
 
     screen: str
     argument: str = ""
+    otherwise: str = ""
+    """What a surface prints that cannot do it."""
 
 
 class ModelChanged(Event):

@@ -8,7 +8,7 @@ from typing import get_args
 
 from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.commands.bench import Bench
-from mindstone_tui.core.commands.reports import context_list, window_lines
+from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.entries import Line
@@ -26,13 +26,12 @@ async def context(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """
     if argument not in ("", "list", "detail"):
         raise wrong_use("context", f"/context does not know `{argument}`.")
-    if not argument:
-        yield ScreenAsked(screen="context")
     report = bench.desk.report()
-    yield CommandPrinted(
-        command="context",
-        text=context_list(report) if argument != "detail" else window_lines(report),
-    )
+    if not argument:
+        yield ScreenAsked(screen="context", otherwise=context_list(report))
+        return
+    text = context_detail(report) if argument == "detail" else context_list(report)
+    yield CommandPrinted(command="context", text=text)
 
 
 @command("prune", usage="[N | N% | ID…]", changes_window=True)
@@ -41,7 +40,6 @@ async def prune(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
     Each is indexed and read back first; `/restore` brings it back.
     """
-    working_set = bench.desk.working_set
     if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
         lines = await bench.desk.prune(to_percent=float(percent[1]))
     elif argument.isdigit() or not argument:
@@ -49,7 +47,6 @@ async def prune(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     else:
         turns = [bench.refer(pointer).turn for pointer in argument.split()]
         lines = await bench.desk.prune(turns=turns)
-    del working_set
     for event in _tell("prune", lines, "Nothing left: everything in the window is protected."):
         yield event
 
