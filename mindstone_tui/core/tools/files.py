@@ -187,6 +187,7 @@ def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
         title=f"{verb} {exact(str(change.place.path))}",
         body=change.diff or "(no change)",
         standing=context.workspace.standing(change.place),
+        place=change.place.parts,
     )
 
 

@@ -63,6 +63,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """All of it: the command, or the diff."""
     standing: Standing = "open"
     """How guarded the place is that would change."""
+    place: tuple[str, ...] = ()
+    """The parts of the path that would change, below its root."""
     command: str = ""
     """The shell command to judge, when there is one."""
 
@@ -190,7 +192,7 @@ def bounded(
 
 def how_to_read_on(context: ToolContext) -> str:
     """Where the rest of a cut result is."""
-    return f'read_entry {{"call": "{context.call}", "offset": …}} shows the rest'
+    return f'read_entry {{"entry": "{context.call}", "offset": …}} shows the rest'
 
 
 def digest_of(data: bytes) -> str:

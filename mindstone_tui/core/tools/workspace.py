@@ -36,6 +36,7 @@ SENSITIVE: Final = frozenset(
         *(".profile", ".bash_profile", ".zshrc", ".zshenv", ".config", ".aws", ".docker", ".kube"),
     }
 )
+_Missing = Literal["fail", "make", "imagine"]
 _NOT_A_WORKSPACE: Final = ("/proc", "/sys", "/dev", "/run")
 _MOST_LINKS: Final = 40
 _STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -76,9 +77,11 @@ class Workspace:
         return "sensitive" if names & SENSITIVE else "open"
 
     def locate(self, path: str) -> Place:
-        """The real place a path leads to; its last part may not exist yet."""
-        with self._walk(path) as (place, _, _):
-            return place
+        """The real place a path leads to; its last parts may not exist yet."""
+        root, parts = self._split(path)
+        with _Walk(self, root, path) as walk:
+            walk.go(parts, missing="imagine")
+            return Place(root, tuple(walk.names))
 
     @contextlib.contextmanager
     def reading(self, path: str) -> Iterator[tuple[Place, int]]:
@@ -113,7 +116,7 @@ class Workspace:
 
     def replace(self, path: str, data: bytes) -> Place:
         """Put a new file in the place of the old one, if any, keeping its permissions."""
-        with self._walk(path, make=True) as (place, folder, name):
+        with self._walk(path, missing="make") as (place, folder, name):
             if self.standing(place) == "protected":
                 raise NotAllowed(f"{place.path} is protected.", "Change it yourself, outside.")
             mode = _mode_of(name, folder, path)
@@ -150,11 +153,11 @@ class Workspace:
         raise _outside(path, self.roots)
 
     @contextlib.contextmanager
-    def _walk(self, path: str, *, make: bool = False) -> Iterator[tuple[Place, int, str]]:
+    def _walk(self, path: str, *, missing: _Missing = "fail") -> Iterator[tuple[Place, int, str]]:
         """Walk to a path; gives its place, the open folder that holds it, and its name there."""
         root, parts = self._split(path)
         with _Walk(self, root, path) as walk:
-            walk.go(parts, make=make)
+            walk.go(parts, missing=missing)
             inside = len(walk.folders) > len(walk.names)
             name = "." if inside else walk.names[-1]
             yield Place(root, tuple(walk.names)), walk.folders[-1], name
@@ -183,13 +186,16 @@ class _Walk:
         for folder in self.folders:
             os.close(folder)
 
-    def go(self, parts: list[str], *, make: bool) -> None:
-        """Take each part in turn; the last may be a file, or missing."""
+    def go(self, parts: list[str], *, missing: _Missing) -> None:
+        """Take each part in turn; the last may be a file, or not there yet."""
         todo = [part for part in reversed(parts) if part not in ("", ".")]
         while todo:
             part = todo.pop()
-            if len(self.names) == len(self.folders):  # the last part is not at the end after all
-                self._enter(make)
+            if len(self.names) == len(self.folders):  # the last name was not the end after all
+                if missing == "imagine" and ".." not in (part, *todo) and not self._is_there():
+                    self.names += [part, *reversed(todo)]
+                    return
+                self._enter(make=missing == "make")
             if part == "..":
                 self._back()
                 continue
@@ -199,10 +205,10 @@ class _Walk:
             else:
                 todo += self._follow(target)
 
-    def _enter(self, make: bool) -> None:
+    def _enter(self, *, make: bool) -> None:
         """Open the folder that the last name stands for."""
         name, above = self.names[-1], self.folders[-1]
-        if make and not self._exists(name):
+        if make and not self._is_there():
             self._refuse_protected()
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o777, dir_fd=above)
@@ -241,9 +247,9 @@ class _Walk:
             target = target[len(prefix) :]
         return [part for part in reversed(target.split("/")) if part not in ("", ".")]
 
-    def _exists(self, name: str) -> bool:
+    def _is_there(self) -> bool:
         try:
-            os.stat(name, dir_fd=self.folders[-1], follow_symlinks=False)
+            os.stat(self.names[-1], dir_fd=self.folders[-1], follow_symlinks=False)
         except FileNotFoundError:
             return False
         return True
