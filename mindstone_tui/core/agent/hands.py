@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import AsyncIterator
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.desk import Desk, Judged
+from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.loops import LoopWatch
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
@@ -20,11 +20,12 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     ToolStatus,
 )
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.foreign import as_data, fresh_nonce, one_line
+from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.foreign import fresh_nonce, one_line
+from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult
 
-MOST_CALLS = 64
+MOST_CALLS: Final = 64
 """Calls of one answer that are run; the rest get a result that says so."""
 
 
@@ -58,18 +59,18 @@ async def _use(
         known = ", ".join(sorted(desk.tools)) or "none"
         yield _returned(desk, turn, call, _failed(f"There is no tool {call.name}; known: {known}."))
         return
+    context = desk.tool_context(call.id)
     try:
-        arguments = _arguments(call)
-        judged = desk.gate.judge(tool, arguments, desk.tool_context(call.id))
-    except MindstoneError as error:
+        approval = prepare(tool, call.id, call.arguments, context)
+    except ToolError as error:
         yield _returned(desk, turn, call, _failed(f"{error.what} {error.remedy}".strip()))
         return
     desk.record(
         ToolCalled(
             call=call.id,
             name=tool.name,
-            shown=judged.shown,
-            digest=judged.digest,
+            shown=approval.shown,
+            digest=approval.digest,
             risk=tool.risk,
         ),
         turn,
@@ -77,69 +78,72 @@ async def _use(
     if (circle := watch.why_not(call)) is not None:
         yield _refused(desk, turn, call, "loop detection", f"Not run again: {circle}.")
         return
-    async for event in _permit(desk, turn, call, tool, judged):
-        yield event
-    if call.id in desk.working_set.answered_calls(turn):
+    decision = desk.gate.decide(tool, approval)
+    if decision.verdict == "refuse":
+        yield _refused(desk, turn, call, "policy", decision.reason)
         return
-    yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=judged.shown)
+    granted = decision.verdict == "allow"
+    if granted:
+        allowed_by = ToolApproved(
+            call=call.id,
+            digest=approval.digest,
+            by=decision.by,
+            rule=decision.rule or decision.reason,
+        )
+        desk.record(allowed_by, turn)
+    else:
+        waiting = desk.questions.ask(call.id)
+        yield _question(desk, turn, tool, approval, decision)
+        answer = await waiting
+        if not answer.allowed:
+            yield _refused(desk, turn, call, "person", answer.why or "The person said no.")
+            return
+        desk.gate.remember(answer)
+        desk.record(_granted(call, approval, answer), turn)
+    yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
     outcome: list[ToolResult] = []
-    async for event in _run(turn, call, tool, arguments, judged.context, outcome):
+    confined = desk.gate.confine(decision, context) if granted else context
+    async for event in _run(desk, turn, tool, approval, confined, outcome):
         yield event
     watch.note(call, outcome[0].text)
     yield _returned(desk, turn, call, outcome[0])
 
 
-async def _permit(
-    desk: Desk, turn: int, call: ToolCall, tool: Tool, judged: Judged
-) -> AsyncIterator[events.AnyEvent]:
-    """Write down who allowed or refused the call; a refusal is also its result."""
-    if judged.verdict == "refuse":
-        yield _refused(desk, turn, call, "policy", judged.reason)
-        return
-    if judged.verdict == "allow":
-        approved = ToolApproved(
-            call=call.id, digest=judged.digest, by="rule", rule=judged.reason
-        )
-        desk.record(approved, turn)
-        return
-    waiting = desk.questions.ask(call.id)
-    yield events.ToolAsked(
+def _question(
+    desk: Desk, turn: int, tool: Tool, approval: Approval, decision: Decision
+) -> events.ToolAsked:
+    return events.ToolAsked(
         turn=turn,
-        call=call.id,
+        call=approval.call,
         name=tool.name,
         risk=tool.risk,
-        shown=judged.shown,
-        digest=judged.digest,
-        diff=judged.diff,
-        why=judged.reason,
-        remember=judged.rules,
+        shown=approval.shown,
+        digest=approval.digest,
+        diff=approval.preview.body if tool.risk == "write" else "",
+        why=" ".join((decision.reason, *approval.warnings)),
+        remember=desk.gate.rules_for(tool, approval),
     )
-    answer = await waiting
-    if not answer.allowed:
-        yield _refused(desk, turn, call, "person", answer.why or "The person said no.")
-        return
-    desk.gate.remember(answer)
-    desk.record(
-        ToolApproved(
-            call=call.id,
-            digest=judged.digest,
-            by="person",
-            rule=answer.remember,
-            remember=answer.keep,
-        ),
-        turn,
+
+
+def _granted(call: ToolCall, approval: Approval, answer: events.Answer) -> ToolApproved:
+    return ToolApproved(
+        call=call.id,
+        digest=approval.digest,
+        by="person",
+        rule=answer.remember,
+        remember=answer.keep,
     )
 
 
 async def _run(
+    desk: Desk,
     turn: int,
-    call: ToolCall,
     tool: Tool,
-    arguments: dict[str, object],
+    approval: Approval,
     context: ToolContext,
     outcome: list[ToolResult],
 ) -> AsyncIterator[events.AnyEvent]:
-    """Run the tool and hand its output on while it runs."""
+    """Run what was approved and hand its output on while it runs."""
     pieces: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -148,41 +152,26 @@ async def _run(
 
     async def work() -> None:
         try:
-            outcome.append(
-                await tool.run(arguments, msgspec.structs.replace(context, progress=progress))
+            told = msgspec.structs.replace(context, progress=progress)
+            result, _ = await carry_out(
+                tool, approval, told, redactor=desk.redactor, nonce=fresh_nonce()
             )
-        except MindstoneError as error:
-            outcome.append(_failed(f"{error.what} {error.remedy}".strip()))
+            outcome.append(result)
         finally:
             pieces.put_nowait(None)
 
     task = asyncio.create_task(work(), name=f"tool {tool.name}")
     try:
         while (piece := await pieces.get()) is not None:
-            yield events.ToolOutput(turn=turn, call=call.id, text=piece)
+            yield events.ToolOutput(
+                turn=turn, call=approval.call, text=desk.redactor.redact(piece).text
+            )
         await task
     finally:
         if not task.done():
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-
-
-def _arguments(call: ToolCall) -> dict[str, object]:
-    """The arguments as an object; raises with words a model can act on."""
-    try:
-        arguments = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError as error:
-        raise MindstoneError(
-            f"The arguments of {call.name} are not valid JSON: {error}.", "Send them again."
-        ) from None
-    if arguments is None:
-        return {}
-    if not isinstance(arguments, dict):
-        raise MindstoneError(
-            f"The arguments of {call.name} must be a JSON object.", "Send them again."
-        )
-    return arguments
 
 
 def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
@@ -212,16 +201,13 @@ def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> even
 
 
 def _record(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> str:
-    """Write a result as the model will see it: foreign text delimited as data."""
-    text = result.text
-    if result.origin:
-        text = as_data(text, origin=result.origin, nonce=fresh_nonce())
+    """Write a result as the model will see it; what is too long for that goes to a blob first."""
     full = desk.transcript.keep_blob(result.full) if result.full is not None else None
     line = desk.record(
         ToolReturned(
             call=call.id,
             name=call.name,
-            text=text,
+            text=result.text,
             status=result.status,
             finding=result.finding,
             elapsed=round(result.elapsed, 3),
@@ -232,8 +218,3 @@ def _record(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> str:
         turn,
     )
     return line.id
-
-
-def digest_of(arguments: dict[str, object]) -> str:
-    """The fingerprint of exactly these arguments."""
-    return hashlib.sha256(msgspec.json.encode(arguments, order="sorted")).hexdigest()

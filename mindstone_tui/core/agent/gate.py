@@ -1,0 +1,76 @@
+"""The keeper of permissions in one session: the mode, the rules, and who can be asked."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events import Answer
+from mindstone_tui.core.tools.approvals import (
+    MODES,
+    Approval,
+    Decision,
+    Mode,
+    check_mode,
+    decide,
+)
+from mindstone_tui.core.tools.rules import Rule, suggested
+from mindstone_tui.core.tools.sandbox import Sandbox
+from mindstone_tui.core.tools.tool import Tool, ToolContext
+
+
+class Gate:
+    """Decides whether a call may run, must be asked about, or is refused."""
+
+    def __init__(
+        self, mode: Mode, rules: tuple[Rule, ...], sandbox: Sandbox | None, *, asks: bool
+    ) -> None:
+        check_mode(mode, sandboxed=sandbox is not None)
+        self.mode: Mode = mode
+        self._rules = rules
+        self._sandbox = sandbox
+        self._asks = asks
+
+    def decide(self, tool: Tool, approval: Approval) -> Decision:
+        """What may happen; a question nobody can answer is a refusal that says so."""
+        decision = decide(
+            tool,
+            approval.preview,
+            mode=self.mode,
+            rules=self._rules,
+            sandboxed=self._sandbox is not None,
+        )
+        if decision.verdict == "ask" and not self._asks:
+            why = f"{decision.reason}, and nobody can be asked here; --approve sets the mode"
+            return msgspec.structs.replace(decision, verdict="refuse", reason=why)
+        return decision
+
+    def confine(self, decision: Decision, context: ToolContext) -> ToolContext:
+        """What the tool may use when it runs under this decision."""
+        sandbox = self._sandbox if decision.confined else None
+        return msgspec.structs.replace(context, sandbox=sandbox, network=decision.network)
+
+    def rules_for(self, tool: Tool, approval: Approval) -> tuple[str, ...]:
+        """Rules a person may keep together with a yes."""
+        rule = suggested(tool.name, approval.preview)
+        return (rule.text,) if rule is not None else ()
+
+    def remember(self, answer: Answer) -> None:
+        """Keep the rule that came with an answer, for the rest of the session."""
+        if answer.allowed and answer.remember and answer.keep:
+            self._rules = (*self._rules, Rule.parse("allow", answer.remember))
+
+    def switch(self, mode: str) -> None:
+        """Change the mode; refuses one this machine cannot keep safe."""
+        for known in MODES:
+            if mode == known:
+                check_mode(known, sandboxed=self._sandbox is not None)
+                self.mode = known
+                return
+        raise UsageError(f"There is no mode {mode}.", f"Known modes: {', '.join(MODES)}.")
+
+    def describe(self) -> str:
+        """The mode and the rules, in words."""
+        sandbox = "a sandbox confines what runs unasked" if self._sandbox else "there is no sandbox"
+        rules = "\n".join(f"  {rule.verdict} {rule.text}" for rule in self._rules)
+        return f"The mode is {self.mode}; {sandbox}.\n{rules or '  There are no rules.'}"
