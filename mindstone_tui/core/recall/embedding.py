@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.lockdown import import_litellm
 
 Floats = NDArray[np.float32]
 
@@ -136,31 +137,46 @@ def _also_output(node: str) -> bytes:
 
 
 class RemoteEmbedder:
-    """A model behind litellm, by name; `call` is `litellm.embedding` or a stand-in for it."""
+    """A model behind litellm, by name; `call` takes `model` and `input` as litellm does."""
 
-    def __init__(self, model: str, dims: int, call: Callable[..., Any]) -> None:
+    def __init__(self, model: str, call: Callable[..., Any] | None = None) -> None:
         self.name: Final = model
-        self.dims: Final = dims
-        self._call = call
+        self._call = call or _through_litellm
+        self._dims = 0
+
+    @property
+    def dims(self) -> int:
+        """The size of its vectors, learned from the first one."""
+        return self._dims or self.embed(["size"]).shape[1]
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One request for all texts; a wrong count or size is an error, not a guess."""
         if not texts:
-            return np.empty((0, self.dims), np.float32)
+            return np.empty((0, self._dims), np.float32)
         try:
             answer = self._call(model=self.name, input=list(texts))
             rows = np.array([row["embedding"] for row in answer["data"]], np.float32)
-        except Exception as error:  # litellm's tree is only known after its slow import
+        except Exception as error:  # litellm's own tree is known only after its slow import
             raise VectorsUnavailable(
                 f"{self.name} gave no embeddings: {error}.",
                 "Check the model's name and key; words still work meanwhile.",
             ) from error
-        if rows.shape != (len(texts), self.dims):
+        self._dims = self._dims or rows.shape[-1]
+        if rows.shape != (len(texts), self._dims):
             raise VectorsUnavailable(
-                f"{self.name} gave vectors of shape {rows.shape}, not {(len(texts), self.dims)}.",
-                "Set recall.dims to the size this model really gives.",
+                f"{self.name} gave vectors of shape {rows.shape}, not {(len(texts), self._dims)}.",
+                "Words still work; choose another embedding model if this goes on.",
             )
         return unit(rows)
+
+
+def open_embedder(name: str) -> Embedder:
+    """The embedder a setting names: `minilm` is the embedded one, all others are litellm's."""
+    return EmbeddedModel() if name == "minilm" else RemoteEmbedder(name)
+
+
+def _through_litellm(**request: Any) -> Any:
+    return import_litellm().embedding(**request)
 
 
 def unit(rows: Floats) -> Floats:

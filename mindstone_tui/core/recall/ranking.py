@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -55,18 +55,23 @@ KINDS: Final = MappingProxyType(
 """What a passage gains or loses by what it is: derived text loses against what it came from."""
 SHORT: Final = 400
 """Characters: only messages shorter than this give to and take from their neighbours."""
+LOOKED_AT: Final = 60
+"""How many of the strongest are weighed by what they say and what they are."""
+ARRANGED: Final = 12
+"""How many of the first hits are compared with each other."""
 NEAR_DUPLICATE: Final = 0.85
-SAME_SUBJECT: Final = 0.6
-CORRECTED_SUBJECT: Final = 0.3
+SAME_SUBJECT: Final = 0.7
+CORRECTED_SUBJECT: Final = 0.4
+"""Shared words, of the shorter text, from which two messages speak of the same thing."""
+AS_STRONG: Final = 0.6
+"""A newer statement replaces an older one only if it answers the question nearly as well."""
 
 _CORRECTION: Final = re.compile(
     r"^(?:no|nope|wait|sorry|correction|scratch that|update)\b[\s,.:;—-]"
-    r"|\b(?:actually|instead|from now on|no longer|not anymore|any more|i meant|i was wrong"
-    r"|(?:has|have) changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than"
-    r"|always|never)\b",
-    re.IGNORECASE,
+    r"|\b(?:actually|instead|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
+    r"|has changed|have changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than)\b"
 )
-_VALUE: Final = re.compile(r"\d|[A-Z_./-]\w")
+_VALUE: Final = re.compile(r"\d")
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,13 +115,14 @@ def rank(
     """The best hits, one a message, best first."""
     base = {item.row: _base(item, weights) for item in candidates}
     by_row = {item.row: item for item in candidates}
+    scored = [
+        (item, {**base[item.row], "neighbours": _from_neighbours(item, by_row, base, weights)})
+        for item in candidates
+    ]
+    scored.sort(key=lambda pair: -sum(pair[1].values()))
     hits: dict[str, Hit] = {}
-    for item in candidates:
-        parts = {
-            **base[item.row],
-            "neighbours": _from_neighbours(item, by_row, base, weights),
-            **_cues(question, item, pinned_turns, weights),
-        }
+    for item, parts in scored[: max(2 * count, LOOKED_AT)]:
+        parts |= _cues(question, item, pinned_turns, weights)
         kept = {name: round(value, 4) for name, value in parts.items() if abs(value) >= 5e-5}
         score = round(sum(kept.values()), 4)
         known = hits.get(item.passage.entry)
@@ -124,8 +130,8 @@ def rank(
             hits[item.passage.entry] = Hit(
                 passage=item.passage, score=score, parts=kept, text=item.passage.text
             )
-    ordered = sorted(hits.values(), key=lambda hit: (-hit.score, -hit.passage.seq))
-    return arrange(ordered[: 2 * count])[:count]
+    ordered = sorted(hits.values(), key=lambda hit: (-hit.score, -hit.passage.seq))[:count]
+    return arrange(ordered[:ARRANGED]) + ordered[ARRANGED:]
 
 
 def arrange(hits: Sequence[Hit]) -> list[Hit]:
@@ -136,7 +142,7 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
 
 def is_correction(text: str) -> bool:
     """Whether a message sounds like it changes something said before."""
-    return bool(_CORRECTION.search(text[:400]))
+    return bool(_CORRECTION.search(text[:400].lower()))
 
 
 def _base(item: Candidate, weights: Weights) -> dict[str, float]:
@@ -190,35 +196,33 @@ def _newest_first(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -
     """Put a newer statement before the older ones it replaces."""
     ordered = list(hits)
     for newer in sorted(hits, key=lambda hit: hit.passage.seq):
-        older = [hit for hit in hits if _replaces(newer, hit, subjects)]
-        if not older:
+        replaced = [hit.passage.seq for hit in hits if _replaces(newer, hit, subjects)]
+        if not replaced:
             continue
-        at = next(place for place, hit in enumerate(ordered) if hit.passage == newer.passage)
-        first = min(ordered.index(hit) for hit in ordered if _is_any(hit, older))
-        marked = msgspec.structs.replace(
-            newer, supersedes=tuple(sorted(hit.passage.seq for hit in older))
-        )
-        del ordered[at]
-        ordered.insert(min(at, first), marked)
+        at = ordered.index(newer)
+        first = next(i for i, hit in enumerate(ordered) if hit.passage.seq in replaced)
+        ordered.insert(min(at, first), ordered.pop(at))
+        ordered[min(at, first)] = msgspec.structs.replace(newer, supersedes=tuple(sorted(replaced)))
     return ordered
-
-
-def _is_any(hit: Hit, others: Iterable[Hit]) -> bool:
-    return any(hit.passage.id == other.passage.id for other in others)
 
 
 def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) -> bool:
     new, old = newer.passage, older.passage
-    if new.seq <= old.seq or new.role != old.role or new.form != "prose" or only_asks(new.text):
-        return False
     ours, theirs = subjects[new.id], subjects[old.id]
-    if not ours or not theirs or ours == theirs:
+    smaller = min(len(ours), len(theirs))
+    if (
+        new.seq <= old.seq
+        or not smaller
+        or ours == theirs
+        or (new.role, new.speaker, new.form) != (old.role, old.speaker, "prose")
+        or newer.score < AS_STRONG * older.score
+        or only_asks(new.text)
+    ):
         return False
-    shared = len(ours & theirs) / min(len(ours), len(theirs))
-    if is_correction(new.text):
-        return shared >= CORRECTED_SUBJECT
-    differ = ours ^ theirs
-    return shared >= SAME_SUBJECT and any(_VALUE.search(word) for word in differ)
+    shared = len(ours & theirs) / smaller
+    if shared >= SAME_SUBJECT:
+        return is_correction(new.text) or any(_VALUE.search(word) for word in ours ^ theirs)
+    return shared >= CORRECTED_SUBJECT and is_correction(new.text)
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
