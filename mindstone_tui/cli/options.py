@@ -35,4 +35,4 @@ def session_key(option: str) -> SessionKey:
         return SessionKey.parse(option)
     from mindstone_tui.core.config import load
 
-    return SessionKey.parse(load(places()).settings.session.default)
+    return SessionKey.parse(load(places(), os.environ).settings.session.default)

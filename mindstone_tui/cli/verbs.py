@@ -14,6 +14,8 @@ import typer
 
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "history": ("sessions", "log", "verify"),
+    "config": ("config",),
+    "doctor": ("doctor",),
 }
 """Module in this package → the verbs it registers, in the order that help shows them."""
 

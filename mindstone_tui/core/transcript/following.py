@@ -66,9 +66,15 @@ def _watch(path: Path) -> int | None:
 async def _polled(path: Path) -> AsyncIterator[None]:
     size = -1
     while True:
-        with contextlib.suppress(FileNotFoundError):
-            now = path.stat().st_size
-            if now != size:
-                size = now
-                yield
+        now = _size_of(path)
+        if now != size:
+            size = now
+            yield
         await asyncio.sleep(_POLL)
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1
