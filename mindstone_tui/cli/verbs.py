@@ -15,6 +15,8 @@ import typer
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "history": ("sessions", "log", "verify"),
     "config": ("config",),
+    "recalling": ("recall", "reindex"),
+    "importing": ("import",),
     "doctor": ("doctor",),
 }
 """Module in this package → the verbs it registers, in the order that help shows them."""
