@@ -6,9 +6,11 @@ goes to the log file, never to the terminal.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -17,6 +19,7 @@ from mindstone_tui import __version__
 from mindstone_tui.cli import verbs
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output
 from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.disk import place_error
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.places import Places
 
@@ -37,6 +40,8 @@ def run(arguments: Sequence[str]) -> int:
         code = ExitCode.INTERRUPTED
     except BrokenPipeError:
         code = PIPE_CLOSED
+    except OSError as error:
+        code = _report(place_error(Path(error.filename or "A file"), error), error)
     except Exception as error:  # the outermost frame: a bug must end in a sentence, too
         code = _report_bug(error)
     else:
@@ -89,19 +94,26 @@ def _code_of(ending: SystemExit) -> int:
     return ending.code if isinstance(ending.code, int) else ExitCode.FAILED
 
 
-def _report(error: MindstoneError) -> int:
+def _report(error: MindstoneError, cause: BaseException | None = None) -> int:
     complain(error.what, error.remedy)
     if not isinstance(error, UsageError):
-        record(error, Places.resolve(os.environ).log, _without_secrets)
+        _log(cause or error)
     return error.exit_code
 
 
 def _report_bug(error: Exception) -> int:
-    log = Places.resolve(os.environ).log
-    logged = record(error, log, _without_secrets)
-    where = f"The details are in {log}." if logged else f"{log} could not be written, either."
-    complain(f"Something went wrong that should not: {type(error).__name__}: {error}", where)
+    where = _log(error)
+    what = f"Something went wrong that should not: {type(error).__name__}: {error}"
+    complain(what, f"The details are in {where}." if where else "No log file could be written.")
     return ExitCode.FAILED
+
+
+def _log(error: BaseException) -> Path | None:
+    """Keep the traceback; the file that holds it, or None where there can be none."""
+    with contextlib.suppress(MindstoneError):
+        log = Places.resolve(os.environ).log
+        return log if record(error, log, _without_secrets) else None
+    return None
 
 
 def _without_secrets(text: str) -> str:

@@ -6,18 +6,13 @@ Whoever follows decides when to look again: when `following.changes` says so, or
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from collections.abc import Iterator
-from typing import Final
 
+from mindstone_tui.core.disk import settled
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.places import SessionPlaces
 from mindstone_tui.core.transcript.history import Damaged, History
-
-_PATIENCE: Final = 50
-_PAUSE: Final = 0.002
 
 
 class Follower:
@@ -32,7 +27,7 @@ class Follower:
     def poll(self) -> list[Line | Damaged]:
         """What was added since the last look; a line that is being written is waited for."""
         self._stay_with_the_name()
-        with _settled(self._history.fileno()):
+        with settled(self._history.fileno()):
             if self._history.size <= self._offset:
                 return []
             return list(self._read_on())
@@ -60,24 +55,3 @@ class Follower:
                 self._history.close()
                 self._history = History(self._places)
                 self._offset = self._history.offset_after(self._seq)
-
-
-@contextlib.contextmanager
-def _settled(fd: int) -> Iterator[None]:
-    """Wait, but not for long, until nobody is in the middle of a write.
-
-    A writer holds its lock for a few milliseconds. One that hangs must not hang its readers, so
-    in the end they take whatever whole lines there are.
-    """
-    for _ in range(_PATIENCE):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_PAUSE)
-            continue
-        try:
-            yield
-        finally:
-            fcntl.flock(fd, fcntl.LOCK_UN)
-        return
-    yield

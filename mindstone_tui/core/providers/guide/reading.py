@@ -19,17 +19,15 @@ _PARAGRAPHS: Final = re.compile(r"\n\s*\n")
 _HEADING: Final = re.compile(r"(?m)^(?=(?:\[|#|\d+[.)] |[-•*] ))")
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
-_COMMON: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "a about again all also an and any are as at be been before but by can could did do does done "
-        "earlier for from get give had has have he her him his how i if in into is it its just know "
-        "let like may me mentioned more my name no not of on or our out please recall remember said "
-        "say she should show so some such tell than that the their them then there these they thing "
-        "this those to told too us was we were what when where which who whom whose why will with "
-        "would you your",
-    )
+_COMMON_WORDS: Final = (
+    "a about again all also an and any are as at be been before but by can could did do does "
+    "done earlier for from get give had has have he her him his how i if in into is it its "
+    "just know let like may me mentioned more my name no not of on or our out please recall "
+    "remember said say she should show so some such tell than that the their them then there "
+    "these they thing this those to told too us was we were what when where which who whom "
+    "whose why will with would you your "
 )
+_COMMON: Final = frozenset(_COMMON_WORDS.split())
 
 
 class Passage(Part):

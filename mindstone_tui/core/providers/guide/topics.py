@@ -148,7 +148,8 @@ GREETING: Final = (
 
 _EXPLAIN: Final = re.compile(
     r"\A\s*(?:and\s+|so\s+|please\s+)?"
-    r"(?:what(?:'s| is| are| does)|how (?:do|does|can|to|are|is|would)|where (?:do|does|can|is|are)|why (?:do|does|is|are)|explain|help(?: me)?(?: with)?"
+    r"(?:what(?:'s| is| are| does)|how (?:do|does|can|to|are|is|would)"
+    r"|where (?:do|does|can|is|are)|why (?:do|does|is|are)|explain|help(?: me)?(?: with)?"
     r"|tell me (?:about|how)|can (?:i|you)|describe|add)\b",
     re.IGNORECASE,
 )
@@ -159,7 +160,8 @@ _PAST: Final = re.compile(
 _HELLO: Final = re.compile(
     r"\A\W*(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo|help|"
     r"(?:who|what) are you|what can you do|"
-    r"are you (?:an? )?(?:ai|llm|language model|human|bot|real)|how are you|test(?:ing)?|ping)\b(?:\W+\w+){0,2}\W*\Z",
+    r"are you (?:an? )?(?:ai|llm|language model|human|bot|real)"
+    r"|how are you|test(?:ing)?|ping)\b(?:\W+\w+){0,2}\W*\Z",
     re.IGNORECASE,
 )
 
