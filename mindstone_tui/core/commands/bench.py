@@ -11,16 +11,9 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo
 from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.tools.tool import Tool
 from mindstone_tui.core.transcript import History
-
-
-class SessionSummary(Protocol):
-    """One row of the list of sessions."""
-
-    key: SessionKey
-    turns: int
-    size: int
-    last: str
+from mindstone_tui.core.transcript.listing import SessionSummary
 
 
 class Bench(Protocol):
@@ -62,4 +55,16 @@ class Bench(Protocol):
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
+        ...
+
+    def free_name(self) -> str:
+        """A name for a new session that nobody has yet."""
+        ...
+
+    def all_tools(self) -> dict[str, Tool]:
+        """Every tool, switched on or not."""
+        ...
+
+    def switch_tool(self, name: str, *, on: bool) -> bool:
+        """Offer a tool to the model or not; False when there is no such tool."""
         ...

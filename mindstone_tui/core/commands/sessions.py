@@ -82,7 +82,7 @@ async def sessions(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """List all sessions, newest first."""
     del argument
     rows = [
-        f"{'*' if str(each.key) == str(bench.key) else ' '} {each.key!s:40} {each.turns:>6,} turns"
+        f"{'*' if each.session == str(bench.key) else ' '} {each.session:40} {each.turns:>6,} turns"
         for each in bench.sessions()
     ]
     text = "\n".join(rows) or "There are no sessions."

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from mindstone_tui.core.config.settings import RecallSettings
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected, RecallUsed
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError
@@ -140,12 +140,14 @@ class Remembering:
         self.last = await asyncio.to_thread(work)
         return self.last
 
-    def ensure(self, exchanges: Mapping[int, Sequence[Line]]) -> Mapping[int, Receipt]:
+    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
         """Index exchanges and read them back; the proof that they may leave the window."""
         receipts: dict[int, Receipt] = {}
-        for turn, lines in exchanges.items():
-            found = self.index.ensure(passages_of(lines))
-            receipts[turn] = found[0] if found else Receipt(turn=turn, passages=0)
+        for exchange in turns:
+            found = self.index.ensure(passages_of(exchange.lines))
+            receipts[exchange.turn] = (
+                found[0] if found else Receipt(turn=exchange.turn, passages=0)
+            )
         return receipts
 
     def keep_up(self) -> None:
