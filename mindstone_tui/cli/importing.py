@@ -17,7 +17,6 @@ from mindstone_tui.core.interchange.importing import ImportReport, import_file
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.opening import settle_import
 from mindstone_tui.core.transcript import Transcript
 
 
@@ -57,11 +56,12 @@ def import_(
                 format=origin,
                 clean=clean,
                 progress=lambda read, added: bar.at(read),
-                finish=settle_import,
             )
     finally:
         transcript.close()
-    index = RecallIndex.open(own.index, open_embedder(load(home, os.environ).settings.recall.embedder))
+    index = RecallIndex.open(
+        own.index, open_embedder(load(home, os.environ).settings.recall.embedder)
+    )
     try:
         index_session(own, index, wait=not no_wait, quiet=json)
     finally:

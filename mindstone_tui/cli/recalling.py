@@ -15,7 +15,7 @@ from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.cli.progress import Progress
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import PlaceError, UsageError, VectorsUnavailable
-from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.places import Places, SessionPlaces
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.gathering import Filter
@@ -57,7 +57,9 @@ def recall(
     The k best are always shown; `abstained` says that a turn would not have used any of them.
     """
     if bool(query) == bool(batch):
-        raise UsageError("Give one query, or --batch with a file of them.", "mindstone recall --help")
+        raise UsageError(
+            "Give one query, or --batch with a file of them.", "mindstone recall --help"
+        )
     if scope not in ("session", "agent", "all"):
         raise UsageError(f"There is no scope {scope}.", "Use session, agent or all.")
     home = places()
@@ -149,13 +151,16 @@ def _queries(query: str, batch: str) -> Iterator[str]:
     if not batch:
         yield query
         return
+    lines: Iterator[str]
     if batch == "-":
         lines = (line.decode("utf-8", "replace") for line in sys.stdin.buffer)
     else:
         try:
             lines = iter(Path(batch).read_text(encoding="utf-8", errors="replace").split("\n"))
         except OSError as error:
-            raise UsageError(f"{batch} cannot be read: {error.strerror}.", "Check the path.") from error
+            raise UsageError(
+                f"{batch} cannot be read: {error.strerror}.", "Check the path."
+            ) from error
     for line in lines:
         if text := line.strip():
             yield text
@@ -205,8 +210,11 @@ def _print(found: Found, *, explain: bool) -> None:
     for hit in found.hits:
         passage = hit.passage
         who = passage.speaker or passage.role
-        say(f"{hit.score:5.2f}  {passage.session} #{passage.seq}  turn {passage.turn}  "
-            f"{passage.ts[:16]}  {who}", "bold")
+        say(
+            f"{hit.score:5.2f}  {passage.session} #{passage.seq}  turn {passage.turn}  "
+            f"{passage.ts[:16]}  {who}",
+            "bold",
+        )
         say(f"       {hit.text}")
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)

@@ -100,7 +100,7 @@ def _prompt(argument: str) -> str:
 
 
 async def _take(
-    opening: Opening, prompt: str, images: list[Path], timeout: float, show: _Show
+    opening: Opening, prompt: str, images: list[Path], seconds: float, show: _Show
 ) -> ExitCode:
     """Open the session, take the turn, close it, and show everything on the way."""
     conversation = await open_session(opening)
@@ -112,9 +112,9 @@ async def _take(
         else:
             attachments = [events.Attachment(path=path) for path in images]
             conversation.send(prompt, attachments=attachments)
-        done, _ = await asyncio.wait({outcome}, timeout=timeout or None)
+        done, _ = await asyncio.wait({outcome}, timeout=seconds or None)
         if not done:
-            complain(f"The turn took longer than {timeout:g} seconds.", "Raise --timeout.")
+            complain(f"The turn took longer than {seconds:g} seconds.", "Raise --timeout.")
             conversation.interrupt()
             await outcome
             return ExitCode.FAILED
@@ -218,7 +218,9 @@ def aside(event: events.AnyEvent) -> str:
             places = ", ".join(f"turn {each.turn}" for each in passages)
             return f"recalled {len(passages)} passages ({tokens} tokens) from {places}"
         case events.WindowPruned(left=left, tokens_before=before, tokens_after=after):
-            return f"{len(left)} exchanges left the window: {before:,} → {after:,} tokens, all indexed"
+            return (
+                f"{len(left)} exchanges left the window: {before:,} → {after:,} tokens, all indexed"
+            )
         case events.PruneBlocked(detail=detail):
             return f"nothing could leave the window: {detail}"
         case events.ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):

@@ -15,6 +15,7 @@ import typer
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "history": ("sessions", "log", "verify"),
     "config": ("config",),
+    "talk": ("run",),
     "recalling": ("recall", "reindex"),
     "importing": ("import",),
     "doctor": ("doctor",),

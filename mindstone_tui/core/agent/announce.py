@@ -29,9 +29,7 @@ def announced(line: Line) -> events.AnyEvent | None:
                 tokens_after=entry.tokens_after,
             )
         case window.ContextPruneBlocked():
-            return events.PruneBlocked(
-                turn=turn, entry=line.id, why=entry.why, detail=entry.detail
-            )
+            return events.PruneBlocked(turn=turn, entry=line.id, why=entry.why, detail=entry.detail)
         case memory.RecallInjected():
             return events.RecallInjected(
                 turn=turn,
@@ -73,9 +71,7 @@ def announced(line: Line) -> events.AnyEvent | None:
                 utilization=entry.utilization,
             )
         case pressure.VelocitySpiked():
-            return events.VelocitySpiked(
-                turn=turn, tokens=entry.tokens, baseline=entry.baseline
-            )
+            return events.VelocitySpiked(turn=turn, tokens=entry.tokens, baseline=entry.baseline)
         case pressure.AlertRaised():
             return events.AlertRaised(
                 turn=turn,

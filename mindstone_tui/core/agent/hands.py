@@ -44,7 +44,7 @@ async def use_tools(
 
 def interrupt_unanswered(desk: Desk, turn: int, calls: tuple[ToolCall, ...], why: str) -> None:
     """Give every call that has no result one that says it was interrupted."""
-    answered = desk.working_set.answered_calls(turn)
+    answered = desk.answered_calls(turn)
     for call in calls:
         if call.id not in answered:
             result = ToolResult(text=why, status="interrupted", finding="interrupted")
@@ -178,9 +178,7 @@ def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
     return ToolResult(text=why, status=status, finding=one_line(why, 160))
 
 
-def _refused(
-    desk: Desk, turn: int, call: ToolCall, by: str, why: str
-) -> events.ToolEnded:
+def _refused(desk: Desk, turn: int, call: ToolCall, by: str, why: str) -> events.ToolEnded:
     desk.record(ToolRefused(call=call.id, by=by, why=why), turn)
     return _returned(desk, turn, call, _failed(f"Refused by {by}: {why}", "refused"))
 

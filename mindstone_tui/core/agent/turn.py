@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 from mindstone_tui.core import events
@@ -37,7 +37,7 @@ from mindstone_tui.core.errors import (
     NotSaved,
     ProviderError,
 )
-from mindstone_tui.core.providers.protocol import Finished, Options, Retrying, TextDelta
+from mindstone_tui.core.providers.protocol import Delta, Finished, Retrying, TextDelta
 from mindstone_tui.core.providers.protocol import ThinkingDelta as ThinkingPiece
 
 
@@ -62,6 +62,10 @@ async def take_turn(
         yield events.NotSaved(what=why, remedy=remedy, unsaved=len(desk.transcript.unsaved))
     except MindstoneError as error:
         why, remedy = error.what, error.remedy
+    except Exception as error:  # a bug ends the turn as any failure does, and not the session
+        desk.report_bug(error)
+        why = f"Something went wrong that should not: {type(error).__name__}."
+        remedy = "The log file has the details; history is whole."
     async for event in turn.finish(ending, why, remedy):
         yield event
 
@@ -96,6 +100,9 @@ class _Turn:
             offered = announced(desk.record(offer, turn))
             if offered is not None:
                 yield offered
+        for line in await desk.make_room():
+            if (event := announced(line)) is not None:
+                yield event
         async for event in self._recall(text):
             yield event
         for _ in range(desk.settings.tools.max_rounds):
@@ -152,7 +159,7 @@ class _Turn:
         )
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        found = await self._desk.recaller.gather(text, self._turn)
+        found = await self._desk.recaller.gather(text)
         if found is None:
             return
         line = self._desk.record(found, self._turn)
@@ -174,7 +181,7 @@ class _Turn:
     async def _ask_once(self, *, shrink: bool) -> AsyncIterator[events.AnyEvent]:
         desk, turn = self._desk, self._turn
         self._calls += 1
-        prepared = await desk.prepare(turn, self._calls, self._tail, shrink=shrink)
+        prepared = await desk.prepare(self._calls, self._tail, shrink=shrink)
         for line in prepared.lines:
             if (event := announced(line)) is not None:
                 yield event
@@ -183,18 +190,18 @@ class _Turn:
             turn=turn,
             call=self._calls,
             model=prepared.request.model,
-            prompt_hash=prepared.plan.prompt_hash,
-            tokens=prepared.plan.measure.tokens if prepared.plan.measure else 0,
+            prompt_hash=prepared.request.hash,
+            tokens=prepared.tokens,
         )
         gathering = Gathering(turn, self._calls)
-        options = desk.options(prepared.plan)
+        options = desk.options(prepared)
         finished: Finished | None = None
         retries = 0
         began = time.monotonic()
         first = 0.0
         try:
             async with contextlib.aclosing(
-                desk.provider.stream(prepared.request, options)
+                _closable(desk.provider.stream(prepared.request, options))
             ) as stream:
                 async for delta in stream:
                     if isinstance(delta, Retrying):
@@ -231,7 +238,7 @@ class _Turn:
             finished = Finished(reason="stop")
         async for event in self._keep(gathering, finished, prepared.request.model):
             yield event
-        usage, by = desk.usage_of(finished, prepared.plan, gathering)
+        usage, by = desk.usage_of(finished, prepared, gathering)
         self._spend(usage)
         reported = desk.record(
             UsageReported(
@@ -307,7 +314,8 @@ class _Turn:
         tokens = (self._spent.prompt or 0) + (self._spent.completion or 0)
         if limits.turn_tokens and tokens > limits.turn_tokens:
             raise MindstoneError(
-                f"This turn used {tokens:,} tokens; models.turn_tokens allows {limits.turn_tokens:,}.",
+                f"This turn used {tokens:,} tokens; models.turn_tokens allows "
+                f"{limits.turn_tokens:,}.",
                 "Say `continue` to go on, or raise the limit.",
             )
         if limits.turn_cost and (self._spent.cost or 0.0) > limits.turn_cost:
@@ -316,6 +324,18 @@ class _Turn:
                 f"${limits.turn_cost:.2f}.",
                 "Say `continue` to go on, or raise the limit.",
             )
+
+
+async def _closable(
+    stream: AsyncIterator[Delta | Retrying],
+) -> AsyncGenerator[Delta | Retrying, None]:
+    """The same stream, closed at once when nobody listens any more."""
+    try:
+        async for delta in stream:
+            yield delta
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
 
 
 Number = TypeVar("Number", int, float)

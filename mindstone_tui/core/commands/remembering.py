@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import msgspec
-
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.memory import RecallDropped
@@ -53,7 +51,9 @@ def _hit(bench: Bench, number: int) -> Hit:
 def _why(hit: Hit) -> CommandPrinted:
     parts = "\n".join(f"  {name:14} {value:+.3f}" for name, value in hit.parts.items())
     text = f"{hit.score:.3f} for #{hit.passage.seq}, made of\n{parts}"
-    return CommandPrinted(command="recall", text=text, data={"parts": msgspec.to_builtins(hit.parts)})
+    return CommandPrinted(
+        command="recall", text=text, data={"parts": dict(hit.parts)}
+    )
 
 
 def _drop(bench: Bench, hit: Hit) -> CommandPrinted:

@@ -58,7 +58,8 @@ def headline(report: ContextReport) -> list[str]:
     off = "" if error is None else f", last estimate off by {error:+.1f} %"
     return [
         f"{report.session} · {report.model} · window {window}",
-        f"{report.zone.upper():7}{_bar(report)} {report.utilization:.1%} of {report.usable:,} usable",
+        f"{report.zone.upper():7}{_bar(report)} "
+        f"{report.utilization:.1%} of {report.usable:,} usable",
         f"prompt {report.prompt.tokens:,} tokens ({report.prompt.label}{off}); "
         f"reserve {report.reserve:,}; {report.raw_utilization:.1%} of the whole window",
         _speed(report),
@@ -94,7 +95,9 @@ def _outside(report: ContextReport) -> list[str]:
     if not outside.exchanges:
         return ["Nothing has left the window."]
     proof = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
-    return [f"Out of the window: {outside.exchanges:,} exchanges, {outside.tokens:,} tokens, {proof}."]
+    return [
+        f"Out of the window: {outside.exchanges:,} exchanges, {outside.tokens:,} tokens, {proof}."
+    ]
 
 
 def _titled(title: str, rows: list[str]) -> list[str]:

@@ -59,7 +59,8 @@ async def tools(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
             raise wrong_use("tools", f"`{argument}` names no tool.")
     sizes = {each.name: each.tokens for each in bench.desk.report().tools}
     rows = [
-        f"{'on ' if name in bench.desk.tools else 'off'} {name:14} {sizes.get(name, 0):>6,} tokens  "
+        f"{'on ' if name in bench.desk.tools else 'off'} {name:14} "
+        f"{sizes.get(name, 0):>6,} tokens  "
         f"{tool.risk:7} {tool.description.splitlines()[0][:44]}"
         for name, tool in sorted(bench.all_tools().items())
     ]

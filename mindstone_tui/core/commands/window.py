@@ -8,8 +8,8 @@ from typing import get_args
 
 from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.commands.bench import Bench
-from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
@@ -109,7 +109,8 @@ async def policy(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     if argument and argument not in POLICIES:
         raise wrong_use("policy", f"There is no policy {argument}; known: {', '.join(POLICIES)}.")
     if argument:
-        for event in _tell("policy", bench.desk.working_set.set_policy(argument), "No change."):
+        changed = bench.desk.working_set.set_policy(argument)
+        for event in _tell("policy", [changed] if changed else [], "It was so already."):
             yield event
         return
     yield CommandPrinted(command="policy", text=f"The policy is {bench.desk.report().policy}.")
@@ -121,7 +122,8 @@ async def mode(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     if argument and argument not in MODES:
         raise wrong_use("mode", f"There is no mode {argument}; known: {', '.join(MODES)}.")
     if argument:
-        for event in _tell("mode", bench.desk.working_set.set_mode(argument), "No change."):
+        changed = bench.desk.working_set.set_mode(argument)
+        for event in _tell("mode", [changed] if changed else [], "It was so already."):
             yield event
         return
     yield CommandPrinted(command="mode", text=f"The mode is {bench.desk.report().mode}.")

@@ -68,6 +68,11 @@ def default_model(settings: ModelSettings, places: Places) -> str:
     return GUIDE if why_not(places) else SMOLLM2
 
 
+def embedded_models(places: Places) -> list[str]:
+    """The models that answer without a key and without a network, best first."""
+    return [GUIDE] if why_not(places) else [SMOLLM2, GUIDE]
+
+
 def is_remote(name: str) -> bool:
     """Whether a model is asked through litellm."""
     return not name.startswith((_LOCAL, PREFIX))

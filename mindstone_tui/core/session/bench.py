@@ -73,8 +73,9 @@ class SessionBench:
             return lines[0]
         if number := re.fullmatch(r"#?(\d+)", pointer):
             return self._history.line(int(number[1]))
-        if (result := self.desk.working_set.result_of(pointer)) is not None:
-            return result
+        for line in self.desk.working_set.fold.lines.values():
+            if isinstance(line.entry, ToolReturned) and line.entry.call == pointer:
+                return line
         return self._history.find(pointer)
 
     async def recall(self, query: str, k: int, scope: str) -> Found:
@@ -92,7 +93,7 @@ class SessionBench:
         before = self.desk.provider
         self.desk.provider = provider
         self.desk.model = name
-        window = self.desk.known_window or Window(tokens=0, label="assumed")
+        window = self.desk.window or info.window or Window(tokens=0, label="assumed")
         self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
         await before.close()
         return info
@@ -129,7 +130,9 @@ class SessionBench:
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
-        key = SessionKey.parse(name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}")
+        key = SessionKey.parse(
+            name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
+        )
         if self.home.session(key).transcript.exists():
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
         fork_session(self.desk, self._history, self.home.session(key), turn)
@@ -163,7 +166,9 @@ class SessionBench:
         with contextlib.suppress(RecallError):
             await asyncio.to_thread(self.remembering.keep_up)
         lines = self._history.turn(self.desk.transcript.last_turn)
-        injected = next((line.entry for line in lines if isinstance(line.entry, RecallInjected)), None)
+        injected = next(
+            (line.entry for line in lines if isinstance(line.entry, RecallInjected)), None
+        )
         answer = "\n".join(
             line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)
         )
@@ -186,7 +191,7 @@ class SessionBench:
     async def _embed(self) -> None:
         with contextlib.suppress(RecallError):
             while await asyncio.to_thread(self.remembering.embed_some):
-                await asyncio.sleep(0)
+                continue
 
     def _stop_tidying(self) -> None:
         if self._tidying is not None:

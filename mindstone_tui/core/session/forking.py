@@ -18,7 +18,7 @@ def fork_session(desk: Desk, history: History, child: SessionPlaces, turn: int |
     stays in the parent, which the header names with its exact place.
     """
     last = desk.transcript.last_turn if turn is None else turn
-    lines = [line for line in desk.working_set.window_lines() if line.turn <= last]
+    lines = [line for line in desk.working_set.fold.lines.values() if line.turn <= last]
     if not lines or last > desk.transcript.last_turn:
         raise NoSuchEntry(
             f"Turn {last} is not in the window, so nothing can begin there.",
@@ -33,14 +33,14 @@ def fork_session(desk: Desk, history: History, child: SessionPlaces, turn: int |
         forked.append_all(
             [
                 Draft(
-                    entry=history.whole(line).entry,
+                    entry=entry,
                     turn=line.turn,
                     channel=line.channel,
                     ts=line.ts,
                     parent=line.id,
                 )
                 for line in lines
-                if not isinstance(line.entry, Unknown)
+                if not isinstance(entry := history.whole(line).entry, Unknown)
             ]
         )
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -13,20 +13,20 @@ from mindstone_tui.core.agent.gate import Gate
 from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ModelFailed, UsageReported
 from mindstone_tui.core.errors import SandboxUnavailable, UsageError
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.protocol import Provider, Window
-from mindstone_tui.core.providers.registry import default_model, resolve
+from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
 from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.lease import Lease
-from mindstone_tui.core.session.models import usable_models
-from mindstone_tui.core.session.remembering import Remembering
+from mindstone_tui.core.session.remembering import Remembering, recent_texts
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.toolbox import toolbox
 from mindstone_tui.core.tokens import Calibration
@@ -88,13 +88,12 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         places,
         settings.recall,
         open_embedder(settings.recall.embedder),
-        count=lambda text: working_set.count(text),
-        window=lambda: working_set.window_seqs(),
-        recent=lambda: working_set.recent_texts(),
-        share=lambda: working_set.recall_share(),
-        dropped=(),
+        count=lambda text: desk.count(text),
+        window=lambda: working_set.fold.lines.keys(),
+        recent=lambda: recent_texts(working_set.fold),
+        share=lambda: desk.recall_room,
     )
-    working_set = WorkingSet(
+    working_set = WorkingSet.open(
         transcript,
         history,
         settings,
@@ -127,6 +126,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         redactor=redactor,
         standing=lambda: _standing(opening, settings, desk),
         recognise=_recognise,
+        report_bug=lambda error: record(error, home.log, transcript.clean),
         position=_position(history, model),
     )
     bench = SessionBench(
@@ -137,7 +137,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         remembering=remembering,
         tools=tools,
         resolve=provider_of,
-        models=lambda: usable_models(settings.models, home, opening.environ),
+        models=lambda: [provider_of(name).info(name) for name in embedded_models(home)],
         history=history,
     )
     return desk, bench
@@ -173,13 +173,13 @@ def _workspace(opening: Opening, settings: Settings) -> Workspace:
     return Workspace(roots, protected=(home.config, home.data, home.state))
 
 
-def _tool_contexts(opening: Opening, settings: Settings, workspace: Workspace):
+def _tool_contexts(
+    opening: Opening, settings: Settings, workspace: Workspace
+) -> Callable[[str], ToolContext]:
     limits = Limits(shown=settings.tools.output_chars, seconds=settings.tools.shell_timeout)
 
     def context(call: str) -> ToolContext:
-        return ToolContext(
-            workspace=workspace, call=call, environ=opening.environ, limits=limits
-        )
+        return ToolContext(workspace=workspace, call=call, environ=opening.environ, limits=limits)
 
     return context
 
@@ -212,7 +212,7 @@ def _standing(opening: Opening, settings: Settings, desk: Desk) -> Standing:
     return standing_context(
         opening.places.agent(opening.key.agent),
         opening.cwd,
-        count=desk.working_set.count,
+        count=desk.count,
         room=settings.memory.standing_tokens,
         with_tools=desk.info.tools,
     )
@@ -228,7 +228,7 @@ def _position(history: History, model: str) -> int:
     if not model.startswith(PREFIX):
         return 0
     for item in history.back():
-        if isinstance(item, Line) and isinstance(item.entry, UsageReported | ModelFailed):
-            if item.entry.model == model:
-                return item.entry.position
+        entry = item.entry if isinstance(item, Line) else None
+        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
+            return entry.position
     return 0

@@ -15,6 +15,8 @@ from typing import Final
 
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.indexing import ExchangeLines
+from mindstone_tui.core.context.window import Fold
+from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected, RecallUsed
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError
@@ -145,9 +147,7 @@ class Remembering:
         receipts: dict[int, Receipt] = {}
         for exchange in turns:
             found = self.index.ensure(passages_of(exchange.lines))
-            receipts[exchange.turn] = (
-                found[0] if found else Receipt(turn=exchange.turn, passages=0)
-            )
+            receipts[exchange.turn] = found[0] if found else Receipt(turn=exchange.turn, passages=0)
         return receipts
 
     def keep_up(self) -> None:
@@ -158,9 +158,10 @@ class Remembering:
         """Make a few of the vectors that are missing; False when none is, or none can be made."""
         return self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
 
-    def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed | None:
+    def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
-        used, unused = [], []
+        used: list[str] = []
+        unused: list[str] = []
         for passage in injected.passages:
             echoes = _echoes(passage, question, answer)
             (used if echoes else unused).append(passage.entry)
@@ -222,3 +223,13 @@ def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:
     asked = set(_TELLING.findall(question.lower()))
     shared = set(_TELLING.findall(passage.text.lower())) & set(_TELLING.findall(answer.lower()))
     return len(shared - asked) >= 3
+
+
+def recent_texts(fold: Fold) -> list[str]:
+    """What was said last before the newest message, for questions that lean on it."""
+    said = [
+        line.entry.text
+        for line in fold.lines.values()
+        if isinstance(line.entry, UserMessage | AssistantMessage) and line.entry.text
+    ]
+    return said[-3:-1]

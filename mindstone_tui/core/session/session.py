@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -28,12 +27,11 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import MindstoneError, NotSaved
+from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.images import attach
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.transcript.following import changes
-
-log = logging.getLogger(__name__)
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -60,7 +58,7 @@ class Session:
         self._bench = bench
         self._lease = lease
         self._wait = wait
-        self._stream: asyncio.Queue[events.AnyEvent] = asyncio.Queue()
+        self._stream: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._inbox: asyncio.Queue[_Said | _Asked] = asyncio.Queue()
         self._withdrawn: set[str] = set()
         self._turn: asyncio.Task[None] | None = None
@@ -84,7 +82,7 @@ class Session:
         self._emit(self._bench.ready())
         self._emit(events.ContextReported(report=self._desk.report()))
 
-    async def events(self) -> AsyncIterator[events.AnyEvent]:
+    async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
         while True:
             event = await self._stream.get()
@@ -96,7 +94,7 @@ class Session:
         self,
         text: str,
         *,
-        attachments: Sequence[events.Attachment] = (),
+        attachments: Sequence[Attachment] = (),
         steer: bool = False,
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
@@ -135,7 +133,7 @@ class Session:
         self._glances.add(glance)
         glance.add_done_callback(self._glances.discard)
 
-    def answer(self, call: str, answer: events.Answer) -> None:
+    def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         if not self._desk.questions.answer(call, answer):
             self._emit(events.Noticed(message="Nobody waits for that answer any more."))
@@ -174,19 +172,15 @@ class Session:
                 events.Noticed(message=f"What could not be saved is in {path}.", level="error")
             )
         self._desk.transcript.close()
-        self._emit(
-            events.SessionClosed(session=str(self._bench.key), seq=head.seq, hash=head.hash)
-        )
+        self._emit(events.SessionClosed(session=str(self._bench.key), seq=head.seq, hash=head.hash))
 
-    def _emit(self, event: events.AnyEvent) -> None:
+    def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
 
     def _complain(self, error: MindstoneError) -> None:
         if isinstance(error, NotSaved):
             unsaved = len(self._desk.transcript.unsaved)
-            self._emit(
-                events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved)
-            )
+            self._emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
         else:
             message = f"{error.what} {error.remedy}".strip()
             self._emit(events.Noticed(message=message, level="error"))
@@ -227,11 +221,10 @@ class Session:
                 self._complain(error)
             if not ended:
                 self._fail("failed", error.what, error.remedy)
-        except Exception:
-            # A bug must end the turn, not the session; the log has the traceback.
-            log.exception("a turn broke")
+        except Exception as error:  # a bug in the chores around a turn must not end the session
+            self._desk.report_bug(error)
             if not ended:
-                self._fail("failed", "The program has a bug.", "The log file has the details.")
+                self._fail("failed", str(error), "The log file has the details.")
 
     def _fail(self, ending: str, why: str, remedy: str) -> None:
         turn = self._desk.transcript.last_turn
