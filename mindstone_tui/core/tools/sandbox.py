@@ -45,7 +45,7 @@ _SYSTEM: Final = (
     "/proc",
     "/sys",
 )
-_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 class Confined(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,12 +170,10 @@ class Landlock:
     ) -> Confined:
         """Rights for the system's programs and for each unguarded entry of the workspace."""
         _refuse_wide_roots(workspace, self._home)
-        guarded = PROTECTED | SENSITIVE
         entries = [
             str(entry)
             for root in workspace.roots
-            for entry in sorted(root.iterdir())
-            if entry.name.casefold() not in guarded and not entry.is_symlink()
+            for entry in _openable(root, tuple(_nested_repositories(root)))
             if not self._is_hidden(entry, workspace)
         ]
         programs = [part for part in self._path.split(":") if part.startswith("/")]
@@ -193,6 +191,17 @@ class Landlock:
             real == place or place in real.parents
             for place in (each.resolve() for each in (*self._hidden, *workspace.protected))
         )
+
+
+def _openable(folder: Path, repositories: tuple[Path, ...]) -> Iterator[Path]:
+    """The entries of a folder that may be written, taken apart where a repository lies below."""
+    for entry in sorted(folder.iterdir()):
+        if entry.name.casefold() in PROTECTED | SENSITIVE or entry.is_symlink():
+            continue
+        if any(entry in repository.parents for repository in repositories):
+            yield from _openable(entry, repositories)
+        else:
+            yield entry
 
 
 def _refuse_wide_roots(workspace: Workspace, home: Path) -> None:
