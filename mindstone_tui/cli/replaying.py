@@ -26,10 +26,8 @@ def replay(
     named: Annotated[
         str, typer.Option("--session", "-s", metavar="KEY", help="The same, as an option.")
     ] = "",
-    turn: Annotated[int, typer.Option(min=1, help="One turn.", show_default=False)] = 0,
-    call: Annotated[
-        int, typer.Option(min=1, help="One model call of the turn.", show_default=False)
-    ] = 0,
+    turn: Annotated[int | None, typer.Option(min=1, help="One turn.")] = None,
+    call: Annotated[int | None, typer.Option(min=1, help="One model call of the turn.")] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the exact request.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Every request.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare with the recorded hash.")] = False,
@@ -45,7 +43,7 @@ def replay(
         if everything:
             _prove(history, json=json)
         elif turn:
-            for rebuilt in rebuilt_calls(history, turn, call or None):
+            for rebuilt in rebuilt_calls(history, turn, call):
                 say_json(rebuilt) if json else _print(rebuilt, whole=prompt)
                 if check and rebuilt.matches is False:
                     raise typer.Exit(ExitCode.FAILED)

@@ -16,7 +16,9 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "history": ("sessions", "log", "verify"),
     "config": ("config",),
     "talk": ("run",),
+    "window": ("context",),
     "recalling": ("recall", "reindex"),
+    "replaying": ("replay",),
     "importing": ("import",),
     "doctor": ("doctor",),
 }

@@ -26,12 +26,8 @@ def context(
     ),
     session: SessionOption = "",
     json: JsonOption = False,
-    turn: Annotated[
-        int, typer.Option(min=1, help="A turn of the past.", show_default=False)
-    ] = 0,
-    call: Annotated[
-        int, typer.Option(min=1, help="Which model call of it.", show_default=False)
-    ] = 0,
+    turn: Annotated[int | None, typer.Option(min=1, help="A turn of the past.")] = None,
+    call: Annotated[int | None, typer.Option(min=1, help="Which model call of it.")] = None,
     model: ModelOption = "",
     context_window: WindowOption = 0,
     profile: ProfileOption = "",
@@ -47,8 +43,8 @@ def context(
             key=session_key(session),
             places=places(),
             environ=dict(os.environ),
-            turn=turn,
-            call=call,
+            turn=turn or 0,
+            call=call or 0,
             model=model,
             context_window=context_window,
             profile=profile,

@@ -51,9 +51,7 @@ def _hit(bench: Bench, number: int) -> Hit:
 def _why(hit: Hit) -> CommandPrinted:
     parts = "\n".join(f"  {name:14} {value:+.3f}" for name, value in hit.parts.items())
     text = f"{hit.score:.3f} for #{hit.passage.seq}, made of\n{parts}"
-    return CommandPrinted(
-        command="recall", text=text, data={"parts": dict(hit.parts)}
-    )
+    return CommandPrinted(command="recall", text=text, data={"parts": dict(hit.parts)})
 
 
 def _drop(bench: Bench, hit: Hit) -> CommandPrinted:

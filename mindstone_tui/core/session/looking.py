@@ -46,8 +46,8 @@ def look_at(look: Look) -> ContextReport:
         plan = view.fold.plan
         last = plan.entry if plan is not None else None
         before = last.model if isinstance(last, PromptPlanned) else ""
-        model = look.model or view.fold.model or before or default_model(
-            settings.models, look.places
+        model = (
+            look.model or view.fold.model or before or default_model(settings.models, look.places)
         )
         info = resolve(model, settings.models, look.places, look.environ).info(model)
         known = info.window
@@ -69,10 +69,9 @@ def look_at(look: Look) -> ContextReport:
 
 def _plan(history: History, turn: int, call: int) -> Line:
     plans = plans_of_turn(history, turn)
-    for line in plans:
-        if isinstance(line.entry, PromptPlanned) and call in (0, line.entry.call):
-            if call or line is plans[-1]:
-                return line
+    chosen = [line for line in plans if call in (0, getattr(line.entry, "call", 0))]
+    if chosen:
+        return chosen[-1]
     raise NoSuchEntry(
         f"Turn {turn} sent no request{f' {call}' if call else ''}.",
         "Imported turns never did; `mindstone log` shows what there is.",
