@@ -82,8 +82,10 @@ def run(
         asks=False,
         follow=False,
     )
-    show: _Show = _Events() if json else _Words(quiet=quiet)
-    ending = asyncio.run(_take(opening, _prompt(prompt), image or [], timeout, show))
+    text = _prompt(prompt)
+    is_command = text.startswith("/") and "\n" not in text
+    show: _Show = _Events() if json else _Words(quiet=quiet, introduce=not is_command)
+    ending = asyncio.run(_take(opening, text, image or [], timeout, show))
     raise typer.Exit(ending)
 
 
@@ -169,8 +171,9 @@ class _Events:
 class _Words:
     """The answer on stdout, what happens around it on stderr."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, introduce: bool) -> None:
         self._quiet = quiet
+        self._introduce = introduce
         self._open_line = False
 
     def event(self, event: events.AnyEvent) -> None:
@@ -182,6 +185,8 @@ class _Words:
                 self._end_line()
             case events.CommandPrinted(text=text, ok=ok):
                 say(text) if ok else complain(text)
+            case events.ScreenAsked(otherwise=text):
+                say(text)
             case events.TurnEnded(ending="failed", why=why, remedy=remedy):
                 self._end_line()
                 complain(why, remedy)
@@ -199,6 +204,8 @@ class _Words:
             self._open_line = False
 
     def _aside(self, event: events.AnyEvent) -> None:
+        if isinstance(event, events.SessionReady) and not self._introduce:
+            return
         if text := aside(event):
             self._end_line()
             hint(text)

@@ -11,8 +11,9 @@ from mindstone_tui.core.agent.gate import Gate
 from mindstone_tui.core.agent.standing import Standing
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.context.working_set import Prepared, WorkingSet
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Entry, Label, Line, Usage
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.memory import RecallInjected
@@ -78,6 +79,7 @@ class Desk:
         working_set: WorkingSet,
         settings: Settings,
         model: str,
+        overridden: bool,
         provider: Provider,
         window: Window | None,
         tools: Mapping[str, Tool],
@@ -94,6 +96,8 @@ class Desk:
         self.working_set = working_set
         self.settings = settings
         self.model = model
+        self.overridden = overridden
+        """The model holds for this surface's turns only and is named in their plans."""
         self.provider = provider
         self.window = window
         """A window that somebody named; None leaves it to what is known about the model."""
@@ -151,6 +155,7 @@ class Desk:
         standing = self._standing()
         schemas = [tool.schema for tool in self.tools.values()] if self.info.tools else []
         changes = [
+            self._choose_model(),
             self.working_set.set_instructions(standing.sections),
             self.working_set.set_tools(schemas),
         ]
@@ -160,6 +165,13 @@ class Desk:
                 alert = AlertRaised(level="warning", metric="standing_context", message=warning)
                 changes.append(self.record(alert, turn))
         return [line for line in changes if line is not None]
+
+    def _choose_model(self) -> Line | None:
+        """Write down who answers, unless this surface was told another model for its turns."""
+        if self.overridden:
+            return None
+        window, label = self._window
+        return self.working_set.set_model(self.model, window=window, label=label)
 
     async def make_room(self) -> list[Line]:
         """Trim and prune before recall looks, so that it knows what is out of the window."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import get_args
+
+import msgspec
 
 from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.commands.bench import Bench
@@ -40,14 +42,15 @@ async def prune(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
     Each is indexed and read back first; `/restore` brings it back.
     """
+    working_set = bench.desk.working_set
     if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
-        lines = await bench.desk.prune(to_percent=float(percent[1]))
+        pruned = await working_set.prune(to_percent=float(percent[1]))
     elif argument.isdigit() or not argument:
-        lines = await bench.desk.prune(count=int(argument or 1))
+        pruned = await working_set.prune(count=int(argument or 1))
     else:
-        turns = [bench.refer(pointer).turn for pointer in argument.split()]
-        lines = await bench.desk.prune(turns=turns)
-    for event in _tell("prune", lines, "Nothing left: everything in the window is protected."):
+        pruned = await working_set.prune(turns=_turns(bench, argument))
+    nothing = "Nothing left: everything in the window is protected."
+    for event in _tell("prune", pruned.lines, nothing):
         yield event
 
 
@@ -66,8 +69,7 @@ async def unpin(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     if not argument:
         raise wrong_use("unpin", "Which one? `/context` lists the pins.")
     turn = bench.refer(argument).turn
-    lines = bench.desk.working_set.unpin(turn)
-    for event in _tell("unpin", lines, f"Turn {turn} is not pinned."):
+    for event in _tell("unpin", [bench.desk.working_set.unpin(turn)], ""):
         yield event
 
 
@@ -76,9 +78,7 @@ async def restore(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Bring exchanges back to their old place in the window."""
     if not argument:
         raise wrong_use("restore", "Which ones? The panel and `/why` name what left.")
-    pointers = re.findall(r"turn \d+|\S+", argument)
-    turns = [bench.refer(pointer).turn for pointer in pointers]
-    lines = bench.desk.working_set.restore(turns)
+    lines = bench.desk.working_set.restore(_turns(bench, argument))
     for event in _tell("restore", lines, "They are in the window already."):
         yield event
 
@@ -89,8 +89,7 @@ async def rewind(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     if not argument:
         raise wrong_use("rewind", "To which turn?")
     turn = bench.refer(argument).turn
-    lines = bench.desk.working_set.rewind(turn)
-    for event in _tell("rewind", lines, f"Turn {turn} is the newest already."):
+    for event in _tell("rewind", [await bench.desk.working_set.rewind(turn)], ""):
         yield event
 
 
@@ -99,8 +98,14 @@ async def why(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Say why an entry is in the window, trimmed, or out of it, and when that was decided."""
     if not argument:
         raise wrong_use("why", "About which entry?")
-    line = bench.refer(argument)
-    yield CommandPrinted(command="why", text=bench.desk.working_set.why(line.seq))
+    reason = bench.desk.working_set.why(bench.refer(argument).seq)
+    parts = "".join(f"\n  {name:14} {value:+.3f}" for name, value in reason.parts.items())
+    score = "" if reason.score is None else f" Keep score {reason.score:.2f}."
+    yield CommandPrinted(
+        command="why",
+        text=f"#{reason.seq}, {reason.kind} of turn {reason.turn}: {reason.why}{score}{parts}",
+        data=msgspec.to_builtins(reason),
+    )
 
 
 @command("policy", usage="[NAME]", changes_window=True, words=lambda _: POLICIES)
@@ -148,7 +153,11 @@ async def budget(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     yield CommandPrinted(command="budget", text="\n".join([*rows, *burn]))
 
 
-def _tell(name: str, lines: list[Line], nothing: str) -> list[AnyEvent]:
+def _turns(bench: Bench, argument: str) -> list[int]:
+    return [bench.refer(pointer).turn for pointer in re.findall(r"turn \d+|\S+", argument)]
+
+
+def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
     told = [event for line in lines if (event := announced(line)) is not None]
     text = "\n".join(_sentence(event) for event in told) if told else nothing

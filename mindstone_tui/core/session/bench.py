@@ -70,7 +70,7 @@ class SessionBench:
             lines = self._history.turn(int(turn[1]))
             if not lines:
                 raise NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
-            return lines[0]
+            return next((line for line in lines if line.role == "user"), lines[0])
         if number := re.fullmatch(r"#?(\d+)", pointer):
             return self._history.line(int(number[1]))
         for line in self.desk.working_set.fold.lines.values():
@@ -93,6 +93,7 @@ class SessionBench:
         before = self.desk.provider
         self.desk.provider = provider
         self.desk.model = name
+        self.desk.overridden = False
         window = self.desk.window or info.window or Window(tokens=0, label="assumed")
         self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
         await before.close()

@@ -117,6 +117,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         working_set=working_set,
         settings=settings,
         model=model,
+        overridden=bool(opening.model),
         provider=provider_of(model),
         window=_named_window(opening, settings),
         tools=_offered(tools, settings),
