@@ -32,10 +32,16 @@ _UNSEEN = (
     r"\U000e0080-\U000e0fff"
 )
 _TAG = r"\U000e0000-\U000e007f"
-_PAINT = r"\x1b\[[0-?]*[ -/]*[@-~]"  # one complete CSI sequence: nothing readable can hide in it
+# After ESC, the rest of one complete CSI sequence: nothing readable can hide in it.
+_PAINT = r"(?<=\x1b)\[[0-?]*[ -/]*[@-~]"
+_LINE_END = r"(?<=\r)\n"
 
-_FOREIGN_ASCII = re.compile(rf"{_PAINT}|\r\n|[{_CONTROL}]")
-_FOREIGN = re.compile(rf"{_PAINT}|\r\n|[{_CONTROL}{_STEERING}]|[{_UNSEEN}]+|[{_TAG}]+")
+# Each pattern begins with one set of characters, which is what makes scanning clean text fast.
+_FOREIGN_ASCII = re.compile(rf"[{_CONTROL}](?:{_PAINT}|{_LINE_END})?")
+_FOREIGN = re.compile(
+    rf"[{_CONTROL}{_STEERING}{_UNSEEN}{_TAG}]"
+    rf"(?:{_PAINT}|{_LINE_END}|(?<=[{_UNSEEN}])[{_UNSEEN}]+|(?<=[{_TAG}])[{_TAG}]+)?"
+)
 _TAG_RUN = re.compile(rf"[{_TAG}]+")
 _UNSEEN_RUN = re.compile(rf"[{_UNSEEN}]+")
 

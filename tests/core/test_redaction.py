@@ -41,7 +41,8 @@ def made(template: str, seed: int) -> tuple[str, list[str]]:
 
     def fill(hole: re.Match[str]) -> str:
         part = "".join(dice.choices(ALPHABETS[hole[1]], k=int(hole[2])))
-        parts.append(part)
+        if hole[1] != "d":  # a number names an account; it opens nothing
+            parts.append(part)
         return part
 
     value = re.sub(r"\{([AhUlwdb])(\d+)\}", fill, template.replace("\\n", "\n"))
