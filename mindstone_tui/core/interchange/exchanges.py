@@ -124,9 +124,11 @@ class Assembler:
 
     @staticmethod
     def _is_piece(last: _Open, said: Said) -> bool:
-        """Whether a message is one more piece of the one whose calls nobody answered yet."""
-        asked = last.said.role == "assistant" and bool(last.calls) and not last.results
-        return asked and not last.is_full
+        """Whether a message is one more piece of the answer that is being given."""
+        if last.said.role != "assistant" or last.results or last.is_full:
+            return False
+        same = bool(said.group) and said.group == last.said.group
+        return same or bool(last.calls) or not last.said.text
 
     def _open(self, said: Said) -> Iterator[Step]:
         """A new step; those before it that wait for nothing, or for too long, are over."""

@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.store import Imported, Skipped
 from mindstone_tui.core.interchange.exchanges import Assembler
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.reading import open_file
-from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said
+from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
 from mindstone_tui.core.interchange.writing import Index, Writer
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.drafting import Clean
@@ -160,9 +160,11 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
             steps = assembler.say(record)
         case Gave():
             steps = assembler.give(record)
-        case Began(title=title):
+        case Began():
             steps = assembler.close()
-            tally.title = tally.title or _plain(title)
+        case Titled(title=title):
+            tally.title = _plain(title)
+            return
         case Broken(line=line, why=why):
             tally.skip(line, why)
             return
