@@ -126,6 +126,12 @@ def test_a_secret_dressed_as_a_placeholder_is_still_a_secret() -> None:
     assert parts[0] not in Redactor().redact(f"[redacted:{secret}:abcd]").text
 
 
+def test_a_very_long_secret_leaves_no_tail() -> None:
+    value, _ = made("{A2000}", 6)
+    assert Redactor().redact(f'client_secret = "{value}" # end').text.endswith('" # end')
+    assert value[-20:] not in Redactor().redact(f"API_TOKEN={value}").text
+
+
 def test_overlapping_secrets_leave_no_fragment() -> None:
     secret, parts = made("ghp_{A36}", 5)
     text = Redactor({"HALF": secret[:20]}).redact(f"postgres://u:{secret}@host").text
@@ -161,7 +167,16 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 @pytest.mark.parametrize(
     "bait",
     [
-        *("-----BEGIN PRIVATE KEY-----", "eyJ", "sk-ant-", "://a:b", "password=", "SG.", "+" * 8),
+        *(
+            "-----BEGIN PRIVATE KEY-----",
+            "eyJ",
+            "sk-ant-",
+            "://a:b",
+            "password=",
+            "key=a1bZ9",
+            "SG.",
+            "+" * 8,
+        ),
         *("authorization: ", "secret ", "MTA", "heroku ", "[redacted:secret:", "a.", "key-", "\\n"),
     ],
 )
