@@ -10,10 +10,13 @@ import pytest
 
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderBusy, ProviderRefused
+from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.providers.addresses import Address
+from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.keys import Key
 from mindstone_tui.core.providers.protocol import Finished, Options, TextDelta
 from mindstone_tui.core.providers.remote import RemoteProvider
+from mindstone_tui.core.providers.usage import usage_of
 from tests.core.providers.asking import Broken, Heard, hear, request, tool
 from tests.loopback.server import (
     Loopback,
@@ -264,6 +267,26 @@ async def test_ollama_is_told_the_window_it_must_load(server: Loopback) -> None:
     assert call.body["options"]["num_ctx"] == 16_384
     assert heard.finished is not None
     assert heard.finished.usage.prompt == 12
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["gpt-4o", "claude-sonnet-4-5", "gemini/gemini-2.5-pro", "deepseek/deepseek-chat"],
+)
+@pytest.mark.parametrize("prompt", [1_000, 250_000])
+def test_our_cost_is_litellms_cost(model: str, prompt: int) -> None:
+    litellm: Any = import_litellm()
+    reported = litellm.Usage(
+        prompt_tokens=prompt,
+        completion_tokens=500,
+        total_tokens=prompt + 500,
+        prompt_tokens_details={"cached_tokens": 400},
+    )
+    response = litellm.ModelResponse(model=model, usage=reported)
+    listing = look_up(model)
+    assert listing is not None
+    ours = listing.cost(usage_of(reported))
+    assert ours == pytest.approx(litellm.completion_cost(response, model=model))
 
 
 async def test_broken_arguments_in_history_do_not_spoil_the_next_request(server: Loopback) -> None:
