@@ -21,7 +21,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolStatus,
 )
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.foreign import fresh_nonce, one_line
+from mindstone_tui.core.foreign import fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult
 
@@ -191,7 +191,7 @@ def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> even
         name=call.name,
         entry=line_id,
         status=result.status,
-        text=result.text,
+        text=inside(result.text),
         finding=result.finding,
         diff=result.diff,
         elapsed=result.elapsed,

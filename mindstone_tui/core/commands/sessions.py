@@ -74,7 +74,7 @@ async def approve(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         if argument not in APPROVALS:
             known = ", ".join(APPROVALS)
             raise wrong_use("approve", f"There is no mode {argument}; known: {known}.")
-        bench.desk.gate.switch(argument)
+        await bench.desk.gate.switch(argument)
     yield CommandPrinted(command="approve", text=bench.desk.gate.describe())
 
 

@@ -16,7 +16,7 @@ from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ModelFailed, UsageReported
-from mindstone_tui.core.errors import SandboxUnavailable, UsageError
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.protocol import Provider, Window
 from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
@@ -30,9 +30,10 @@ from mindstone_tui.core.session.remembering import Remembering, recent_texts
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.toolbox import toolbox
 from mindstone_tui.core.tokens import Calibration
+from mindstone_tui.core.tools import probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.rules import Rule
-from mindstone_tui.core.tools.sandbox import Sandbox, choose
+from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
@@ -63,11 +64,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
-    return _start(await asyncio.to_thread(_assemble, opening), opening)
-
-
-def _start(made: tuple[Desk, SessionBench], opening: Opening) -> Session:
-    desk, bench = made
+    desk, bench = await asyncio.to_thread(_assemble, opening)
+    await desk.gate.make_ready()
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
     return session
@@ -191,7 +189,7 @@ def _gate(opening: Opening, settings: Settings) -> Gate:
         *(Rule.parse("refuse", text) for text in approvals.deny),
         *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
     )
-    return Gate(_mode(approvals.mode), rules, _sandbox(opening), asks=opening.asks)
+    return Gate(_mode(approvals.mode), rules, lambda: _sandbox(opening), asks=opening.asks)
 
 
 def _mode(name: str) -> Mode:
@@ -201,12 +199,10 @@ def _mode(name: str) -> Mode:
     raise UsageError(f"There is no approval mode {name}.", f"Use {', '.join(MODES)}.")
 
 
-def _sandbox(opening: Opening) -> Sandbox | None:
+async def _sandbox(opening: Opening) -> Sandbox | None:
     home = opening.places
-    try:
-        return choose(opening.environ, hidden=(home.config, home.data, home.state))
-    except SandboxUnavailable:
-        return None
+    found, _ = await probe.find(opening.environ, hidden=(home.config, home.data, home.state))
+    return found
 
 
 def _standing(opening: Opening, settings: Settings, desk: Desk) -> Standing:

@@ -10,8 +10,7 @@ from mindstone_tui.core.entries.memory import NoteTaken
 from mindstone_tui.core.errors import NoSuchEntry, ToolError
 from mindstone_tui.core.recall.auto import render
 from mindstone_tui.core.recall.index import Found
-from mindstone_tui.core.tools.files import FILE_TOOLS
-from mindstone_tui.core.tools.folders import FOLDER_TOOLS
+from mindstone_tui.core.tools.catalogue import BUILT_IN
 from mindstone_tui.core.tools.rooms import (
     NoteArguments,
     ReadEntryArguments,
@@ -20,8 +19,6 @@ from mindstone_tui.core.tools.rooms import (
     read_entry_tool,
     recall_tool,
 )
-from mindstone_tui.core.tools.search import GREP
-from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.transcript import History
 
@@ -69,10 +66,7 @@ def toolbox(
         return ToolResult(text="Noted.", finding=f"note in {arguments.section}")
 
     tools = (
-        *FILE_TOOLS,
-        *FOLDER_TOOLS,
-        GREP,
-        SHELL,
+        *BUILT_IN,
         recall_tool(recall),
         read_entry_tool(read_entry),
         note_tool(note),
