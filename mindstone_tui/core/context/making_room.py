@@ -7,13 +7,12 @@ cannot be found again does not leave; when nothing more may leave, that is said 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.context import budget, pruning, trimming
 from mindstone_tui.core.context.candidates import rank_exchanges, rank_results
-from mindstone_tui.core.context.clipping import shorten
+from mindstone_tui.core.context.cutting import cut_oversized
 from mindstone_tui.core.context.eviction import Scored
 from mindstone_tui.core.context.indexing import ExchangeLines, proven
 from mindstone_tui.core.context.live import LiveWindow
@@ -32,7 +31,6 @@ from mindstone_tui.core.context.units import (
 from mindstone_tui.core.context.view import Call, View
 from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import MessageCut, ToolReturned
 from mindstone_tui.core.entries.pressure import VelocitySpiked
 from mindstone_tui.core.entries.window import (
     ContextPruneBlocked,
@@ -42,9 +40,6 @@ from mindstone_tui.core.entries.window import (
     WindowRepaired,
 )
 from mindstone_tui.core.errors import DoesNotFit, RecallError
-
-SMALLEST_CUT: Final = 128
-"""Tokens below which no message is shortened."""
 
 
 class Pruned(msgspec.Struct, frozen=True):
@@ -64,7 +59,7 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     lines += trim(live, call, marks)
     lines += await _prune_if_due(live, call, marks, spiked=bool(spiked))
     lines += await _emergency(live, call, marks)
-    lines += _cut(live, call, marks)
+    lines += cut_oversized(live, call, marks)
     _refuse_if_over(live, call)
     return lines
 
@@ -172,11 +167,13 @@ def _trigger(
         completed(growth, call.turn, ended=False), live.settings.zones.velocity_turns
     )
     fast = budget.velocity_class(speed) == "high"
+    if not (spiked or fast) or measured.total <= (marks.floor + marks.ceiling) // 2:
+        return ""
     now = next((each.tokens for each in growth if each.turn == call.turn), 0)
     ahead = max(speed, now) if spiked else speed
-    if (spiked or fast) and measured.total > (marks.floor + marks.ceiling) // 2:
-        return "spike" if spiked and measured.total + ahead > call.room.usable else ""
-    return ""
+    if measured.total + ahead <= call.room.usable:
+        return ""
+    return "spike" if spiked else "velocity"
 
 
 async def prune(
@@ -286,66 +283,6 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
     ranked = rank_exchanges(live.fold, giving, "fifo", live.similar)
     pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
     return lines + pruned.lines
-
-
-def _cut(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Shorten what is too large for any window: messages of the current exchange, and the task."""
-    measured = live.measure(call)
-    if measured.total <= marks.emergency:
-        return []
-    state = live.fold.state
-    sizes = {
-        piece.line.seq: size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-        if piece.line is not None
-        and piece.line.seq not in state.trimmed
-        and (piece.line.turn == call.turn or piece.line.seq == live.fold.task)
-    }
-    cap = _cap(list(sizes.values()), measured.total - marks.ceiling)
-    if cap is None:
-        return []
-    lines = []
-    for seq, size in sizes.items():
-        if size > cap:
-            lines += _cut_one(live, call, live.fold.lines[seq], size, cap, measured.factor)
-    return lines
-
-
-def _cap(sizes: Sequence[int], excess: int) -> int | None:
-    """The largest size that frees `excess` when every larger message is cut down to it."""
-    low, high = SMALLEST_CUT, max(sizes, default=0)
-    if high <= low:
-        return None
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(max(size - middle, 0) for size in sizes) >= excess:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _cut_one(
-    live: LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
-) -> list[Line]:
-    text = str(getattr(line.entry, "text", ""))
-    if not text:
-        return []
-    count = live.ledger(call.model).counter.text
-    what = "result" if isinstance(line.entry, ToolReturned) else "message"
-
-    def note(missing: int) -> str:
-        return (
-            f"[… {missing:,} characters of this {what} are left out: it is larger than the "
-            f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
-        )
-
-    shorter = shorten(text, max(int(cap / factor) - 12, 16), count, note)
-    if len(shorter) >= len(text):
-        return []
-    after = size - round((count(text) - count(shorter)) * factor)
-    entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
-    return [live.append(entry, call.turn)]
 
 
 def _refuse_if_over(live: LiveWindow, call: Call) -> None:
