@@ -278,6 +278,11 @@ class Places(msgspec.Struct, frozen=True):
 
     def sessions(self) -> Iterator[SessionPlaces]:
         """Every session that has a transcript, in no particular order."""
+        if self.data.exists() and not self.data.is_dir():
+            raise PlaceError(
+                f"{self.data} is a file, but a folder is needed there.",
+                "Move it away, or set MINDSTONE_HOME to another folder.",
+            )
         for agent, agent_folder in _named_folders(self.agents):
             for main, folder in _named_folders(agent_folder / "sessions"):
                 if os.path.lexists(folder / "transcript.jsonl"):

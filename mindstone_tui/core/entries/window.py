@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mindstone_tui.core.entries.base import Entry, Label, Part, Role, Span, ToolSchema
+import msgspec
+
+from mindstone_tui.core.entries.base import Entry, Label, Part, Role, Span, ToolSchema, Zone
 
 
 class Outside(Part):
@@ -45,8 +47,11 @@ class WindowState(Part):
     mode: int | None = None
     policy: int | None = None
     task: int | None = None
-    """The user message that states the original task; it never leaves."""
+    """The user message that states the original task; it never leaves. Between `task_started`
+    and its first message, and after `task_done`, it is the number of that entry instead."""
     handoff: int | None = None
+    plan: int | None = None
+    """The newest `prompt_planned`; it carries what later plans need to know about earlier turns."""
     outside: Outside = Outside()
 
 
@@ -95,6 +100,34 @@ class Measure(Part):
     components: tuple[Component, ...] = ()
 
 
+class Growth(msgspec.Struct, frozen=True, array_like=True):
+    """What one turn added to the window, in tokens."""
+
+    turn: int
+    messages: int = 0
+    results: int = 0
+    recalled: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Growth that stays: what was recalled is gone with its turn."""
+        return self.messages + self.results
+
+
+class Carried(Part):
+    """What must outlive the window without anybody reading history for it."""
+
+    zone: Zone = "green"
+    growth: tuple[Growth, ...] = ()
+    """The last turns, oldest first."""
+    spent: float = 0.0
+    """Dollars so far, as far as known."""
+    cost_unknown: bool = False
+    """Some request had no price."""
+    spiked: int = 0
+    """The last turn whose growth was announced as a spike."""
+
+
 class PromptPlanned(Entry):
     """A request as it will be sent: enough to rebuild it, byte for byte, and to prove it."""
 
@@ -122,6 +155,9 @@ class PromptPlanned(Entry):
     max_tokens: int = 0
     purpose: str = ""
     """Empty for the conversation; `summary`, `judge` … for side calls."""
+    images: bool = True
+    """Pictures were sent; else each is only named."""
+    carried: Carried | None = None
 
 
 class ContextWindowPruned(Entry):

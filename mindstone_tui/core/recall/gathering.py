@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 import apsw
@@ -15,7 +16,7 @@ import msgspec
 import numpy as np
 
 from mindstone_tui.core.recall.embedding import Encoded
-from mindstone_tui.core.recall.lexicon import Lexicon, WordMatches
+from mindstone_tui.core.recall.lexicon import Lexicon, WordMatches, score_common
 from mindstone_tui.core.recall.passage import Passage
 from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate
@@ -23,13 +24,18 @@ from mindstone_tui.core.recall.tables import PASSAGE_COLUMNS, passage_from
 from mindstone_tui.core.recall.tokenwise import AskedTokens, asked_tokens, closeness
 from mindstone_tui.core.recall.vectors import Rows, VectorView
 
-FROM_WORDS: Final = 120
-FROM_MEANING: Final = 120
-WITH_NEIGHBOURS: Final = 50
+FROM_WORDS: Final = 80
+FROM_MEANING: Final = 80
+WITH_NEIGHBOURS: Final = 30
 """How many of the strongest bring their neighbours along."""
-BACKGROUND: Final = 96
+BACKGROUND: Final = 48
 """Passages, evenly spread over history, whose closeness says what is usual."""
-_LOADED_AT_ONCE: Final = 5_000
+USUAL_COSINE: Final = 0.1
+USUAL_CLOSENESS: Final = 0.2
+"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
+_SHORT_HISTORY: Final = 24
+_LOADED_AT_ONCE: Final = 20_000
+_FEW: Final = 300
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +87,7 @@ class Gatherer:
             self.refresh()
             count = FROM_MEANING + len(allowed.exclude)
             signals.meaning, mean = self._view.nearest(asked.vector, count, rows, self._floats)
+            mean = _usual(mean, USUAL_COSINE, passages)
         chosen = self._choose(signals, passages)
         found = self._read(chosen, allowed)
         self._complete(signals, found, matches, asked)
@@ -109,14 +116,12 @@ class Gatherer:
     def refresh(self) -> None:
         """Take vectors into memory that were stored since the last look."""
         assert self._view is not None
-        while True:
-            fresh = self._database.execute(
-                "select place, row, bits from signs where place > ? order by place limit ?",
-                (self._last_place, _LOADED_AT_ONCE),
-            ).fetchall()
-            if not fresh:
-                return
-            places, rows, bits = zip(*fresh, strict=True)
+        fresh = self._database.execute(
+            "select place, row, bits from signs where place > ? order by place",
+            (self._last_place,),
+        )
+        while block := list(islice(fresh, _LOADED_AT_ONCE)):
+            places, rows, bits = zip(*block, strict=True)
             self._view.add(rows, bits, self._floats)
             self._last_place = places[-1]
 
@@ -180,14 +185,10 @@ class Gatherer:
         if asked is not None and self._view is not None:
             missing = [row for row, _, _ in found if row not in signals.meaning]
             signals.meaning |= self._view.cosines(asked.vector, missing)
-        if matches.common:
-            lengths = [len(passage.indexed_text) for _, _, passage in found]
-            # Six characters a word is near enough for a mean that only normalises.
-            mean_length = sum(lengths) / max(len(lengths), 1) / 6
+        if matches.common and found:
+            usual = sum(len(passage.text) for _, _, passage in found) / len(found)
             for row, _, passage in found:
-                extra = self._lexicon.common_score(
-                    matches.common, passage.indexed_text, mean_length
-                )
+                extra = score_common(matches.common, passage.text, usual)
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
@@ -206,7 +207,8 @@ class Gatherer:
             spread = np.linspace(1, passages, min(BACKGROUND, passages)).astype(np.int64)
             self._background = list(self._tokens(spread.tolist()).values())
             self._background_of = passages
-        return float(closeness(tokens, self._background).mean()) if self._background else 0.0
+        measured = closeness(tokens, self._background).mean() if self._background else 0.0
+        return _usual(float(measured), USUAL_CLOSENESS, passages)
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
         return dict(
@@ -217,13 +219,14 @@ class Gatherer:
         )
 
     def _floats(self, rows: Sequence[int]) -> dict[int, bytes]:
-        return dict(
-            self._database.execute(
-                "select rowid, embedding from vectors"
-                " where rowid in (select value from json_each(?))",
-                (json.dumps(rows),),
-            )
-        )
+        """Numbers by row. sqlite-vec seeks a single row but scans everything for a list."""
+        if len(rows) > _FEW:
+            wanted = frozenset(rows)
+            everything = self._database.execute("select rowid, embedding from vectors")
+            return {row: numbers for row, numbers in everything if row in wanted}
+        seek = "select embedding from vectors where rowid = ?"
+        found = ((row, self._database.execute(seek, (row,)).fetchone()) for row in rows)
+        return {row: numbers[0] for row, numbers in found if numbers is not None}
 
     def _uses(self, entries: Collection[str]) -> dict[str, tuple[int, int]]:
         found = self._database.execute(
@@ -232,6 +235,12 @@ class Gatherer:
             (json.dumps(list(entries)),),
         )
         return {entry: (injected, used) for entry, injected, used in found}
+
+
+def _usual(measured: float, known: float, passages: int) -> float:
+    """What is usual here: the more history there is, the more its own measure counts."""
+    share = passages / (passages + _SHORT_HISTORY)
+    return share * measured + (1 - share) * known
 
 
 def _in_turn(first: Sequence[int], second: Sequence[int]) -> Iterable[int]:

@@ -7,17 +7,17 @@ to the score of what the rare ones found. So the cost of a question does not gro
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 import apsw
 import msgspec
 
 from mindstone_tui.core.recall.store import TOKENIZER
-from mindstone_tui.core.recall.words import MOST_TERMS, indexed, quoted
+from mindstone_tui.core.recall.words import MOST_TERMS, quoted
 
-MOST_POSTINGS: Final = 6_000
+MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question."""
 _K1: Final = 1.2
 _B: Final = 0.75
@@ -31,7 +31,7 @@ class WordMatches(msgspec.Struct, frozen=True):
     total_rarity: float
     """What a passage could earn at most before saturation: the rarity of every word asked for."""
     common: dict[str, float]
-    """Stem → rarity of the words that only rescore."""
+    """Beginning of the word → rarity, of the words that only rescore."""
 
 
 class Lexicon:
@@ -62,16 +62,9 @@ class Lexicon:
                 retrieving.extend([term] if count else [])
                 room -= count
             else:
-                common[stem] = _rarity(count, passages)
+                common[_shared_start(term, stem)] = _rarity(count, passages)
         total = sum(_rarity(count, passages) for _, (_, count) in rarest)
         return WordMatches(self._retrieve(retrieving), total, common)
-
-    def common_score(self, common: Mapping[str, float], text: str, mean_length: float) -> float:
-        """BM25 that the common words add for a passage, from its own text."""
-        stems = self.stems(indexed(text))
-        counts = Counter(stem for stem in stems if stem in common)
-        pull = _K1 * (1 - _B + _B * len(stems) / max(mean_length, 1.0))
-        return sum(common[s] * n * (_K1 + 1) / (n + pull) for s, n in counts.items())
 
     def stems(self, text: str) -> list[str]:
         """The stems FTS5 makes of a text that `indexed` prepared."""
@@ -105,6 +98,28 @@ class Lexicon:
             ).fetchone()
             count = self._holding[stem] = row[0] if row else 0
         return count
+
+
+def _shared_start(term: str, stem: str) -> str:
+    """`painted`, `paint` → paint; `happy`, `happi` → happ."""
+    length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(term, stem)))  # noqa: B905
+    return term[:length]
+
+
+def score_common(common: Mapping[str, float], text: str, usual_length: float) -> float:
+    """BM25 that common words add to a passage, from its own text.
+
+    The text is searched for the words' beginnings instead of being stemmed: that is a hundred times
+    faster, and these words only shift a score a little.
+    """
+    lowered = f" {text.lower()}"
+    pull = _K1 * (1 - _B + _B * len(text) / max(usual_length, 1.0))
+    score = 0.0
+    for start, rarity in common.items():
+        found = lowered.count(f" {start}" if start.isascii() else start)
+        if found:
+            score += rarity * found * (_K1 + 1) / (found + pull)
+    return score
 
 
 def _rarity(count: int, passages: int) -> float:

@@ -113,16 +113,17 @@ def rank(
     weights: Weights = DEFAULT,
 ) -> list[Hit]:
     """The best hits, one a message, best first."""
-    base = {item.row: _base(item, weights) for item in candidates}
     by_row = {item.row: item for item in candidates}
-    scored = [
-        (item, {**base[item.row], "neighbours": _from_neighbours(item, by_row, base, weights)})
-        for item in candidates
-    ]
-    scored.sort(key=lambda pair: -sum(pair[1].values()))
+    own = {item.row: sum(_own(item, weights).values()) for item in candidates}
+    gains = {item.row: _from_neighbours(item, by_row, own, weights) for item in candidates}
+    strongest = sorted(candidates, key=lambda item: -own[item.row] - gains[item.row])
     hits: dict[str, Hit] = {}
-    for item, parts in scored[: max(2 * count, LOOKED_AT)]:
-        parts |= _cues(question, item, pinned_turns, weights)
+    for item in strongest[: max(2 * count, LOOKED_AT)]:
+        parts = {
+            **_own(item, weights),
+            "neighbours": gains[item.row],
+            **_cues(question, item, pinned_turns, weights),
+        }
         kept = {name: round(value, 4) for name, value in parts.items() if abs(value) >= 5e-5}
         score = round(sum(kept.values()), 4)
         known = hits.get(item.passage.entry)
@@ -145,7 +146,7 @@ def is_correction(text: str) -> bool:
     return bool(_CORRECTION.search(text[:400].lower()))
 
 
-def _base(item: Candidate, weights: Weights) -> dict[str, float]:
+def _own(item: Candidate, weights: Weights) -> dict[str, float]:
     return {
         "words": weights.words * item.words,
         "meaning": weights.meaning * item.meaning,
@@ -156,7 +157,7 @@ def _base(item: Candidate, weights: Weights) -> dict[str, float]:
 def _from_neighbours(
     item: Candidate,
     by_row: Mapping[int, Candidate],
-    base: Mapping[int, Mapping[str, float]],
+    own: Mapping[int, float],
     weights: Weights,
 ) -> float:
     if not _is_short(item):
@@ -166,7 +167,7 @@ def _from_neighbours(
         for row in (item.row - distance, item.row + distance):
             other = by_row.get(row)
             if other and other.sitting == item.sitting and _is_short(other):
-                gain += share * max(0.0, sum(base[row].values()))
+                gain += share * max(0.0, own[row])
     return gain
 
 

@@ -21,6 +21,9 @@ BYTES_A_TOKEN: Final = TOKEN_BITS // 8
 _SCALE: Final = float(np.sqrt(TOKEN_BITS * 2 / np.pi) * np.sqrt(TOKEN_BITS / 384))
 """Turns a product with signs into an estimate of the cosine."""
 
+_BLOCK: Final = 512
+"""Tokens unpacked at a time: what stays in the processor's cache."""
+
 
 class AskedTokens(msgspec.Struct, frozen=True):
     """The telling tokens of a question and how much each counts."""
@@ -54,9 +57,13 @@ def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> NDArray[np.float
     if not filled or not len(asked.weights):
         return found
     packed = np.frombuffer(b"".join(passages[at] for at in filled), np.uint8)
-    rows = np.unpackbits(packed.reshape(-1, BYTES_A_TOKEN), axis=1, bitorder="little")
+    rows = packed.reshape(-1, BYTES_A_TOKEN)
+    products = np.empty((len(rows), len(asked.vectors)), np.float32)
+    for start in range(0, len(rows), _BLOCK):
+        bits = np.unpackbits(rows[start : start + _BLOCK], axis=1, bitorder="little")
+        products[start : start + _BLOCK] = bits.astype(np.float32) @ asked.vectors.T
     # A product with ±1 is twice the product with 0/1, less the plain sum.
-    products = 2 * (rows.astype(np.float32) @ asked.vectors.T) - asked.vectors.sum(axis=1)
+    products = 2 * products - asked.vectors.sum(axis=1)
     sizes = [len(passages[at]) // BYTES_A_TOKEN for at in filled]
     starts = np.concatenate(([0], np.cumsum(sizes[:-1]))).astype(np.intp)
     best = np.maximum.reduceat(products, starts, axis=0) / np.float32(_SCALE)

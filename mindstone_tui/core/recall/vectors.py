@@ -1,8 +1,8 @@
 """All vectors of an index in memory, small enough to scan on every question.
 
 Up to some tens of thousands of passages the numbers themselves are kept and compared exactly.
-Above that only their signs are: the nearest by sign are chosen in milliseconds, their numbers are
-then read from the store.
+Above that only their signs are: the nearest by sign are chosen in milliseconds, and the numbers of
+the best of them are then read from the store.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from mindstone_tui.core.recall.embedding import Floats, signs
 EXACT_UP_TO: Final = 20_000
 SHORTLIST: Final = 400
 """How many of the nearest by sign are looked at again."""
-_BLOCK: Final = 1 << 16
-_SAMPLE: Final = 512
+RESCORED: Final = 32
+"""How many of those have their numbers read from the store."""
+_BACKGROUND: Final = 256
+_BLOCK: Final = 1 << 17
 
 Rows = NDArray[np.int64]
+Places = NDArray[np.intp]
 ReadFloats = Callable[[Sequence[int]], dict[int, bytes]]
 
 
@@ -31,26 +34,32 @@ class VectorView:
     def __init__(self, dims: int, *, exact_up_to: int = EXACT_UP_TO) -> None:
         self._dims = dims
         self._exact_up_to = exact_up_to
+        self._width = -(-dims // 64)
+        self._count = 0
         self._rows: Rows = np.empty(0, np.int64)
-        self._order: Rows = np.empty(0, np.int64)
-        self._signs: NDArray[np.uint64] = np.empty((0, -(-dims // 64)), np.uint64)
+        # One line of memory for each 64 numbers: scanning those is four times faster.
+        self._signs: NDArray[np.uint64] = np.empty((self._width, 0), np.uint64)
         self._floats: Floats | None = np.empty((0, dims), np.float32)
+        self._order: Places | None = None
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._count
 
     def add(self, rows: Sequence[int], packed: Sequence[bytes], read: ReadFloats) -> None:
         """Take in vectors that were stored since; `read` gives numbers while they are kept."""
         if not rows:
             return
-        width = self._signs.shape[1] * 8
-        block = np.frombuffer(b"".join(bits.ljust(width, b"\0") for bits in packed), np.uint64)
-        self._rows = np.concatenate((self._rows, np.array(rows, np.int64)))
-        self._order = np.argsort(self._rows, kind="stable")
-        self._signs = np.concatenate((self._signs, block.reshape(len(rows), -1)))
-        if self._floats is not None and len(self._rows) <= self._exact_up_to:
-            floats = read(rows)
-            fresh = np.frombuffer(b"".join(floats[row] for row in rows), np.float32)
+        first, self._count = self._count, self._count + len(rows)
+        self._reserve()
+        joined = b"".join(bits.ljust(8 * self._width, b"\0") for bits in packed)
+        self._signs[:, first : self._count] = (
+            np.frombuffer(joined, np.uint64).reshape(len(rows), -1).T
+        )
+        self._rows[first : self._count] = rows
+        self._order = None
+        if self._floats is not None and self._count <= self._exact_up_to:
+            numbers = read(rows)
+            fresh = np.frombuffer(b"".join(numbers[row] for row in rows), np.float32)
             self._floats = np.concatenate((self._floats, fresh.reshape(len(rows), -1)))
         else:
             self._floats = None
@@ -58,22 +67,24 @@ class VectorView:
     def nearest(
         self, asked: Floats, count: int, allowed: Rows | None, read: ReadFloats
     ) -> tuple[dict[int, float], float]:
-        """The nearest rows with their cosines, and the mean cosine of the whole collection."""
-        if not len(self):
+        """The nearest rows with their cosines, best first, and the collection's mean cosine."""
+        places = None if allowed is None else self._places(allowed)
+        if not self._count or (places is not None and not len(places)):
             return {}, 0.0
-        places = np.arange(len(self)) if allowed is None else self._places(allowed)
         if self._floats is not None:
             cosines = self._floats @ asked
-            best = places[_highest(cosines[places], count)]
+            among = np.arange(self._count) if places is None else places
+            best = among[_highest(cosines[among], count)]
             return self._named(best, cosines[best]), float(cosines.mean())
-        background = np.linspace(0, len(self) - 1, min(_SAMPLE, len(self))).astype(np.intp)
-        mean = float(self._estimates(asked, background).mean())
-        near = places[_highest(-self._distances(asked, places), SHORTLIST)]
+        spread = np.linspace(0, self._count - 1, min(_BACKGROUND, self._count)).astype(np.intp)
+        mean = float(self._estimates(asked, spread).mean())
+        near = self._nearest_by_sign(asked, max(SHORTLIST, 2 * count), places)
         estimates = self._estimates(asked, near)
-        best = near[_highest(estimates, count)]
-        stored = read([int(row) for row in self._rows[best]])
-        exact = {row: float(np.frombuffer(raw, np.float32) @ asked) for row, raw in stored.items()}
-        return exact, mean
+        order = _highest(estimates, count)
+        found = self._named(near[order], estimates[order])
+        for row, numbers in read(list(found)[:RESCORED]).items():
+            found[row] = float(np.frombuffer(numbers, np.float32) @ asked)
+        return dict(sorted(found.items(), key=lambda item: -item[1])), mean
 
     def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
         """Cosines of the rows that have a vector; estimates where only signs are kept."""
@@ -84,35 +95,53 @@ class VectorView:
             return self._named(places, self._floats[places] @ asked)
         return self._named(places, self._estimates(asked, places))
 
-    def _places(self, rows: Rows) -> NDArray[np.intp]:
-        """Where rows stand in memory; those without a vector are left out."""
-        if not len(self) or not len(rows):
-            return np.empty(0, np.intp)
-        at = np.searchsorted(self._rows, rows, sorter=self._order)
-        places = self._order[np.minimum(at, len(self) - 1)]
-        return np.asarray(places[self._rows[places] == rows], np.intp)
+    def _reserve(self) -> None:
+        """Room for what is counted; doubling keeps growth cheap."""
+        if self._count > len(self._rows):
+            room = max(self._count, 2 * len(self._rows), 1024)
+            rows, packed = self._rows, self._signs
+            self._rows = np.zeros(room, np.int64)
+            self._rows[: len(rows)] = rows
+            self._signs = np.zeros((self._width, room), np.uint64)
+            self._signs[:, : packed.shape[1]] = packed
 
-    def _named(self, places: NDArray[np.intp], values: Floats) -> dict[int, float]:
+    def _places(self, rows: Rows) -> Places:
+        """Where rows stand in memory; those without a vector are left out."""
+        if not self._count or not len(rows):
+            return np.empty(0, np.intp)
+        kept = self._rows[: self._count]
+        if self._order is None:
+            self._order = np.argsort(kept, kind="stable")
+        at = np.searchsorted(kept, rows, sorter=self._order)
+        places = self._order[np.minimum(at, self._count - 1)]
+        return np.asarray(places[kept[places] == rows], np.intp)
+
+    def _named(self, places: Places, values: Floats) -> dict[int, float]:
         return dict(zip(self._rows[places].tolist(), values.tolist(), strict=True))
 
-    def _distances(self, asked: Floats, places: NDArray[np.intp]) -> NDArray[np.int16]:
-        width = self._signs.shape[1] * 8
-        wanted = np.frombuffer(signs(asked[None, :]).tobytes().ljust(width, b"\0"), np.uint64)
-        kept = self._signs if len(places) == len(self) else self._signs[places]
-        found = np.empty(len(kept), np.int16)
-        for start in range(0, len(kept), _BLOCK):
-            block = np.bitwise_count(kept[start : start + _BLOCK] ^ wanted)
-            found[start : start + _BLOCK] = block.sum(axis=1, dtype=np.int16)
-        return found
+    def _nearest_by_sign(self, asked: Floats, count: int, places: Places | None) -> Places:
+        """Places whose signs differ least; a histogram finds the bound without sorting."""
+        packed = signs(asked[None, :]).tobytes().ljust(8 * self._width, b"\0")
+        wanted = np.frombuffer(packed, np.uint64)
+        differing = np.zeros(self._count, np.int16)
+        for start in range(0, self._count, _BLOCK):
+            end = min(start + _BLOCK, self._count)
+            for line, word in zip(self._signs, wanted, strict=True):
+                differing[start:end] += np.bitwise_count(line[start:end] ^ word)
+        among = differing if places is None else differing[places]
+        bound = int(np.searchsorted(np.bincount(among).cumsum(), min(count, len(among))))
+        near = np.flatnonzero(among <= bound)
+        return np.asarray(near if places is None else places[near], np.intp)
 
-    def _estimates(self, asked: Floats, places: NDArray[np.intp]) -> Floats:
-        packed = np.ascontiguousarray(self._signs[places]).view(np.uint8)
+    def _estimates(self, asked: Floats, places: Places) -> Floats:
+        """Cosines as far as signs tell them: right on average, off by a few hundredths."""
+        packed = np.ascontiguousarray(self._signs[:, places].T).view(np.uint8)
         rows = np.unpackbits(packed, axis=1, bitorder="little")[:, : self._dims]
         products = 2 * (rows.astype(np.float32) @ asked) - asked.sum()
         return np.asarray(products / np.sqrt(self._dims * 2 / np.pi), np.float32)
 
 
-def _highest(values: NDArray[np.float32] | NDArray[np.int16], count: int) -> NDArray[np.intp]:
+def _highest(values: Floats, count: int) -> Places:
     """Places of the highest values, best first."""
     if len(values) > count:
         chosen = np.argpartition(-values, count - 1)[:count]

@@ -31,7 +31,7 @@ STOPWORDS: Final = frozenset(
     )
 )
 
-_CHUNK: Final = re.compile(r"\S+")
+_PUNCTUATION: Final = ".,;:!?\"'()[]{}…“”‘’*`"
 _EDGES: Final = re.compile(r"^[^\w\u0900-\u0dff]+|[^\w\u0900-\u0dff]+$")
 _ALNUM: Final = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+")
 _POSSESSIVE: Final = re.compile(r"['’ʼ]s$")
@@ -63,8 +63,13 @@ def unmarked(text: str) -> str:
 
 def words_of(text: str) -> Iterator[str]:
     """Every word of a text, in order, with the parts and whole forms of compound ones."""
-    for chunk in _CHUNK.findall(text):
-        yield from _words_of_chunk(chunk)
+    for chunk in text.split():
+        if not chunk.isalpha():
+            chunk = chunk.strip(_PUNCTUATION)
+        if chunk.isascii() and chunk.isalpha() and (chunk.islower() or chunk[1:].islower()):
+            yield chunk.lower()
+        else:
+            yield from _words_of_chunk(chunk)
 
 
 def indexed(text: str) -> str:
@@ -93,9 +98,6 @@ def _words_of_chunk(chunk: str) -> Iterator[str]:
     if not core:
         return
     core = _APOSTROPHE.sub("", _POSSESSIVE.sub("", core))
-    if core.isascii() and core.isalpha() and (core.islower() or core[1:].islower()):
-        yield core.lower()
-        return
     segments = [segment for segment in _SEGMENT.split(unmarked(core)) if segment]
     joined: list[str] = []
     for segment in segments:

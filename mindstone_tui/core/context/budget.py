@@ -1,0 +1,261 @@
+"""The window's room: what is usable, who takes which share, how full it is and how fast it fills.
+
+Marks are settings in percent; in here everything is tokens. Six shares are tracked each and
+enforced as a whole: a share over its limit warns, only the whole prompt can be refused.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.config.settings import BudgetSettings, ContextSettings, ZoneSettings
+from mindstone_tui.core.context.measure import COMPONENTS, ComponentName, Measured
+from mindstone_tui.core.context.report import Burn, Marks
+from mindstone_tui.core.entries import ZONES, Label, Zone
+from mindstone_tui.core.entries.window import Component, Growth
+from mindstone_tui.core.errors import ConfigError
+
+ASSUMED_WINDOW: Final = 32_768
+SMALLEST_RESERVE: Final = 4_096
+ASSUMED_POINTS: Final = 5.0
+"""How much lower the ceiling is when nobody knows the window."""
+KEPT_TURNS: Final = 20
+"""Turns of growth that are carried from plan to plan."""
+_SMALL: Final = 32_000
+_LARGE: Final = 200_000
+
+PROFILES: Final[Mapping[str, tuple[float, ...]]] = {
+    "default": (6, 4, 65, 12, 8, 5),
+    "code-review": (6, 5, 60, 18, 6, 5),
+    "research": (5, 5, 55, 15, 15, 5),
+    "support": (8, 3, 70, 8, 6, 5),
+}
+"""Shares in percent: the five components in order, then the output reserve."""
+
+
+class Room(msgspec.Struct, frozen=True):
+    """A window and what of it a prompt may use."""
+
+    window: int
+    label: Label
+    reserve: int
+
+    @property
+    def usable(self) -> int:
+        """What is left for the prompt."""
+        return self.window - self.reserve
+
+    def tokens(self, percent: float) -> int:
+        """A percentage of the usable room."""
+        return int(self.usable * percent / 100)
+
+
+def resolve_window(
+    explicit: int = 0, metadata: int | None = None, registry: int | None = None
+) -> tuple[int, Label]:
+    """The window and how it is known: set by hand, told by the provider, listed, or assumed."""
+    if explicit > 0:
+        return explicit, "measured"
+    if metadata:
+        return metadata, "measured"
+    if registry:
+        return registry, "estimated"
+    return ASSUMED_WINDOW, "assumed"
+
+
+def room_for(window: int, label: Label, budget: BudgetSettings) -> Room:
+    """Set the output reserve aside: its share, at least 4,096, at most a quarter of the window."""
+    if window <= 0:
+        window, label = ASSUMED_WINDOW, "assumed"
+    share = shares(budget)[-1]
+    reserve = min(max(math.ceil(window * share / 100), SMALLEST_RESERVE), window // 4)
+    return Room(window, label, reserve)
+
+
+def shares(budget: BudgetSettings) -> tuple[float, ...]:
+    """The six shares in percent: the profile's, with what was set by hand on top."""
+    if budget.profile not in PROFILES:
+        known = ", ".join(PROFILES)
+        raise ConfigError(
+            f"There is no budget profile {budget.profile!r}.", f"The profiles are {known}."
+        )
+    names = (*COMPONENTS, "output_reserve")
+    defaults = BudgetSettings()
+    chosen = tuple(
+        given if (given := getattr(budget, name)) != getattr(defaults, name) else share
+        for name, share in zip(names, PROFILES[budget.profile], strict=True)
+    )
+    if abs(sum(chosen) - 100) > 0.5:
+        raise ConfigError(
+            f"The budget's shares add up to {sum(chosen):g} %, not to 100 %.",
+            "Change [budget] so that the six shares are 100 together.",
+        )
+    return chosen
+
+
+def components(measured: Measured, room: Room, budget: BudgetSettings) -> tuple[Component, ...]:
+    """Each share with what it uses; the output reserve stands apart, unused by any prompt."""
+    chosen = shares(budget)
+    prompt_shares = sum(chosen[:-1])
+    found = []
+    for name, share in zip(COMPONENTS, chosen, strict=False):
+        limit = int(room.usable * share / prompt_shares)
+        found.append(_component(name, measured.component(name), limit, budget.soft))
+    found.append(_component("output_reserve", 0, room.reserve, budget.soft))
+    return tuple(found)
+
+
+def _component(name: str, tokens: int, limit: int, soft: float) -> Component:
+    return Component(
+        name=name, tokens=tokens, limit=limit, soft=int(limit * soft / 100), hard=limit
+    )
+
+
+def ceiling_percent(settings: ContextSettings, label: Label) -> float:
+    """Where pruning begins; earlier when the window is only assumed."""
+    if label != "assumed":
+        return settings.ceiling
+    return max(settings.ceiling - ASSUMED_POINTS, settings.floor + 1)
+
+
+def edges(zones: ZoneSettings, window: int) -> tuple[float, float, float]:
+    """Where yellow, orange and red begin: earlier in small windows, later in very large ones."""
+    yellow, orange, red = zones.yellow, zones.orange, zones.red
+    if zones.scale and window < _SMALL:
+        return yellow - 10, orange - 10, red - 5
+    if zones.scale and window >= _LARGE:
+        return yellow + 10, orange + 5, red
+    return yellow, orange, red
+
+
+def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
+    """Every mark in tokens of the usable room."""
+    yellow, orange, red = edges(zones, room.window)
+    return Marks(
+        trim=room.tokens(settings.trim),
+        trim_to=room.tokens(settings.trim_to),
+        checkpoint=room.tokens(settings.checkpoint),
+        ceiling=room.tokens(ceiling_percent(settings, room.label)),
+        floor=room.tokens(settings.floor),
+        emergency=room.tokens(settings.emergency),
+        yellow=room.tokens(yellow),
+        orange=room.tokens(orange),
+        red=room.tokens(red),
+    )
+
+
+def zone_after(before: Zone, utilization: float, window: int, zones: ZoneSettings) -> Zone:
+    """The zone for a fullness; falling back takes some points more than rising did."""
+    percent = utilization * 100
+    level = sum(percent >= edge for edge in edges(zones, window))
+    kept = sum(percent >= edge - zones.hysteresis for edge in edges(zones, window))
+    return ZONES[max(level, min(kept, ZONES.index(before)))]
+
+
+def velocity(growth: Sequence[Growth], turns: int) -> float:
+    """Tokens per turn, averaged over the last turns."""
+    recent = [turn.tokens for turn in growth[-turns:]]
+    return round(sum(recent) / len(recent), 1) if recent else 0.0
+
+
+def velocity_class(speed: float) -> str:
+    """`low`, `medium` or `high`."""
+    return "low" if speed < 1_000 else "medium" if speed < 5_000 else "high"
+
+
+def turns_until(mark: int, tokens: int, speed: float) -> float | None:
+    """How many turns until a mark is reached at this speed; None when it is not approached."""
+    if tokens >= mark:
+        return 0.0
+    return round((mark - tokens) / speed, 1) if speed > 0 else None
+
+
+class Spike(msgspec.Struct, frozen=True):
+    """A turn that grew far more than turns usually do."""
+
+    tokens: int
+    baseline: float
+    ratio: float
+
+
+def spike(now: int, before: Sequence[Growth], factor: float) -> Spike | None:
+    """Compare a turn with the median of those before it; prunes play no part in it.
+
+    A restless session needs more than the factor: three robust deviations above its median.
+    """
+    usual = [turn.tokens for turn in before if turn.tokens > 0]
+    if len(usual) < 3:
+        return None
+    middle = statistics.median(usual)
+    spread = statistics.median(abs(tokens - middle) for tokens in usual)
+    if now <= max(factor * middle, middle + 3 * 1.4826 * spread):
+        return None
+    return Spike(now, round(middle, 1), round(now / middle, 2))
+
+
+def burn(growth: Sequence[Growth], shares_used: Sequence[Component]) -> tuple[Burn, ...]:
+    """How fast each share fills, and for how many turns it lasts at that speed."""
+    turns = max(len(growth), 1)
+    speeds: dict[str, float] = {
+        "message_history": sum(turn.messages for turn in growth) / turns,
+        "tool_results": sum(turn.results for turn in growth) / turns,
+        "memory_injection": sum(turn.recalled for turn in growth) / turns,
+    }
+    return tuple(
+        _burn(component, speeds.get(component.name, 0.0))
+        for component in shares_used
+        if component.name != "output_reserve"
+    )
+
+
+def _burn(component: Component, speed: float) -> Burn:
+    passing = component.name == "memory_injection"
+    left = turns_until(component.limit, component.tokens, 0.0 if passing else speed)
+    level = "normal" if left is None or left >= 10 else "critical" if left < 3 else "warning"
+    return Burn(component=component.name, per_turn=round(speed, 1), turns_left=left, level=level)
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """Whether something may be added to the prompt."""
+
+    allowed: bool
+    component: str
+    current: int
+    limit: int
+    excess: int
+    """Tokens over the component's limit after adding; 0 when it stays below."""
+    utilization_after: float
+    warning: str = ""
+    reason: str = ""
+
+
+def check_before_add(
+    component: ComponentName, tokens: int, used: Sequence[Component], room: Room
+) -> Admission:
+    """Look before adding: a full share warns, a full window refuses; an exact fit is a fit."""
+    share = next(each for each in used if each.name == component)
+    total = sum(each.tokens for each in used) + tokens
+    after = share.tokens + tokens
+    excess = max(0, after - share.hard)
+    if excess:
+        warning = f"{component} would be {excess:,} tokens over its share."
+    elif after > share.soft:
+        warning = f"{component} would be nearly full."
+    else:
+        warning = ""
+    fits = total <= room.usable
+    return Admission(
+        allowed=fits,
+        component=component,
+        current=share.tokens,
+        limit=share.limit,
+        excess=excess,
+        utilization_after=round(total / room.usable, 4),
+        warning=warning,
+        reason="" if fits else f"The prompt would be {total - room.usable:,} tokens too large.",
+    )

@@ -1,0 +1,252 @@
+"""In which order things leave: six policies, one meaning of score.
+
+A score of 1 keeps, 0 leaves first. Every policy returns the parts its score was made of, so that
+`/why` can show them. Policies only order; what is protected was decided before, by structure.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from mindstone_tui.core.config.settings import Policy
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolReturned,
+    UserMessage,
+)
+from mindstone_tui.core.errors import UnknownName
+
+Source = Literal["user", "assistant", "tool_result"]
+Similarity = Callable[[str, str], float]
+"""How alike two texts are, from 0 to 1. Words alone unless somebody passes in something better."""
+
+FIFO_HALF_LIFE: Final = 10
+LRU_HALF_LIFE: Final = 5
+PRIORITY_HALF_LIFE: Final = 15
+ENOUGH_REFERENCES: Final = 5
+DUPLICATE: Final = 0.85
+"""Two units more alike than this are the same thing said twice."""
+TURNS_TO_LIVE: Final[Mapping[str, int]] = {"tool_result": 8, "assistant": 30, "user": 50}
+SOURCE_WORTH: Final[Mapping[str, float]] = {"user": 1.0, "assistant": 0.5, "tool_result": 0.3}
+_COMPARED: Final = 2_000
+"""Characters of a text that are compared; enough to tell duplicates, cheap enough for all pairs."""
+_NEIGHBOURS: Final = 200
+_WORD: Final = re.compile(r"\w{3,}")
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """Something that may leave: an exchange, or one tool result."""
+
+    key: int
+    """Its turn, or the tool result's sequence number."""
+    turn: int
+    tokens: int
+    text: str
+    weights: Mapping[str, int]
+    """Tokens by source."""
+    referenced: int
+    """The last turn that referred to it; its own turn at first."""
+    references: int = 0
+    important: bool = False
+    """The person marked it in their own words."""
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A candidate with its worth."""
+
+    candidate: Candidate
+    score: float
+    parts: dict[str, float]
+    reason: str
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """What a policy may look at besides the candidate itself."""
+
+    now: int
+    query: str
+    similar: Similarity
+    duplicates: Mapping[int, float]
+    """How much of a candidate a newer one repeats, by key."""
+
+
+def decay(age: float, half_life: float) -> float:
+    """1 for what is new, a half after one half-life."""
+    return float(0.5 ** (max(age, 0) / half_life))
+
+
+def word_similarity(one: str, other: str) -> float:
+    """The share of the shorter text's words that the other has too."""
+    first, second = _words(one[:_COMPARED]), _words(other[:_COMPARED])
+    smaller = min(len(first), len(second))
+    return len(first & second) / smaller if smaller else 0.0
+
+
+@functools.lru_cache(maxsize=1_024)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _mean(worth: Mapping[str, float], weights: Mapping[str, int]) -> float:
+    total = sum(weights.values())
+    if not total:
+        return 0.0
+    return sum(worth[source] * tokens for source, tokens in weights.items()) / total
+
+
+def fifo(candidate: Candidate, scene: Scene) -> dict[str, float]:
+    """Oldest first."""
+    return {"recency": decay(scene.now - candidate.turn, FIFO_HALF_LIFE)}
+
+
+def lru(candidate: Candidate, scene: Scene) -> dict[str, float]:
+    """What nobody referred to for the longest time first."""
+    return {"referenced": decay(scene.now - candidate.referenced, LRU_HALF_LIFE)}
+
+
+def priority(candidate: Candidate, scene: Scene) -> dict[str, float]:
+    """A weighing of age, likeness to the question, source, use and the person's own marks."""
+    return {
+        "recency": 0.30 * decay(scene.now - candidate.turn, PRIORITY_HALF_LIFE),
+        "semantic": 0.25 * _alike(candidate, scene),
+        "source": 0.20 * _mean(SOURCE_WORTH, candidate.weights),
+        "reuse": 0.15 * min(candidate.references / ENOUGH_REFERENCES, 1.0),
+        "explicit": 0.10 * candidate.important,
+    }
+
+
+def semantic_merge(candidate: Candidate, scene: Scene) -> dict[str, float]:
+    """What a newer unit repeats first, then oldest first; the newest of the duplicates stays."""
+    repeated = scene.duplicates.get(candidate.key, 0.0) > DUPLICATE
+    recency = decay(scene.now - candidate.turn, FIFO_HALF_LIFE)
+    return {"unique": 0.0 if repeated else 0.5, "recency": 0.5 * recency}
+
+
+def type_based(candidate: Candidate, scene: Scene) -> dict[str, float]:
+    """Each source has its turns to live: tool results few, what people said many."""
+    age = max(scene.now - candidate.turn, 0)
+    worth = {source: max(0.0, 1 - age / turns) for source, turns in TURNS_TO_LIVE.items()}
+    return {"time_to_live": _mean(worth, candidate.weights)}
+
+
+def hybrid(candidate: Candidate, scene: Scene) -> dict[str, float]:
+    """All of the above, weighed; repetition counts against keeping."""
+    return {
+        "recency": 0.30 * decay(scene.now - candidate.turn, FIFO_HALF_LIFE),
+        "priority": 0.25 * sum(priority(candidate, scene).values()),
+        "time_to_live": 0.20 * sum(type_based(candidate, scene).values()),
+        "references": 0.15 * min(candidate.references / ENOUGH_REFERENCES, 1.0),
+        "unique": 0.10 * (1 - scene.duplicates.get(candidate.key, 0.0)),
+    }
+
+
+def _alike(candidate: Candidate, scene: Scene) -> float:
+    return scene.similar(candidate.text, scene.query) if scene.query else 0.0
+
+
+POLICIES: Final[Mapping[str, Callable[[Candidate, Scene], dict[str, float]]]] = {
+    "fifo": fifo,
+    "lru": lru,
+    "priority": priority,
+    "semantic_merge": semantic_merge,
+    "type_based": type_based,
+    "hybrid": hybrid,
+}
+_REASONS: Final[Mapping[str, str]] = {
+    "fifo": "oldest",
+    "lru": "least recently referred to",
+    "priority": "lowest priority",
+    "semantic_merge": "repeated by a newer one, or oldest",
+    "type_based": "outlived its kind's turns",
+    "hybrid": "lowest overall worth",
+}
+_NEEDS_DUPLICATES: Final = frozenset({"semantic_merge", "hybrid"})
+NEEDS_REFERENCES: Final = frozenset({"lru", "priority", "hybrid"})
+
+
+def known_policy(name: str) -> Policy:
+    """The policy of that name; raises `UnknownName`."""
+    for policy in get_args(Policy):
+        if name == policy:
+            return policy  # type: ignore[no-any-return]
+    raise UnknownName(
+        f"There is no eviction policy {name!r}.", f"The policies are {', '.join(POLICIES)}."
+    )
+
+
+def rank(
+    policy: str,
+    candidates: Sequence[Candidate],
+    *,
+    now: int,
+    query: str = "",
+    similar: Similarity = word_similarity,
+) -> list[Scored]:
+    """Candidates with their scores, the one that leaves first in front; ties go to the older."""
+    duplicates: Mapping[int, float] = {}
+    if known_policy(policy) in _NEEDS_DUPLICATES:
+        duplicates = repeated_by_newer(candidates, similar)
+    scene = Scene(now, query, similar, duplicates)
+    scored = []
+    for candidate in candidates:
+        parts = {
+            name: round(float(part), 4) for name, part in POLICIES[policy](candidate, scene).items()
+        }
+        score = round(min(max(sum(parts.values()), 0.0), 1.0), 4)
+        scored.append(Scored(candidate, score, parts, _REASONS[policy]))
+    return sorted(scored, key=lambda each: (each.score, each.candidate.turn, each.candidate.key))
+
+
+def repeated_by_newer(candidates: Sequence[Candidate], similar: Similarity) -> dict[int, float]:
+    """For each candidate, how much the most similar newer one repeats it."""
+    ordered = sorted(candidates, key=lambda each: (each.turn, each.key))
+    return {
+        older.key: max(
+            (
+                similar(older.text, newer.text)
+                for newer in ordered[at + 1 : at + 1 + _NEIGHBOURS]
+                if newer.text
+            ),
+            default=0.0,
+        )
+        for at, older in enumerate(ordered)
+    }
+
+
+def text_of(line: Line) -> str:
+    """The words of a message, its calls included."""
+    match line.entry:
+        case AssistantMessage(text=text, calls=calls):
+            return " ".join((text, *(f"{call.name} {call.arguments}" for call in calls)))
+        case UserMessage(text=text) | AssistantPartial(text=text) | ToolReturned(text=text):
+            return text
+        case _:
+            return ""
+
+
+def source_of(line: Line) -> Source:
+    """Who a message came from."""
+    match line.entry:
+        case UserMessage():
+            return "user"
+        case ToolReturned():
+            return "tool_result"
+        case _:
+            return "assistant"
+
+
+_MARK: Final = re.compile(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
+
+
+def marked_important(lines: Iterable[Line]) -> bool:
+    """Whether the person wrote so; in anybody else's text the words are only words."""
+    return any(
+        isinstance(line.entry, UserMessage) and _MARK.search(line.entry.text) for line in lines
+    )

@@ -1,0 +1,316 @@
+"""Room for the next call, before every call: trim, prune, and in an emergency more.
+
+Each step measures anew, and each change is written down before the request that it shapes. What
+cannot be found again does not leave; when nothing more may leave, that is said in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from mindstone_tui.core.context import budget, pruning, trimming
+from mindstone_tui.core.context.candidates import rank_exchanges, rank_results
+from mindstone_tui.core.context.cutting import cut_oversized
+from mindstone_tui.core.context.eviction import Scored
+from mindstone_tui.core.context.indexing import ExchangeLines, proven
+from mindstone_tui.core.context.live import LiveWindow
+from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.context.report import Marks
+from mindstone_tui.core.context.units import (
+    CURRENT,
+    PINNED,
+    RECENT,
+    TASK,
+    Exchange,
+    eligible,
+    exchanges,
+    protect,
+)
+from mindstone_tui.core.context.view import Call, View
+from mindstone_tui.core.context.watch import completed
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.pressure import VelocitySpiked
+from mindstone_tui.core.entries.window import (
+    ContextPruneBlocked,
+    ContextWindowPruned,
+    Left,
+    ToolResultsTrimmed,
+    WindowRepaired,
+)
+from mindstone_tui.core.errors import DoesNotFit, RecallError
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What came of a prune."""
+
+    lines: list[Line]
+    left: tuple[Left, ...]
+    unproven: tuple[int, ...]
+
+
+async def make_room(live: LiveWindow, call: Call) -> list[Line]:
+    """Bring the next prompt under its marks; the lines that were written are returned."""
+    lines = repair(live, call.turn)
+    marks = budget.marks(call.room, live.settings.context, live.settings.zones)
+    spiked = _note_spike(live, call)
+    lines += spiked
+    lines += trim(live, call, marks)
+    lines += await _prune_if_due(live, call, marks, spiked=bool(spiked))
+    lines += await _emergency(live, call, marks)
+    lines += cut_oversized(live, call, marks)
+    _refuse_if_over(live, call)
+    return lines
+
+
+def repair(live: LiveWindow, turn: int) -> list[Line]:
+    """Leave out what has lost its other half; history is not touched."""
+    pairing = live.fold.pairing
+    if not pairing.unpaired:
+        return []
+    state = live.fold.without_lines(pairing.unpaired)
+    entry = WindowRepaired(why=pairing.why, seqs=pairing.unpaired, state=state)
+    return [live.append(entry, turn)]
+
+
+def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[Exchange]:
+    """The window's exchanges with their protection."""
+    found = exchanges(measured, live.fold.task)
+    fixed = measured.total - sum(unit.tokens for unit in found)
+    return protect(
+        found,
+        current=call.turn,
+        pins=live.fold.state.pins,
+        min_recent=live.settings.context.min_recent,
+        fixed=fixed,
+        room=marks.floor,
+    )
+
+
+def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None) -> list[Line]:
+    """Turn older tool results into placeholders once the trim mark is passed."""
+    measured = live.measure(call)
+    if measured.total <= marks.trim:
+        return []
+    state = live.fold.state
+    results = trimming.trimmable(
+        measured,
+        trimmed=state.trimmed,
+        pins=state.pins,
+        keep=live.settings.context.keep_trimmed if keep is None else keep,
+    )
+    if not results:
+        return []
+    taken = trimming.plan_trim(
+        rank_results(live.fold, results, live.policy, live.similar),
+        {line.seq: line for line, _ in results},
+        excess=measured.total - marks.trim_to,
+        usable=call.room.usable,
+        factor=measured.factor,
+        count=live.ledger(call.model).counter.text,
+    )
+    if not taken:
+        return []
+    saved = sum(each.tokens_before - each.tokens_after for each in taken)
+    entry = ToolResultsTrimmed(
+        results=tuple(taken),
+        state=state,
+        tokens_before=measured.total,
+        tokens_after=measured.total - saved,
+        policy=live.policy,
+        trigger="trim" if keep is None else "emergency",
+    )
+    return [live.append(entry, call.turn)]
+
+
+def _note_spike(live: LiveWindow, call: Call) -> list[Line]:
+    """Announce, once a turn, that it grew far more than turns usually do."""
+    growth = live.watch.growth(live.measure(call))
+    now = next((each.tokens for each in growth if each.turn == call.turn), 0)
+    before = completed(growth, call.turn, ended=False)
+    found = budget.spike(now, before, live.settings.zones.spike)
+    if found is None or live.watch.carried.spiked == call.turn:
+        return []
+    live.watch.carried = msgspec.structs.replace(live.watch.carried, spiked=call.turn)
+    entry = VelocitySpiked(tokens=found.tokens, baseline=found.baseline, ratio=found.ratio)
+    return [live.append(entry, call.turn)]
+
+
+async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, *, spiked: bool) -> list[Line]:
+    measured = live.measure(call)
+    trigger = _trigger(live, call, measured, marks, spiked=spiked)
+    if not trigger:
+        return []
+    units = units_of(live, call, measured, marks)
+    pruned = await prune(live, call, measured, eligible(units), marks.floor, trigger)
+    if pruned.left:
+        measured = live.measure(call)
+    if measured.total + call.expected > marks.ceiling and not pruned.unproven:
+        waiting = tuple(unit.turn for unit in units if unit.protected)
+        return pruned.lines + _blocked(live, call, "protected", waiting, measured.total, marks)
+    return pruned.lines
+
+
+def _trigger(
+    live: LiveWindow, call: Call, measured: Measured, marks: Marks, *, spiked: bool
+) -> str:
+    """Why exchanges must leave now; empty when they need not.
+
+    After a spike, or at a high speed, room is made before the next turn of that size would need
+    it, but only in the upper half of the gap: else every turn would prune.
+    """
+    if measured.total + call.expected > marks.ceiling:
+        return "ceiling"
+    growth = live.watch.growth(measured)
+    speed = budget.velocity(
+        completed(growth, call.turn, ended=False), live.settings.zones.velocity_turns
+    )
+    fast = budget.velocity_class(speed) == "high"
+    if not (spiked or fast) or measured.total <= (marks.floor + marks.ceiling) // 2:
+        return ""
+    now = next((each.tokens for each in growth if each.turn == call.turn), 0)
+    ahead = max(speed, now) if spiked else speed
+    if measured.total + ahead <= call.room.usable:
+        return ""
+    return "spike" if spiked else "velocity"
+
+
+async def prune(
+    live: LiveWindow,
+    call: Call,
+    measured: Measured,
+    units: Sequence[Exchange],
+    target: int,
+    trigger: str,
+    *,
+    ranked: Sequence[Scored] | None = None,
+) -> Pruned:
+    """Let exchanges leave in the policy's order until `target` is reached, each with its receipt.
+
+    One that cannot be indexed stays; the next in order is tried instead.
+    """
+    by_turn = {unit.turn: unit for unit in units}
+    queue = list(
+        ranked
+        if ranked is not None
+        else rank_exchanges(live.fold, units, live.policy, live.similar)
+    )
+    marker_room = (
+        0 if live.fold.marker or not live.settings.context.marker else pruning.MARKER_TOKENS
+    )
+    remaining = measured.total + marker_room
+    chosen: list[Left] = []
+    unproven: list[int] = []
+    lines: list[Line] = []
+    while queue and remaining > target:
+        batch = pruning.batch(queue, remaining - target)
+        queue = queue[len(batch) :]
+        asked = [ExchangeLines(s.candidate.key, by_turn[s.candidate.key].lines) for s in batch]
+        try:
+            receipts = await live.ensure(asked)
+        except RecallError as error:
+            why = "index unavailable"
+            turns = [each.turn for each in asked]
+            lines += _blocked(live, call, why, turns, measured.total, None, error.what)
+            unproven += turns
+            break
+        for scored, exchange in zip(batch, asked, strict=True):
+            receipt = proven(exchange, receipts)
+            if receipt is None:
+                unproven.append(exchange.turn)
+            elif exchange.turn not in live.fold.state.pins:
+                chosen.append(pruning.left(by_turn[exchange.turn], scored, receipt))
+                remaining -= by_turn[exchange.turn].freed
+    if unproven and not lines:
+        lines += _blocked(live, call, "unindexed", unproven, measured.total, None)
+    if chosen:
+        lines.append(leave(live, call, tuple(chosen), measured.total, trigger))
+    return Pruned(lines, tuple(chosen), tuple(unproven))
+
+
+def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, trigger: str) -> Line:
+    """Record that exchanges left, with the line that tells the model."""
+    turns = {each.turn for each in gone}
+    outside = pruning.after_leaving(live.fold.state.outside, gone)
+    shown = {line.turn for line in live.fold.lines.values()} - turns
+    tools = {tool.name for tool in live.fold.tools}
+    marker = pruning.marker(outside, shown, tools) if live.settings.context.marker else ""
+    count = live.ledger(call.model).text
+    grown = count(marker) - count(live.fold.marker) if marker else 0
+    entry = ContextWindowPruned(
+        left=tuple(sorted(gone, key=lambda each: each.turn)),
+        state=msgspec.structs.replace(live.fold.without_turns(turns), outside=outside),
+        tokens_before=before,
+        tokens_after=before - sum(each.tokens for each in gone) + grown,
+        policy=live.policy,
+        trigger=trigger,
+        marker=marker,
+    )
+    return live.append(entry, call.turn)
+
+
+def _blocked(
+    live: LiveWindow,
+    call: Call,
+    why: str,
+    turns: Collection[int],
+    tokens: int,
+    marks: Marks | None,
+    detail: str = "",
+) -> list[Line]:
+    """Say once a turn that something could not leave, and why."""
+    if (call.turn, why) in live.blocked:
+        return []
+    live.blocked = {seen for seen in live.blocked if seen[0] == call.turn} | {(call.turn, why)}
+    target = marks.floor if marks else call.room.tokens(live.settings.context.floor)
+    entry = ContextPruneBlocked(
+        why=why, turns=tuple(sorted(turns)), tokens=tokens, target=target, detail=detail
+    )
+    return [live.append(entry, call.turn)]
+
+
+async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
+    """Still too full: every answered result is trimmed, then the recent floor gives way."""
+    if live.measure(call).total <= marks.emergency:
+        return []
+    lines = trim(live, call, marks, keep=0)
+    measured = live.measure(call)
+    if measured.total <= marks.emergency:
+        return lines
+    units = units_of(live, call, measured, marks)
+    giving = [unit for unit in units if unit.protected == RECENT]
+    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar)
+    pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
+    return lines + pruned.lines
+
+
+def _refuse_if_over(live: LiveWindow, call: Call) -> None:
+    """Refuse in one clear sentence instead of letting a server cut the prompt."""
+    measured = live.measure(call)
+    usable = call.room.usable
+    if measured.total <= usable:
+        return
+    units = exchanges(measured, live.fold.task)
+    pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
+    current = sum(unit.tokens for unit in units if unit.turn == call.turn)
+    held = {
+        PINNED + " exchanges": pins,
+        CURRENT: current,
+        TASK: sum(u.tokens - u.freed for u in units if u.turn != call.turn),
+        "instructions": measured.component("system_prompt"),
+        "tool definitions": measured.component("tool_definitions"),
+    }
+    largest = ", ".join(
+        f"{name} {tokens:,}"
+        for name, tokens in sorted(held.items(), key=lambda item: -item[1])
+        if tokens
+    )
+    remedy = "Choose a model with a larger window."
+    if pins > measured.total - usable:
+        remedy = "Unpin something with /unpin, or choose a model with a larger window."
+    raise DoesNotFit(
+        f"The prompt needs {measured.total:,} tokens, but the window of {call.room.window:,} "
+        f"leaves {usable:,} ({largest}).",
+        remedy,
+    )

@@ -1,0 +1,168 @@
+"""What is remembered from call to call: the zone, growth per turn, cost, and the last report.
+
+All of it comes from entries. A plan carries a bounded summary of what came before it, so that
+opening a session never reads history for a sparkline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from mindstone_tui.core.context.budget import KEPT_TURNS
+from mindstone_tui.core.context.measure import Anchor, Measured
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
+from mindstone_tui.core.entries.window import Carried, Growth, PromptPlanned
+from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
+
+
+class UsageNote(msgspec.Struct, frozen=True):
+    """What a provider's report says about our own count."""
+
+    error_percent: float | None = None
+    cut: bool = False
+    """The server counted so little that it must have dropped a part of the prompt."""
+    sent: int = 0
+    reported: int = 0
+
+
+class Watch:
+    """The figures of this session that outlive its window."""
+
+    def __init__(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self.carried = Carried()
+        self.anchor: Anchor | None = None
+        self._plan: Line | None = None
+
+    def start(self, plan: Line | None, after: Iterable[Line]) -> None:
+        """Go on from the newest plan and the lines that follow it."""
+        if plan is not None:
+            self.observe(plan)
+            if isinstance(plan.entry, PromptPlanned) and plan.entry.carried is not None:
+                self.carried = plan.entry.carried
+        for line in after:
+            self.observe(line)
+
+    def observe(self, line: Line) -> None:
+        """Take in a plan or a report; every other line is none of our business."""
+        match line.entry:
+            case PromptPlanned(purpose="") as plan:
+                self._plan = line
+                if plan.carried is not None:
+                    self.carried = plan.carried
+            case UsageReported() as report:
+                self._spend(report)
+                self._anchor(line, report)
+
+    def factor(self, model: str) -> float:
+        """The correction for our own count."""
+        learned = self._calibration.factor(model)
+        if learned is not None:
+            return learned
+        plan = self._planned
+        return plan.correction if plan and plan.model == model else UNCALIBRATED
+
+    def learn(self, line: Line) -> UsageNote:
+        """Compare a report with what was planned, and learn from it."""
+        report, plan = line.entry, self._planned
+        if not isinstance(report, UsageReported) or plan is None or not self._answers(line, report):
+            return UsageNote()
+        reported = report.usage.prompt or 0
+        estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
+        cut = reported > 0 and detect_cut(estimated, reported)
+        if reported > 0 and not cut:
+            self._calibration.learn(plan.model, plan.raw_tokens, reported)
+        return UsageNote(error_percent(estimated, reported), cut, estimated, reported)
+
+    @property
+    def error_percent(self) -> float | None:
+        """How far the last estimate was off."""
+        if self.anchor is None:
+            return None
+        return error_percent(self.anchor.estimated, self.anchor.reported)
+
+    @property
+    def _planned(self) -> PromptPlanned | None:
+        entry = self._plan.entry if self._plan else None
+        return entry if isinstance(entry, PromptPlanned) else None
+
+    def _answers(self, line: Line, report: UsageReported) -> bool:
+        """Whether a report is about the newest plan."""
+        plan = self._planned
+        return (
+            self._plan is not None
+            and plan is not None
+            and self._plan.turn == line.turn
+            and plan.call == report.call
+            and report.by == "provider"
+        )
+
+    def _spend(self, report: UsageReported) -> None:
+        cost = report.usage.cost
+        self.carried = msgspec.structs.replace(
+            self.carried,
+            spent=self.carried.spent + (cost or 0.0),
+            cost_unknown=self.carried.cost_unknown or cost is None,
+        )
+
+    def _anchor(self, line: Line, report: UsageReported) -> None:
+        plan, reported = self._planned, report.usage.prompt
+        if self._plan is None or plan is None or not reported or not self._answers(line, report):
+            return
+        estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
+        if detect_cut(estimated, reported):
+            self.anchor = None
+            return
+        self.anchor = Anchor(
+            plan=self._plan.seq,
+            at=plan.at,
+            model=plan.model,
+            raw=plan.raw_tokens,
+            estimated=estimated,
+            reported=reported,
+            cached=report.usage.cached,
+        )
+
+    def growth(self, measured: Measured) -> tuple[Growth, ...]:
+        """What each of the last turns added; trimming and pruning later take nothing away."""
+        known = {growth.turn: growth for growth in self.carried.growth}
+        oldest = min(known, default=0)
+        for turn, now in added_by_turn(measured).items():
+            if turn >= oldest:
+                known[turn] = _larger(known.get(turn), now)
+        return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
+
+
+def added_by_turn(measured: Measured) -> dict[int, Growth]:
+    """How much of the window each turn is."""
+    sums: dict[int, list[int]] = {}
+    newest = 0
+    for piece, size in zip(measured.pieces, measured.sizes, strict=True):
+        if piece.line is not None:
+            newest = max(newest, piece.line.turn)
+            is_result = isinstance(piece.line.entry, ToolReturned)
+            sums.setdefault(piece.line.turn, [0, 0])[is_result] += size
+    recalled = measured.component("memory_injection")
+    return {
+        turn: Growth(turn, messages, results, recalled if turn == newest else 0)
+        for turn, (messages, results) in sums.items()
+    }
+
+
+def _larger(before: Growth | None, now: Growth) -> Growth:
+    if before is None:
+        return now
+    return Growth(
+        now.turn,
+        max(before.messages, now.messages),
+        max(before.results, now.results),
+        max(before.recalled, now.recalled),
+    )
+
+
+def completed(growth: Sequence[Growth], current: int, *, ended: bool) -> Sequence[Growth]:
+    """Turns whose growth is final."""
+    return [turn for turn in growth if turn.turn < current or ended]

@@ -1,0 +1,26 @@
+"""How large a text is for a model: counted offline, corrected by what providers report.
+
+`TokenCounter` counts, `Calibration` learns, `detect_cut` notices a server that dropped part of a
+prompt. No number in here needs the network.
+"""
+
+from mindstone_tui.core.tokens.calibration import (
+    UNCALIBRATED,
+    Calibration,
+    detect_cut,
+    error_percent,
+)
+from mindstone_tui.core.tokens.counting import Counter, TokenCounter, counter_for, encoding_for
+from mindstone_tui.core.tokens.rough import rough_count
+
+__all__ = [
+    "UNCALIBRATED",
+    "Calibration",
+    "Counter",
+    "TokenCounter",
+    "counter_for",
+    "detect_cut",
+    "encoding_for",
+    "error_percent",
+    "rough_count",
+]
