@@ -167,7 +167,7 @@ class SessionBench:
         self.desk.transcript.look()
         return self.desk.working_set.catch_up()
 
-    async def before_turn(self) -> None:
+    def before_turn(self) -> None:
         """Close a turn that a crash left open: its calls get results that say so."""
         self._stop_tidying()
         close_open_turn(self.desk, self._history)
