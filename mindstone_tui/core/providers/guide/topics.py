@@ -24,8 +24,8 @@ TOPICS: Final = (
         text=(
             "**MindStone** is a terminal agent whose memory can be trusted: all that is said or "
             "done is one line in an append-only transcript, and what the model sees next is a "
-            "bounded window computed from it. What leaves the window can be found again, with a pointer. "
-            "Ask me about zones, pins, pruning, recall, memory, tools or models."
+            "bounded window computed from it. What leaves the window can be found again, with a "
+            "pointer. Ask me about zones, pins, pruning, recall, memory, tools or models."
         ),
     ),
     Topic(
