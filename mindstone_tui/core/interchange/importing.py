@@ -87,7 +87,7 @@ def import_file(
     messages changed and adds them again.
     """
     reader = format_of(path, format)
-    digest = _digest(path)
+    digest = file_digest(path)
     return import_records(
         reader.read(path),
         transcript,
@@ -184,7 +184,8 @@ def _kept(tally: _Tally) -> tuple[Skipped, ...]:
     return tuple(kept)
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
     with open_file(path) as stream:
         while chunk := stream.read(_CHUNK):

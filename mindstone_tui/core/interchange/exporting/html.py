@@ -85,13 +85,7 @@ def _head(session: Overview, style: str, script: str) -> str:
 
 
 def _facts(session: Overview) -> str:
-    facts = [
-        f"{session.turns:,} turns",
-        f"{session.messages:,} messages",
-        f"{session.tools:,} tool results",
-    ]
-    if session.prunes:
-        facts.append(f"{len(session.prunes):,} prunes")
+    facts = list(session.facts)
     if session.imported_from:
         facts.append(f"imported from {escaped(session.imported_from)}")
     facts += [escaped(one_line(model, 80)) for model in session.models[:4]]
