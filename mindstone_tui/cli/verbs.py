@@ -15,6 +15,11 @@ import typer
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "history": ("sessions", "log", "verify"),
     "config": ("config",),
+    "talk": ("run",),
+    "window": ("context",),
+    "recalling": ("recall", "reindex"),
+    "replaying": ("replay",),
+    "importing": ("import",),
     "doctor": ("doctor",),
 }
 """Module in this package → the verbs it registers, in the order that help shows them."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import os
+import sys
 import threading
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -24,6 +27,7 @@ _SWITCHES: Final = {
     "LITELLM_TELEMETRY": "False",
     "DISABLE_ADMIN_UI": "True",
 }
+_LOGGERS: Final = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
 _importing: Final = threading.Lock()
 
 
@@ -38,8 +42,22 @@ def import_litellm() -> ModuleType:
                 f"litellm cannot be loaded: {error}.",
                 "Install the package again; local models work without it.",
             ) from error
-        vars(litellm).update(suppress_debug_info=True, drop_params=True)
+        _silence(litellm)
         return litellm
+
+
+def _silence(litellm: ModuleType) -> None:
+    """Nothing of litellm's may reach the terminal; what it logs goes where our own log goes."""
+    vars(litellm).update(
+        suppress_debug_info=True,
+        drop_params=True,
+        REPEATED_STREAMING_CHUNK_LIMIT=sys.maxsize,  # "ha ha" may be said a hundred times
+    )
+    warnings.filterwarnings("ignore", module=r"(?:litellm|openai|pydantic|aiohttp|httpx)(?:\.|\Z)")
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [logging.NullHandler()]
+        logger.propagate = True
 
 
 def litellm_folder() -> Path | None:

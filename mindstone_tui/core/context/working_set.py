@@ -286,8 +286,9 @@ class WorkingSet:
         images: bool,
         expected: int = 0,
     ) -> Call:
+        last = self._live.last_plan
         return Call(
-            model=model or self.model,
+            model=model or self.model or (last.model if last else ""),
             turn=self._live.fold.turn,
             room=self._live.room(window, label),
             tail=tuple(tail),

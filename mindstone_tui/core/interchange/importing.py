@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries.store import Imported, Skipped
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.interchange.exchanges import Assembler
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.reading import open_file
@@ -67,7 +68,7 @@ class _Tally:
     def skip(self, line: int, why: str) -> None:
         self.skipped_total += 1
         if len(self.skipped) < MOST_SKIPPED:
-            self.skipped.append(Skipped(line=line, why=_plain(why)))
+            self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
 
 
 def import_file(
@@ -86,7 +87,7 @@ def import_file(
     messages changed and adds them again.
     """
     reader = format_of(path, format)
-    digest = _digest(path)
+    digest = file_digest(path)
     return import_records(
         reader.read(path),
         transcript,
@@ -129,7 +130,7 @@ def import_records(
     if writer.added or tally.skipped_total:
         transcript.append(
             Imported(
-                path=_plain(str(path), 4_096),
+                path=one_line(str(path), 4_096),
                 format=format,
                 sha256=digest,
                 added=writer.added,
@@ -163,13 +164,13 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
         case Began():
             steps = assembler.close()
         case Titled(title=title):
-            tally.title = _plain(title)
+            tally.title = one_line(title, _LONGEST_WHY)
             return
         case Broken(line=line, why=why):
             tally.skip(line, why)
             return
         case Aside(what=what):
-            tally.left_out[_plain(what, 60)] += 1
+            tally.left_out[one_line(what, 60)] += 1
             return
     for step in steps:
         writer.write(step)
@@ -183,13 +184,8 @@ def _kept(tally: _Tally) -> tuple[Skipped, ...]:
     return tuple(kept)
 
 
-def _plain(text: str, limit: int = _LONGEST_WHY) -> str:
-    """A foreign word or name, short, on one line, and encodable."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
     with open_file(path) as stream:
         while chunk := stream.read(_CHUNK):

@@ -30,6 +30,10 @@ WITH_NEIGHBOURS: Final = 30
 """How many of the strongest bring their neighbours along."""
 BACKGROUND: Final = 48
 """Passages, evenly spread over history, whose closeness says what is usual."""
+USUAL_COSINE: Final = 0.1
+USUAL_CLOSENESS: Final = 0.2
+"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
+_SHORT_HISTORY: Final = 24
 _LOADED_AT_ONCE: Final = 20_000
 _FEW: Final = 300
 
@@ -83,6 +87,7 @@ class Gatherer:
             self.refresh()
             count = FROM_MEANING + len(allowed.exclude)
             signals.meaning, mean = self._view.nearest(asked.vector, count, rows, self._floats)
+            mean = _usual(mean, USUAL_COSINE, passages)
         chosen = self._choose(signals, passages)
         found = self._read(chosen, allowed)
         self._complete(signals, found, matches, asked)
@@ -202,7 +207,8 @@ class Gatherer:
             spread = np.linspace(1, passages, min(BACKGROUND, passages)).astype(np.int64)
             self._background = list(self._tokens(spread.tolist()).values())
             self._background_of = passages
-        return float(closeness(tokens, self._background).mean()) if self._background else 0.0
+        measured = closeness(tokens, self._background).mean() if self._background else 0.0
+        return _usual(float(measured), USUAL_CLOSENESS, passages)
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
         return dict(
@@ -229,6 +235,12 @@ class Gatherer:
             (json.dumps(list(entries)),),
         )
         return {entry: (injected, used) for entry, injected, used in found}
+
+
+def _usual(measured: float, known: float, passages: int) -> float:
+    """What is usual here: the more history there is, the more its own measure counts."""
+    share = passages / (passages + _SHORT_HISTORY)
+    return share * measured + (1 - share) * known
 
 
 def _in_turn(first: Sequence[int], second: Sequence[int]) -> Iterable[int]:

@@ -193,6 +193,14 @@ class RecallIndex:
     # The file underneath
 
     def _connect(self) -> None:
+        try:
+            self._start()
+        except DAMAGED:
+            self._database.close(True)
+            self.damaged = put_aside(self._path)
+            self._start()
+
+    def _start(self) -> None:
         self._database, self._can_vectors = open_store(self._path)
         self._inode = self._path.stat().st_ino
         self._tables = Tables(self._database)
