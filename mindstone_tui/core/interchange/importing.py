@@ -34,7 +34,7 @@ _LONGEST_WHY: Final = 200
 Progress = Callable[[int, int], None]
 """Called now and then with (records read, messages added)."""
 Finish = Callable[[Transcript], None]
-"""Called once, after the last line, when something was added."""
+"""Called once, after the last message and before the entry that says the import is complete."""
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +127,9 @@ def import_records(
     writer.finish()
     if progress is not None:
         progress(tally.records, writer.added)
-    if writer.added or tally.skipped_total:
+    if writer.added or writer.was_cut_off:
+        if finish is not None:
+            finish(transcript)
         transcript.append(
             Imported(
                 path=one_line(str(path), 4_096),
@@ -138,8 +140,6 @@ def import_records(
                 skipped=_kept(tally),
             )
         )
-    if writer.added and finish is not None:
-        finish(transcript)
     return ImportReport(
         session=str(transcript.places.key),
         format=format,

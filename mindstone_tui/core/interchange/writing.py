@@ -19,6 +19,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
+from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.interchange.exchanges import NO_RESULT, Answered, Step
 from mindstone_tui.core.interchange.records import Said
 from mindstone_tui.core.interchange.seen import Message, Seen, name_of, visible
@@ -58,6 +59,8 @@ class Writer:
         """Whether this import wrote something in the open turn."""
         self._cut_short = False
         self._before = _Before(transcript)
+        self.was_cut_off = self._before.unrecorded
+        """An earlier import wrote messages and never came to its end."""
 
     def write(self, step: Step) -> None:
         """Write what is new of a step."""
@@ -159,12 +162,15 @@ class _Before:
         self.called: set[str] = set()
         self.nothing_said = False
         """The open turn has a beginning and no more."""
+        self.unrecorded = False
+        """There are messages after the newest entry that says an import is complete."""
         if transcript.head.seq > 0:
             with transcript.history() as history:
                 self._learn(
                     history.whole(line)
                     for line in history.read()
-                    if isinstance(line, Line) and line.channel == CHANNEL
+                    if isinstance(line, Line)
+                    and (line.channel == CHANNEL or isinstance(line.entry, Imported))
                 )
 
     def close(self) -> None:
@@ -183,6 +189,8 @@ class _Before:
                     self.nothing_said = True
                 case TurnEnded():
                     self.close()
+                case Imported():
+                    self.unrecorded = False
                 case UserMessage() as message:
                     self._remember(message, line.ts)
                 case AssistantMessage() as message:
@@ -197,6 +205,7 @@ class _Before:
     def _remember(self, message: Message, ts: str) -> None:
         """Take in a message, whose own file may or may not have said when it was."""
         self.nothing_said = False
+        self.unrecorded = True
         self.seen.take(name_of(message, ts), once=bool(message.source_id))
         if not message.source_id:
             self.seen.take(name_of(message, ""), once=False)
