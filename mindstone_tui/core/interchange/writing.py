@@ -13,6 +13,7 @@ from typing import Final
 from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
+    Thinking,
     ToolCalled,
     ToolReturned,
     TurnEnded,
@@ -32,6 +33,7 @@ _BATCH: Final = 256
 _LARGEST_BATCH: Final = 2_048
 _BATCH_TEXT: Final = 4 << 20
 """Characters after which a batch is written wherever the exchange stands."""
+_MOST_THOUGHTS: Final = 64
 
 Index = Callable[[Sequence[Line]], None]
 """Called with the lines of each batch, right after they are on disk."""
@@ -218,11 +220,18 @@ def _message_of(said: Said) -> UserMessage | AssistantMessage:
         text=said.text,
         model=said.model,
         calls=said.calls,
-        thinking=said.thinking,
+        thinking=_bounded(said.thinking),
         finish=said.finish,
         name=said.name,
         source_id=said.id,
     )
+
+
+def _bounded(thinking: tuple[Thinking, ...]) -> tuple[Thinking, ...]:
+    """Thoughts as a line can hold them: very many become one."""
+    if len(thinking) <= _MOST_THOUGHTS:
+        return thinking
+    return (Thinking(text="\n\n".join(each.text for each in thinking if each.text)),)
 
 
 def _called(call: str, name: str, arguments: str) -> ToolCalled:
