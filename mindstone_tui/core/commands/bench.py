@@ -11,7 +11,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo
 from mindstone_tui.core.recall.index import Found
-from mindstone_tui.core.tools.tool import Tool
+from mindstone_tui.core.tools.tool import Tool, ToolResult
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary
 
@@ -55,6 +55,10 @@ class Bench(Protocol):
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
+        ...
+
+    async def run_shell(self, line: str) -> ToolResult:
+        """Run a shell command that the person wrote, in the session's folder."""
         ...
 
     def free_name(self) -> str:

@@ -67,7 +67,7 @@ async def tools(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     yield CommandPrinted(command="tools", text="\n".join(rows) or "There are no tools.")
 
 
-@command("approve", usage="[MODE]", words=lambda _: APPROVALS)
+@command("approve", usage="[MODE]", words=APPROVALS)
 async def approve(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Show or set what runs without asking: read-only, ask, auto-edit or full-auto."""
     if argument:

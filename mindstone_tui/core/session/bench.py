@@ -8,6 +8,8 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.entries import Line
@@ -19,12 +21,14 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.errors import NoSuchEntry, RecallError, UsageError
+from mindstone_tui.core.foreign import inside
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.session.forking import fork_session
 from mindstone_tui.core.session.remembering import Remembering
-from mindstone_tui.core.tools.tool import Tool
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.tool import Tool, ToolResult
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
 
@@ -121,6 +125,12 @@ class SessionBench:
         """All sessions, newest first."""
         return list_sessions(self.home)
 
+    async def run_shell(self, line: str) -> ToolResult:
+        """Run a shell command that the person wrote, in the session's folder."""
+        result = await SHELL.run({"command": line}, self.desk.tool_context("shell"))
+        clean = self.desk.redactor.redact(inside(result.text)).text
+        return msgspec.structs.replace(result, text=clean)
+
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
         taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
@@ -157,7 +167,7 @@ class SessionBench:
         self.desk.transcript.look()
         return self.desk.working_set.catch_up()
 
-    async def before_turn(self) -> None:
+    def before_turn(self) -> None:
         """Close a turn that a crash left open: its calls get results that say so."""
         self._stop_tidying()
         close_open_turn(self.desk, self._history)
