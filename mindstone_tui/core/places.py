@@ -264,6 +264,11 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "trust.json"
 
     @property
+    def tool_pins(self) -> Path:
+        """What the tools of servers were declared as when they were first seen."""
+        return self.state / "tool-pins.json"
+
+    @property
     def agents(self) -> Path:
         """A folder per agent."""
         return self.data / "agents"
@@ -278,6 +283,11 @@ class Places(msgspec.Struct, frozen=True):
 
     def sessions(self) -> Iterator[SessionPlaces]:
         """Every session that has a transcript, in no particular order."""
+        if self.data.exists() and not self.data.is_dir():
+            raise PlaceError(
+                f"{self.data} is a file, but a folder is needed there.",
+                "Move it away, or set MINDSTONE_HOME to another folder.",
+            )
         for agent, agent_folder in _named_folders(self.agents):
             for main, folder in _named_folders(agent_folder / "sessions"):
                 if os.path.lexists(folder / "transcript.jsonl"):

@@ -99,11 +99,12 @@ def _share(component: Component, width: int) -> Content:
     filled = min(cells, round(component.tokens / hard * cells))
     if component.tokens and not filled:
         filled = 1
-    soft = min(cells - 1, round(component.soft / hard * cells))
-    colour = "$secondary" if component.name == "output_reserve" else "$primary"
+    reserved = component.name == "output_reserve"
+    soft = -1 if reserved else min(cells - 1, round(component.soft / hard * cells))
+    colour = "$secondary" if reserved else "$primary"
     if component.tokens > component.hard:
         colour = "$error"
-    elif component.tokens > component.soft and component.name != "output_reserve":
+    elif component.tokens > component.soft and not reserved:
         colour = "$warning"
     bar = []
     for at in range(cells):

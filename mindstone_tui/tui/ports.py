@@ -34,11 +34,15 @@ class Browse(Protocol):
         ...
 
     async def search(self, text: str, before: int) -> int | None:
-        """The newest line before number `before` that contains the text, however it is spelled."""
+        """The newest line before number `before` that contains the text, in capitals or not."""
         ...
 
     async def place_of(self, entry: str) -> int | None:
         """The number of the line with this id."""
+        ...
+
+    async def first_of(self, turn: int) -> int | None:
+        """The number of a turn's first line."""
         ...
 
 

@@ -124,6 +124,12 @@ def _of_continuity(event: ev.AnyEvent) -> Told | None:
                 what=f"This sounds like a lasting rule: {event.text}",
                 hint=f"/pin {event.turn} keeps it in view",
             )
+        case ev.MemoryProposed():
+            return Told(
+                sign="☆",
+                what=f"A memory is proposed: {event.path}",
+                hint="F6 shows it and asks; nothing is stored before",
+            )
         case ev.MessageWithdrawn():
             return Told(sign="↩", what="Queued message taken back")
         case ev.ModelRetried():

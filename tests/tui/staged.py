@@ -251,10 +251,10 @@ def report(zone: Zone = "green", full: float = 0.34, **fields: object) -> Contex
     """A window of 128K, as full as it is told."""
     prompt = round(full * USABLE)
     shares = {
-        "system_prompt": 2_100,
-        "tool_definitions": 3_900,
+        "system_prompt": round(min(2_100, prompt * 0.2)),
+        "tool_definitions": round(min(3_900, prompt * 0.3)),
         "tool_results": round(prompt * 0.14),
-        "memory_injection": 1_200,
+        "memory_injection": round(min(1_200, prompt * 0.1)),
         "output_reserve": 6_400,
     }
     shares["message_history"] = prompt - sum(shares.values()) + 6_400

@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context.messages import message_of, said
-from mindstone_tui.core.context.window import Fold, Key, Placed
+from mindstone_tui.core.context.messages import Key, message_of, said
+from mindstone_tui.core.context.window import Fold, Placed
 from mindstone_tui.core.entries import Label, Line, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.tokens import Counter

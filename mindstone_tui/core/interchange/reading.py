@@ -7,7 +7,6 @@ value or a `Flaw` that says what is wrong with it.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ from mindstone_tui.core.transcript.stamps import timestamp
 LONGEST_RECORD: Final = 64 << 20
 """A longer line or object is not read into memory."""
 _CHUNK: Final = 1 << 18
+_LARGEST_ID: Final = 1 << 64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -57,6 +57,12 @@ def lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[in
             yield number, Flaw(f"longer than {longest >> 20} MB")
         elif stripped := raw.strip():
             yield number, stripped
+
+
+def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
+    """A file that is one value."""
+    raw = stream.read(longest + 1)
+    return Flaw(f"larger than {longest >> 20} MB") if len(raw) > longest else raw
 
 
 def objects(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | Flaw]]:
@@ -94,7 +100,9 @@ def text(value: object) -> str:
     """A text, or nothing where the value is none."""
     if isinstance(value, str):
         return value
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_ID:
+        return str(value)
+    return ""
 
 
 def mapping(value: object) -> dict[str, Any]:
@@ -111,20 +119,19 @@ def as_json(value: object) -> str:
     """A decoded value as compact JSON again; a text that is JSON already stays as it is."""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return '"[nested too deeply]"'
 
 
 def moment(value: object) -> str:
     """A time as lines carry it, from ISO 8601 or seconds, milli- or microseconds; else empty."""
     if isinstance(value, str):
         return _moment_of_text(value.strip())
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        seconds = float(value)
-        for limit in (1e14, 1e11):
-            if abs(seconds) >= limit:
-                seconds /= 1e6 if limit == 1e14 else 1e3
-                break
-        if 0 < seconds < 1e11:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LARGEST_ID:
+        seconds = value / (1e6 if value >= 1e14 else 1e3 if value >= 1e11 else 1)
+        if seconds < 1e11:
             return timestamp(_EPOCH + timedelta(seconds=seconds))
     return ""
 

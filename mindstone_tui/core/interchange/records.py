@@ -16,8 +16,13 @@ class Began(Part):
     """A conversation starts here; files of some programs hold many."""
 
     id: str = ""
-    title: str = ""
     ts: str = ""
+
+
+class Titled(Part):
+    """What the conversation is called."""
+
+    title: str
 
 
 class Said(Part):
@@ -33,6 +38,8 @@ class Said(Part):
     calls: tuple[ToolCall, ...] = ()
     thinking: tuple[Thinking, ...] = ()
     finish: str = "stop"
+    group: str = ""
+    """Pieces of one answer that the file spreads over several records have the same."""
     stands_in: bool = False
     """The file has no such message; it carries the call of a result that nobody asked for."""
 
@@ -63,4 +70,4 @@ class Aside(Part):
     what: str
 
 
-Record = Began | Said | Gave | Broken | Aside
+Record = Began | Titled | Said | Gave | Broken | Aside

@@ -37,6 +37,13 @@ FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
 """A server that asks for more patience than this is reported at once."""
 
+
+class UnprocessableRequest(Exception):
+    """Stands for an answer that litellm swallowed."""
+
+    status_code = 422
+
+
 Pause = Callable[[float], Awaitable[None]]
 
 
@@ -117,6 +124,8 @@ class RemoteProvider:
     ) -> AsyncGenerator[Delta, None]:
         translator = Translator()
         stream = await self._guarded(litellm.acompletion(**call), patience)
+        if stream is None:  # what litellm returns after it met a status 422 twice
+            raise self._translated(UnprocessableRequest("the request was not understood"))
         try:
             chunks = aiter(stream)
             while (chunk := await self._guarded(_next(chunks), patience)) is not None:

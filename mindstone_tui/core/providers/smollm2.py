@@ -12,7 +12,7 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,8 +66,10 @@ class SmolProvider:
         environ: Mapping[str, str] = os.environ,
         *,
         command: tuple[str, ...] = (sys.executable, "-P", str(_CHILD)),
+        missing: Callable[[Places], str] = why_not,
     ) -> None:
         self._places = places
+        self._missing = missing
         self._command = command
         self._environ = {name: environ[name] for name in _KEPT_VARIABLES if name in environ}
         self._child: asyncio.subprocess.Process | None = None
@@ -88,7 +90,7 @@ class SmolProvider:
 
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Answer from the child; whatever interrupts the answer ends the child."""
-        if missing := why_not(self._places):
+        if missing := self._missing(self._places):
             raise ProviderRefused(
                 f"{SMOLLM2} cannot answer: {missing}.", "`/model local/guide` works at once."
             )

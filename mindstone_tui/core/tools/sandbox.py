@@ -18,11 +18,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable
+from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock
 from mindstone_tui.core.tools.workspace import PROTECTED, SENSITIVE, Workspace
 
-__all__ = ["Bubblewrap", "Confined", "Landlock", "Sandbox", "choose", "unconfined"]
+__all__ = ["Bubblewrap", "Confined", "Landlock", "Sandbox", "candidates", "unconfined"]
 
 _PLACEHOLDERS: Final = (".git", ".mindstone")
 """Names that must not come into being: a program would obey what is in them."""
@@ -45,7 +45,7 @@ _SYSTEM: Final = (
     "/proc",
     "/sys",
 )
-_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 class Confined(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,18 +89,16 @@ def unconfined(command: tuple[str, ...]) -> Confined:
     return Confined(command=command)
 
 
-def choose(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> Bubblewrap | Landlock:
-    """The strongest confinement this machine has; raises when it has none."""
+def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tuple[Sandbox, ...]:
+    """What this machine may have to confine a command, the strongest first."""
+    found: list[Sandbox] = []
     home = Path(environ.get("HOME") or "/nonexistent")
     program = shutil.which("bwrap", path=environ.get("PATH"))
     if program and sys.platform.startswith("linux"):
-        return Bubblewrap(Path(program), home, hidden)
+        found.append(Bubblewrap(Path(program), home, hidden))
     if landlock.usable():
-        return Landlock(home, hidden, environ.get("PATH", ""))
-    raise SandboxUnavailable(
-        "Nothing on this machine can confine a command: neither bubblewrap nor Landlock is there.",
-        "Install bubblewrap, or stay in the mode `ask`.",
-    )
+        found.append(Landlock(home, hidden, environ.get("PATH", "")))
+    return tuple(found)
 
 
 class Bubblewrap:
@@ -170,12 +168,10 @@ class Landlock:
     ) -> Confined:
         """Rights for the system's programs and for each unguarded entry of the workspace."""
         _refuse_wide_roots(workspace, self._home)
-        guarded = PROTECTED | SENSITIVE
         entries = [
             str(entry)
             for root in workspace.roots
-            for entry in sorted(root.iterdir())
-            if entry.name.casefold() not in guarded and not entry.is_symlink()
+            for entry in _openable(root, tuple(_nested_repositories(root)))
             if not self._is_hidden(entry, workspace)
         ]
         programs = [part for part in self._path.split(":") if part.startswith("/")]
@@ -193,6 +189,17 @@ class Landlock:
             real == place or place in real.parents
             for place in (each.resolve() for each in (*self._hidden, *workspace.protected))
         )
+
+
+def _openable(folder: Path, repositories: tuple[Path, ...]) -> Iterator[Path]:
+    """The entries of a folder that may be written, taken apart where a repository lies below."""
+    for entry in sorted(folder.iterdir()):
+        if entry.name.casefold() in PROTECTED | SENSITIVE or entry.is_symlink():
+            continue
+        if any(entry in repository.parents for repository in repositories):
+            yield from _openable(entry, repositories)
+        else:
+            yield entry
 
 
 def _refuse_wide_roots(workspace: Workspace, home: Path) -> None:

@@ -190,6 +190,10 @@ class History:
         entry: Entry = msgspec.convert(fields, type(line.entry))
         return msgspec.structs.replace(line, entry=entry)
 
+    def blob(self, digest: str) -> bytes:
+        """The bytes that a line keeps beside the transcript."""
+        return read_blob(self.places.blobs, digest)
+
     def _start_of(self, seq: int) -> int:
         """Where the first line numbered `seq` or later begins."""
         offsets = self.offsets

@@ -102,6 +102,20 @@ class Transcript:
         return tuple(pending.draft for pending in self._unsaved)
 
     @property
+    def clean(self) -> Clean:
+        """What every text goes through before it is written."""
+        return self._clean
+
+    def look(self) -> None:
+        """Learn what other processes appended since; a torn end is set aside."""
+        try:
+            with self._locked():
+                pass
+        except OSError as error:
+            self._poison()
+            raise place_error(self.places.transcript, error) from error
+
+    @property
     def head(self) -> Head:
         """The newest line this process knows of."""
         return Head(self._tail.seq, self._tail.hash)

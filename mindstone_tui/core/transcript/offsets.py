@@ -13,7 +13,7 @@ from array import array
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.disk import FILE_MODE
+from mindstone_tui.core.disk import REAL
 
 _MAGIC: Final = b"MSOFFS1\n"
 _NUMBER: Final = struct.Struct("<Q")
@@ -27,7 +27,7 @@ def note(path: Path, inode: int, start: int, previous_start: int | None) -> None
     Losing a number is harmless, so nothing is synced and no failure is reported.
     """
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
     except OSError:
         return
     try:
@@ -130,7 +130,7 @@ class Offsets:
                 return
             with contextlib.suppress(FileNotFoundError):
                 fresh.unlink()
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+            fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 os.write(fd, _MAGIC + _NUMBER.pack(inode) + self._starts.tobytes())
             finally:
@@ -141,7 +141,7 @@ class Offsets:
 
     def _append(self, known: int) -> bool:
         """Add to a table that holds exactly what was known; False if it holds anything else."""
-        fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = REAL.open(self._path, os.O_WRONLY)
         try:
             # The newest number that was read is taken up again, so it may stand there already.
             if (os.fstat(fd).st_size - _HEAD) // _NUMBER.size not in (known, known + 1):

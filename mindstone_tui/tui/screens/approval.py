@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
@@ -27,8 +27,8 @@ class ApprovalScreen(ModalScreen[Answer]):
         Binding("n,escape", "deny", "Deny", id="approval.deny"),
         Binding("y", "allow", "Allow once", id="approval.allow"),
         Binding("s", "remember", "Allow for this session", id="approval.session"),
-        Binding("left,shift+tab", "app.focus_previous", "Previous", show=False),
-        Binding("right,tab", "app.focus_next", "Next", show=False),
+        Binding("up,left,shift+tab", "app.focus_previous", "Previous", show=False),
+        Binding("down,right,tab", "app.focus_next", "Next", show=False),
     ]
     AUTO_FOCUS = "#deny"
 
@@ -59,19 +59,21 @@ class ApprovalScreen(ModalScreen[Answer]):
                 yield Static(inert.judged(asked.shown), markup=False, id="shown")
                 if asked.diff:
                     yield Static(diffed(exact(asked.diff)), markup=False, id="diff")
-            with Horizontal(id="buttons"):
-                yield Button(Content("Deny (n)"), id="deny", compact=True)
-                yield Button(Content("Allow once (y)"), id="allow", compact=True)
+            with Vertical(id="buttons"):
+                yield Button(Content("n  Deny"), id="deny", compact=True)
+                yield Button(Content("y  Allow once"), id="allow", compact=True)
                 for number, rule in enumerate(asked.remember):
                     label = inert.line(rule, 40)
-                    key = " (s)" if number == 0 else ""
+                    key = "s" if number == 0 else " "
                     yield Button(
-                        Content.assemble("This session: ", label, key),
+                        Content.assemble(key, "  Allow in this session: ", label),
                         id=f"session-{number}",
                         compact=True,
                     )
                     yield Button(
-                        Content.assemble("Always: ", label), id=f"config-{number}", compact=True
+                        Content.assemble("   Allow always: ", label),
+                        id=f"config-{number}",
+                        compact=True,
                     )
 
     def on_key(self, event: events.Key) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
+import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,13 +13,14 @@ from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.worker import Worker
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.tui import numbers
 from mindstone_tui.tui.ports import OpenConversation, Surroundings
 from mindstone_tui.tui.screens.approval import ApprovalScreen
-from mindstone_tui.tui.screens.wishes import MemoryWaits, ScreenWanted, TurnFinished
+from mindstone_tui.tui.screens.wishes import MemoryWaits, ScreenWanted, TurnFinished, WindowMeasured
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.desk import Desk
@@ -44,6 +46,17 @@ class ChatScreen(Screen[None]):
         Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.up"),
         Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.down"),
         Binding("ctrl+end", "newest", "Newest", priority=True, show=False, id="chat.end"),
+        Binding("f1", "want('help')", "Help", id="chat.help"),
+        Binding("f2", "want('context')", "Inspect the window", id="chat.context"),
+        Binding("f3,ctrl+r", "want('sessions')", "Sessions and search", id="chat.sessions"),
+        Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
+        Binding("f5", "want('model')", "Model", id="chat.model"),
+        Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
+        Binding("f8", "want('theme')", "Theme", id="chat.theme"),
+        Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
+        Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
+        Binding("alt+c", "want('copy')", "Copy the last answer", id="chat.copy"),
+        Binding("alt+k", "want('copy', 'code')", "Copy the last code", id="chat.copy-code"),
     ]
 
     conversation = query_one(ConversationView)
@@ -62,6 +75,7 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
+        self._following: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
@@ -74,7 +88,10 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         self.panel.set_class(not self.around.settings.panel, "-off")
         # The first paint comes before anything that takes time.
-        self.call_after_refresh(self._follow)
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        self._following = self._follow()
 
     # the stream
 
@@ -102,6 +119,7 @@ class ChatScreen(Screen[None]):
             case ev.ContextReported(report=report):
                 self.panel.report = report
                 self.status.report = report
+                self.post_message(WindowMeasured(report))
             case ev.TurnStarted():
                 self._begin(event)
             case ev.TurnEnded():
@@ -209,6 +227,16 @@ class ChatScreen(Screen[None]):
         if isinstance(top, ApprovalScreen) and (not call or top.asked.call == call):
             top.dismiss(None)
 
+    @property
+    def text(self) -> str:
+        """The conversation as plain text."""
+        return "\n\n".join(
+            part
+            for one in self.conversation.feed.exchanges
+            for part in ((f"> {one.question}" if one.question else ""), one.answer)
+            if part
+        )
+
     # what a person does
 
     @on(Prompt.Submitted)
@@ -267,11 +295,25 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             self.talk.command(line)
 
+    def action_want(self, screen: str, argument: str = "") -> None:
+        self.post_message(ScreenWanted(screen, argument))
+
     def action_interrupt(self) -> None:
         if self.running and self.talk is not None:
             self.talk.interrupt()
         else:
             self.set_focus(self.desk.prompt)
+
+    @on(Prompt.Broken)
+    def _broken(self) -> None:
+        if self.running and self.talk is not None:
+            self.talk.interrupt()
+        else:
+            self.notify("Ctrl+D or /quit leaves.", timeout=2, markup=False)
+
+    @on(Prompt.Left)
+    def _leave(self) -> None:
+        self.action_want("quit")
 
     def action_panel(self) -> None:
         if self.has_class("-narrow"):
@@ -292,7 +334,9 @@ class ChatScreen(Screen[None]):
     def on_key(self, event: events.Key) -> None:
         """Typing goes to the prompt, wherever the focus is."""
         prompt = self.desk.prompt
-        if self.focused is not prompt and event.is_printable and event.character:
+        if self.focused is prompt or event.key in self.active_bindings:
+            return
+        if event.is_printable and event.character:
             event.stop()
             self.set_focus(prompt)
             prompt.insert(event.character)
@@ -301,3 +345,14 @@ class ChatScreen(Screen[None]):
         """Finish the session."""
         if self.talk is not None:
             await self.talk.close()
+
+    async def switch(self, key: str) -> None:
+        """Leave this session and open another on a fresh screen."""
+        await self.close()
+        if self._following is not None:
+            await self._following.wait()
+        self.talk = None
+        self.around = msgspec.structs.replace(self.around, session=key)
+        await self.recompose()
+        self.on_mount()
+        self.set_focus(self.desk.prompt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.message import Message
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.context.report import ContextReport
 
 
 class ScreenWanted(Message):
@@ -31,3 +32,11 @@ class TurnFinished(Message):
         super().__init__()
         self.ended = ended
         self.elapsed = elapsed
+
+
+class WindowMeasured(Message):
+    """There is a new report."""
+
+    def __init__(self, report: ContextReport) -> None:
+        super().__init__()
+        self.report = report

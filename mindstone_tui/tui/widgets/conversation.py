@@ -53,6 +53,11 @@ class ConversationView(VerticalScroll):
         """Which exchanges have widgets: from, up to."""
         return self._first, self._end
 
+    @property
+    def views(self) -> list[ExchangeView]:
+        """The exchanges that have widgets, oldest first."""
+        return list(self.query(ExchangeView))
+
     def on_mount(self) -> None:
         self.anchor()
 

@@ -199,9 +199,9 @@ class ExchangeView(Vertical):
             self._add(Static(ending(event), markup=False, classes="ending"))
 
     @property
-    def prose(self) -> list[Prose]:
-        """The answers in it."""
-        return list(self.query(Prose))
+    def codes(self) -> list[str]:
+        """The code blocks of its answers, in order."""
+        return [code for prose in self.query(Prose) for code in prose.codes]
 
 
 def ending(event: ev.TurnEnded) -> Content:

@@ -28,6 +28,8 @@ class Prompt(TextArea):
         Binding("up", "up", "Earlier message", id="prompt.earlier", show=False),
         Binding("down", "down", "Later message", id="prompt.later", show=False),
         Binding("tab", "accept", "Accept completion", id="prompt.accept", show=False),
+        Binding("ctrl+c", "break", "Copy, clear or stop", id="prompt.break", show=False),
+        Binding("ctrl+d", "leave", "Leave when empty", id="prompt.leave", show=False),
     ]
 
     vim_normal = reactive(False)
@@ -49,6 +51,12 @@ class Prompt(TextArea):
         def __init__(self, key: str) -> None:
             super().__init__()
             self.key = key
+
+    class Broken(Message):
+        """Ctrl+C with nothing to copy or clear."""
+
+    class Left(Message):
+        """Ctrl+D in an empty prompt."""
 
     class TakeBack(Message):
         """The newest queued message is wanted back."""
@@ -112,6 +120,22 @@ class Prompt(TextArea):
         self.clear()
         self.post_message(self.Submitted(text, pictures, steer=steer))
 
+    def action_break(self) -> None:
+        """Copy what is selected, else clear what is written, else let the chat decide."""
+        if self.selected_text:
+            self.action_copy()
+        elif self.text:
+            self.remember(self.text.strip())
+            self.clear()
+        else:
+            self.post_message(self.Broken())
+
+    def action_leave(self) -> None:
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.Left())
+
     def action_newline(self) -> None:
         self.insert("\n")
 
@@ -168,8 +192,8 @@ class Prompt(TextArea):
             self.vim_normal = self._vim.normal
             return
         if event.key == "enter":
-            return
-        await super()._on_key(event)
+            # Textual would call TextArea's handler next, which inserts a line.
+            event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

@@ -34,7 +34,7 @@ class StatusLine(Widget):
 
     def _right(self, room: int) -> Content:
         for parts in ((self.doing, self.session), (self.doing,), (self.session,)):
-            shown = "  ".join(part for part in parts if part)
+            shown = " │ ".join(part for part in parts if part)
             line = inert.line(shown, 80)
             if shown and line.cell_length <= room:
                 return line.stylize("$muted")

@@ -8,11 +8,34 @@ from types import MappingProxyType
 from typing import Final
 
 from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.interchange.formats.chatgpt import CHATGPT
+from mindstone_tui.core.interchange.formats.claude_code import CLAUDE_CODE
+from mindstone_tui.core.interchange.formats.codex import CODEX
 from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI
+from mindstone_tui.core.interchange.formats.goose import GOOSE
 from mindstone_tui.core.interchange.formats.messages import MESSAGES
+from mindstone_tui.core.interchange.formats.mindstone import MINDSTONE
+from mindstone_tui.core.interchange.formats.opencode import OPENCODE
+from mindstone_tui.core.interchange.formats.pi import PI
 from mindstone_tui.core.interchange.reading import decode, open_file
 
-FORMATS: Final = MappingProxyType({each.name: each for each in (MESSAGES,)})
+FORMATS: Final = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            MINDSTONE,
+            CLAUDE_CODE,
+            CODEX,
+            PI,
+            GEMINI_CLI,
+            GOOSE,
+            CHATGPT,
+            OPENCODE,
+            MESSAGES,
+        )
+    }
+)
 """Every format by name, the most particular first."""
 
 _SAMPLE: Final = 1 << 18
