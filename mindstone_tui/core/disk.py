@@ -12,9 +12,10 @@ import fcntl
 import hashlib
 import os
 import secrets
+import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ from mindstone_tui.core.errors import NotSaved, PlaceError, SessionBusy
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
+_PATIENCE: Final = 50
+_PAUSE: Final = 0.002
 _NO_FOLLOW: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -29,8 +32,12 @@ class Disk:
     """The operating system's own calls, one method each."""
 
     def open(self, path: Path, flags: int) -> int:
-        """Open without following a link; a new file is the owner's alone."""
-        return os.open(path, flags | _NO_FOLLOW, FILE_MODE)
+        """Open without following a link; a file that may be new is the owner's alone."""
+        fd = os.open(path, flags | _NO_FOLLOW, FILE_MODE)
+        if flags & os.O_CREAT and stat.S_IMODE(os.fstat(fd).st_mode) != FILE_MODE:
+            with contextlib.suppress(PermissionError):
+                os.fchmod(fd, FILE_MODE)
+        return fd
 
     def close(self, fd: int) -> None:
         """Give the descriptor back."""
@@ -83,8 +90,9 @@ class Disk:
             os.close(fd)
 
     def make_folder(self, folder: Path) -> None:
-        """Create one folder, the owner's alone."""
+        """Create one folder, the owner's alone whatever the umask."""
         folder.mkdir(FOLDER_MODE)
+        folder.chmod(FOLDER_MODE)
 
 
 REAL: Final = Disk()
@@ -92,9 +100,9 @@ REAL: Final = Disk()
 
 def ensure_folder(folder: Path, disk: Disk = REAL) -> None:
     """Make a folder and its missing parents, each durable in its own parent."""
-    if folder.is_dir():
-        return
     try:
+        if folder.is_dir():
+            return
         ensure_folder(folder.parent, disk)
         with contextlib.suppress(FileExistsError):
             disk.make_folder(folder)
@@ -116,28 +124,51 @@ def write_all(fd: int, data: bytes, disk: Disk = REAL) -> None:
 
 def replace_file(path: Path, data: bytes, disk: Disk = REAL) -> None:
     """Replace a small file so that a crash leaves the old one or the new one, never a mixture."""
+    replace_with(path, [data], disk)
+
+
+def replace_with(path: Path, pieces: Iterable[bytes], disk: Disk = REAL) -> None:
+    """The same for content that comes in pieces."""
     ensure_folder(path.parent, disk)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
     try:
         fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
-            write_all(fd, data, disk)
+            for piece in pieces:
+                write_all(fd, piece, disk)
             disk.sync(fd)
         finally:
             disk.close(fd)
         disk.replace(temporary, path)
         disk.sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise not_saved(path, error) from error
+
+
+def sync_young_folders(folder: Path, disk: Disk = REAL) -> None:
+    """Make a folder's own name durable, and those of its parents that belong to this user.
+
+    Whoever created them may have been killed before this was done.
+    """
+    while folder != folder.parent and folder.stat().st_uid == os.geteuid():
+        disk.sync_folder(folder)
+        folder = folder.parent
 
 
 def keep_blob(folder: Path, data: bytes, disk: Disk = REAL) -> str:
     """Store bytes under their own hash, durably, and return the hash."""
     digest = hashlib.sha256(data).hexdigest()
-    path = folder / digest
-    if not (path.exists() and path.stat().st_size == len(data)):
-        replace_file(path, data, disk)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            if (folder / digest).read_bytes() == data:
+                # Whoever put it there may have been killed before its name was durable.
+                disk.sync_folder(folder)
+                return digest
+    except OSError as error:
+        raise not_saved(folder / digest, error) from error
+    replace_file(folder / digest, data, disk)
     return digest
 
 
@@ -178,6 +209,27 @@ def held(fd: int, *, wait: float, busy: str) -> Iterator[None]:
         yield
     finally:
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def settled(fd: int) -> Iterator[None]:
+    """Wait, but not for long, until nobody is in the middle of a write.
+
+    A writer holds its lock for a few milliseconds. One that hangs must not hang its readers, so
+    in the end they go on with whatever whole lines there are.
+    """
+    for _ in range(_PATIENCE):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+            continue
+        try:
+            yield
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        return
+    yield
 
 
 def place_error(path: Path, error: OSError) -> PlaceError:

@@ -319,11 +319,20 @@ class CommandPrinted(Event):
     """The same for programs, where the command has more than text to say."""
 
 
+class CommandEnded(Event):
+    """A slash command is done; exactly one for each that was given."""
+
+    command: str
+    ok: bool
+
+
 class ScreenAsked(Event):
     """A slash command wants something only a surface can do: open a screen, copy, quit."""
 
     screen: str
     argument: str = ""
+    otherwise: str = ""
+    """What a surface prints that cannot do it."""
 
 
 class ModelChanged(Event):
@@ -418,6 +427,7 @@ AnyEvent = (
     | HandoffWritten
     | DelegationEnded
     | CommandPrinted
+    | CommandEnded
     | ScreenAsked
     | ModelChanged
     | EntryAppeared

@@ -7,6 +7,7 @@ it that is safe on every file system, reversible, and never the same for two key
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,11 +16,11 @@ from typing import Final
 import msgspec
 import platformdirs
 
-from mindstone_tui.core.errors import SessionNameError
+from mindstone_tui.core.errors import PlaceError, SessionNameError
 
 ALIASES: Final = {"mindstone": "agent:default:main"}
 LONGEST_NAME: Final = 1_500
-"""In bytes of UTF-8: what still fits into a path after encoding."""
+"""In bytes of UTF-8, both parts together: what still fits into a path after encoding."""
 
 _PLAIN: Final = re.compile(r"[a-z0-9_-](?:[a-z0-9._-]*[a-z0-9_-])?")
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
@@ -44,6 +45,7 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
         _, agent, main = (*text.split(":", 2), "")[:3]
         for part in (agent, main):
             _check_name(part, text)
+        _check_length(agent + main)
         return cls(agent, main)
 
 
@@ -55,11 +57,15 @@ def _check_name(name: str, key: str) -> None:
     if not name:
         raise SessionNameError(f"The session key {key!r} has an empty part.", example)
     try:
-        size = len(name.encode())
+        name.encode()
     except UnicodeEncodeError as error:
         raise SessionNameError(
             f"The session key {key!r} is not valid Unicode text.", example
         ) from error
+
+
+def _check_length(names: str) -> None:
+    size = len(names.encode())
     if size > LONGEST_NAME:
         raise SessionNameError(
             f"A session name of {size} bytes is too long.",
@@ -211,7 +217,13 @@ class Places(msgspec.Struct, frozen=True):
     def resolve(cls, environ: Mapping[str, str]) -> Places:
         """The system's own places, or all of them under `MINDSTONE_HOME`."""
         if home := environ.get("MINDSTONE_HOME"):
-            root = Path(home).expanduser().absolute()
+            try:
+                root = Path(home).expanduser().absolute()
+            except RuntimeError as error:
+                raise PlaceError(
+                    f"MINDSTONE_HOME is {home!r}, and nobody has such a home.",
+                    "Set it to the path of a folder.",
+                ) from error
             return cls(root, root, root / "state")
         dirs = platformdirs.PlatformDirs("mindstone", appauthor=False)
         return cls(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path)
@@ -252,6 +264,11 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "trust.json"
 
     @property
+    def tool_pins(self) -> Path:
+        """What the tools of servers were declared as when they were first seen."""
+        return self.state / "tool-pins.json"
+
+    @property
     def agents(self) -> Path:
         """A folder per agent."""
         return self.data / "agents"
@@ -266,19 +283,46 @@ class Places(msgspec.Struct, frozen=True):
 
     def sessions(self) -> Iterator[SessionPlaces]:
         """Every session that has a transcript, in no particular order."""
-        for agent_folder in _leaves(self.agents, "sessions"):
-            agent = name_of(agent_folder.relative_to(self.agents))
-            for folder in _leaves(agent_folder / "sessions", "transcript.jsonl"):
-                main = name_of(folder.relative_to(agent_folder / "sessions"))
-                yield SessionPlaces(SessionKey(agent, main), folder)
+        if self.data.exists() and not self.data.is_dir():
+            raise PlaceError(
+                f"{self.data} is a file, but a folder is needed there.",
+                "Move it away, or set MINDSTONE_HOME to another folder.",
+            )
+        for agent, agent_folder in _named_folders(self.agents):
+            for main, folder in _named_folders(agent_folder / "sessions"):
+                if os.path.lexists(folder / "transcript.jsonl"):
+                    yield SessionPlaces(SessionKey(agent, main), folder)
 
 
-def _leaves(root: Path, inside: str) -> Iterator[Path]:
-    """Folders below `root`, through the levels of long names, that contain `inside`."""
-    if not root.is_dir():
+def _named_folders(root: Path) -> Iterator[tuple[str, Path]]:
+    """Folders below `root`, through the levels of long names, that stand for a name."""
+    for encoded, path in _leaves(str(root), ""):
+        name = _name_or_none(encoded)
+        if name is not None:
+            yield name, Path(path)
+
+
+def _leaves(root: str, relative: str) -> Iterator[tuple[str, str]]:
+    """Relative and full paths; strings, because there may be thousands."""
+    try:
+        children = os.scandir(root)
+    except (FileNotFoundError, NotADirectoryError):
         return
-    for child in root.iterdir():
-        if child.name.endswith("+"):
-            yield from _leaves(child, inside)
-        elif (child / inside).exists():
-            yield child
+    with children:
+        for child in children:
+            inner = f"{relative}/{child.name}" if relative else child.name
+            if child.name.endswith("+"):
+                yield from _leaves(child.path, inner)
+            elif child.is_dir(follow_symlinks=False):
+                yield inner, child.path
+
+
+def _name_or_none(encoded: str) -> str | None:
+    """The name behind a folder; None for a folder that no name leads to."""
+    if _PLAIN.fullmatch(encoded) and not _RESERVED.fullmatch(encoded):
+        return encoded
+    try:
+        name = name_of(Path(encoded))
+    except ValueError:
+        return None
+    return name if name and folder_for(name) == Path(encoded) else None

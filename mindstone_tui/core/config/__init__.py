@@ -1,5 +1,18 @@
 """Settings with a docstring per key; files, environment and flags merged with provenance."""
 
+from mindstone_tui.core.config.keys import Key, all_keys, key_named
+from mindstone_tui.core.config.loading import Ignored, Loaded, Source, load, profiles, store
 from mindstone_tui.core.config.settings import Settings
 
-__all__ = ["Settings"]
+__all__ = [
+    "Ignored",
+    "Key",
+    "Loaded",
+    "Settings",
+    "Source",
+    "all_keys",
+    "key_named",
+    "load",
+    "profiles",
+    "store",
+]

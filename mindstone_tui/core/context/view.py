@@ -158,7 +158,15 @@ class View:
             window, label = resolve_window(self.settings.context.window)
             if label == "assumed" and chosen is not None and chosen.window > 0:
                 window, label = chosen.window, chosen.window_label
+            elif label == "assumed" and (last := self.last_plan) is not None:
+                window, label = last.window, last.window_label
         return room_for(window, label, self.settings.budget)
+
+    @property
+    def last_plan(self) -> PromptPlanned | None:
+        """The newest planned request: what the session used last, where nothing was chosen."""
+        entry = self.fold.plan.entry if self.fold.plan else None
+        return entry if isinstance(entry, PromptPlanned) else None
 
     @property
     def policy(self) -> str:

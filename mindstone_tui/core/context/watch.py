@@ -97,6 +97,7 @@ class Watch:
             and plan is not None
             and self._plan.turn == line.turn
             and plan.call == report.call
+            and report.by == "provider"
         )
 
     def _spend(self, report: UsageReported) -> None:

@@ -151,9 +151,29 @@ class UsageReported(Entry):
     call: int
     model: str
     usage: Usage
+    by: str = "provider"
+    """`provider`, or `us` when it reported nothing and the numbers are our own count."""
+    served: str = ""
+    """The model that really answered, when the provider names another one."""
     elapsed: float = 0.0
     first_token: float = 0.0
     retries: int = 0
+    position: int = 0
+    """Replies taken so far, where the model is a script."""
+
+
+class ModelFailed(Entry):
+    """A request got no usable answer; what was streamed before that is an `assistant_partial`."""
+
+    carries_text: ClassVar[bool] = True
+
+    call: int
+    model: str
+    error: str
+    """Which kind of failure, by its name in the program."""
+    why: str
+    retries: int = 0
+    position: int = 0
 
 
 class TurnEnded(Entry):

@@ -14,6 +14,7 @@ A line is a JSON object in UTF-8 that ends in a newline, with these keys in this
     …        the kind's own fields
     blobs    (only if needed) fields whose text was moved to a file, by path
     altered  (only if needed) fields that held NULs or lone surrogates; originals as blobs
+    batch    (only if needed) number of the first line that one write put on disk with this one
     parent   null, or in a fork the id of the line it was copied from
     prev     hash of the line before; 64 zeros in the header
     hash     SHA-256, in hex, of this line's bytes before `,"hash"`
@@ -98,7 +99,7 @@ class _Envelope(msgspec.Struct, frozen=True):
     blobs: dict[str, Blob] = {}
 
 
-RESERVED: Final = frozenset(_Envelope.__struct_fields__) | {"altered"}
+RESERVED: Final = frozenset(_Envelope.__struct_fields__) | {"altered", "batch"}
 """Names no entry may use for a field of its own."""
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode

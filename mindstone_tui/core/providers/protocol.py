@@ -63,7 +63,9 @@ class Options(Part):
     purpose: str = ""
     """Empty for the conversation; `summary`, `judge` … for side calls."""
     position: int = 0
-    """How many replies this session already took from a scripted model."""
+    """How many replies this session already took from a scripted model for this purpose."""
+    window: int = 0
+    """The window the prompt was planned for; servers that would cut it silently are told."""
     cache_marks: tuple[int, ...] = ()
     """Messages after which a provider may be told to cache."""
 

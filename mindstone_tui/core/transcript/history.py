@@ -21,6 +21,7 @@ from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, PlaceError
 from mindstone_tui.core.places import SessionPlaces
 from mindstone_tui.core.transcript.drafting import restore
 from mindstone_tui.core.transcript.offsets import Offsets
+from mindstone_tui.core.transcript.splitting import CUT, backwards, forwards
 
 _CHUNK: Final = 1 << 18
 
@@ -71,6 +72,10 @@ class History:
         """The file's length in bytes."""
         return os.fstat(self._fd).st_size
 
+    def fileno(self) -> int:
+        """The open file, for whoever must lock or watch it."""
+        return self._fd
+
     def read(self, first: int = 0, last: int | None = None) -> Iterator[Line | Damaged]:
         """Lines `first` to `last`, both included, in order; a torn end is not handed over."""
         start = 0 if first == 0 else self._start_of(first)
@@ -84,36 +89,28 @@ class History:
 
     def read_from(self, offset: int) -> Iterator[Line | Damaged]:
         """Lines from a byte offset on."""
-        for start, raw in self.raw_from(offset):
+        for start, _, raw in self._pieces(offset):
             yield read_line(raw, start)
 
+    def read_with_ends(self, offset: int) -> Iterator[tuple[Line | Damaged, int]]:
+        """Lines from a byte offset on, each with the offset at which it ends."""
+        for start, end, raw in self._pieces(offset):
+            yield read_line(raw, start), end
+
     def raw_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
-        """Whole lines as bytes, each with its offset."""
-        rest = b""
-        while chunk := os.pread(self._fd, _CHUNK, offset + len(rest)):
-            *whole, rest = (rest + chunk).split(b"\n")
-            for raw in whole:
-                yield offset, raw
-                offset += len(raw) + 1
+        """Whole lines as bytes, each with its offset; one that is too long comes cut."""
+        for start, _, raw in self._pieces(offset):
+            yield start, raw
+
+    def offset_after(self, seq: int) -> int:
+        """Where the first line numbered higher than `seq` begins, or will."""
+        return 0 if seq < 0 else self._start_of(seq + 1)
 
     def back(self) -> Iterator[Line | Damaged]:
         """Lines from the newest to the oldest; a torn end is not handed over."""
-        end = self.size
-        rest = b""
-        torn = True
-        while end > 0:
-            start = max(0, end - _CHUNK)
-            pieces = (os.pread(self._fd, end - start, start) + rest).split(b"\n")
-            offset = start + sum(len(piece) + 1 for piece in pieces) - 1
-            for piece in reversed(pieces[1:]):
-                offset -= len(piece)
-                if not torn:
-                    yield read_line(piece, offset)
-                torn = False
-                offset -= 1
-            rest, end = pieces[0], start
-        if rest and not torn:
-            yield read_line(rest, 0)
+        for start, _, raw, whole in backwards(self._read, self.size, _CHUNK):
+            if whole:
+                yield read_line(raw, start)
 
     def line(self, seq: int) -> Line:
         """The line with this number; raises `NoSuchEntry`."""
@@ -193,6 +190,10 @@ class History:
         entry: Entry = msgspec.convert(fields, type(line.entry))
         return msgspec.structs.replace(line, entry=entry)
 
+    def blob(self, digest: str) -> bytes:
+        """The bytes that a line keeps beside the transcript."""
+        return read_blob(self.places.blobs, digest)
+
     def _start_of(self, seq: int) -> int:
         """Where the first line numbered `seq` or later begins."""
         offsets = self.offsets
@@ -202,7 +203,7 @@ class History:
             if line is not None and line.seq == seq:
                 return start
         number = self._first_where(lambda line: line.seq >= seq)
-        return offsets.start(number) if number < len(offsets) else self.size
+        return offsets.start(number) if number < len(offsets) else offsets.total
 
     def _first_where(self, reached: Callable[[Line], bool]) -> int:
         """The number of the first line for which an ascending condition holds."""
@@ -227,8 +228,16 @@ class History:
         return self._parse(offsets.start(number), offsets.end(number))
 
     def _parse(self, start: int, end: int) -> Line | None:
-        item = read_line(os.pread(self._fd, end - start - 1, start), start)
+        item = read_line(self._read(min(end - start - 1, CUT), start), start)
         return item if isinstance(item, Line) else None
+
+    def _pieces(self, offset: int) -> Iterator[tuple[int, int, bytes]]:
+        for start, end, raw, whole in forwards(self._read, offset, self.size, _CHUNK):
+            if whole:
+                yield start, end, raw
+
+    def _read(self, size: int, offset: int) -> bytes:
+        return os.pread(self._fd, size, offset)
 
 
 def read_line(raw: bytes, offset: int) -> Line | Damaged:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,32 +28,33 @@ from mindstone_tui.core.disk import (
     not_saved,
     place_error,
     replace_file,
+    replace_with,
+    sync_young_folders,
     write_all,
 )
 from mindstone_tui.core.entries import Blob, Draft, Entry, Line, decode_line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
-from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches, seal
+from mindstone_tui.core.entries.line import seal
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
-from mindstone_tui.core.errors import DamagedTranscript, NotSaved, PlaceError
+from mindstone_tui.core.errors import DamagedTranscript, MindstoneError, NotSaved, PlaceError
 from mindstone_tui.core.places import SessionPlaces
 from mindstone_tui.core.transcript import offsets
-from mindstone_tui.core.transcript.drafting import Clean, prepare
-from mindstone_tui.core.transcript.history import Damaged, Head, History, read_line
+from mindstone_tui.core.transcript.drafting import Body, Clean, prepare
+from mindstone_tui.core.transcript.history import Head, History, read_line
+from mindstone_tui.core.transcript.splitting import backwards
 from mindstone_tui.core.transcript.stamps import Clock, Entropy, next_id, timestamp, utc_now
+from mindstone_tui.core.transcript.tail import LONGEST_WRITE, Tail, find_end
 
 LOCK_WAIT: Final = 30.0
-_TAIL: Final = 1 << 16
+_CHUNK: Final = 1 << 16
+_ENVELOPE: Final = 1 << 10
 
 
-class _Tail(msgspec.Struct, frozen=True):
-    """All that the next line needs to know about the ones before it."""
+class _Pending(msgspec.Struct):
+    """An entry that is not on disk yet, and its bytes once they are made."""
 
-    size: int = 0
-    start: int | None = None
-    seq: int = -1
-    hash: str = GENESIS
-    id: str = ""
-    turn: int = 0
+    draft: Draft
+    body: Body | None = None
 
 
 class _Doubtful(msgspec.Struct, frozen=True):
@@ -78,11 +79,6 @@ class Transcript:
         forked_from: ForkPoint | None = None,
         create: bool = True,
     ) -> None:
-        if not create and not places.transcript.exists():
-            raise PlaceError(
-                f"There is no session {places.key}.",
-                "`mindstone sessions` lists those that exist.",
-            )
         self.places = places
         self.channel = channel
         self._disk = disk
@@ -90,16 +86,34 @@ class Transcript:
         self._clock = clock
         self._entropy = entropy
         self._fd = -1
-        self._tail = _Tail()
-        self._unsaved: list[Draft] = []
+        self._tail = Tail()
+        self._inode: int | None = None
+        self._acknowledged = 0
+        """Where the newest line ends that this process was told is on disk."""
+        self._unsaved: list[_Pending] = []
         self._doubtful: _Doubtful | None = None
-        ensure_folder(places.folder, disk)
-        self._open(forked_from)
+        if create:
+            ensure_folder(places.folder, disk)
+        self._open(create, forked_from)
 
     @property
     def unsaved(self) -> tuple[Draft, ...]:
         """Entries the disk refused; the next append writes them first."""
-        return tuple(self._unsaved)
+        return tuple(pending.draft for pending in self._unsaved)
+
+    @property
+    def clean(self) -> Clean:
+        """What every text goes through before it is written."""
+        return self._clean
+
+    def look(self) -> None:
+        """Learn what other processes appended since; a torn end is set aside."""
+        try:
+            with self._locked():
+                pass
+        except OSError as error:
+            self._poison()
+            raise place_error(self.places.transcript, error) from error
 
     @property
     def head(self) -> Head:
@@ -120,31 +134,34 @@ class Transcript:
         return self.append_all([draft])[-1]
 
     def append_all(self, drafts: Sequence[Draft]) -> list[Line]:
-        """Write several entries with one write and one sync.
+        """Write several entries with as few writes and syncs as possible.
 
-        If this raises, the drafts are kept as unsaved; do not hand them in again.
+        If this raises, what is not on disk is kept as unsaved; do not hand it in again.
         """
         self._unsaved.extend(
-            draft if draft.ts else msgspec.structs.replace(draft, ts=timestamp(self._clock()))
+            _Pending(
+                draft if draft.ts else msgspec.structs.replace(draft, ts=timestamp(self._clock()))
+            )
             for draft in drafts
         )
-        return self.save()[-len(drafts) :]
+        lines = self.save()
+        return lines[len(lines) - len(drafts) :]
 
     def save(self) -> list[Line]:
-        """Write whatever is unsaved; raises `NotSaved`, and then everything still is."""
+        """Write whatever is unsaved; raises `NotSaved`, and then the rest still is."""
         if not self._unsaved:
             return []
+        self._prepare_unsaved()
+        lines: list[Line] = []
         try:
-            if self._fd < 0:
-                self._fd = self._disk.open(self.places.transcript, os.O_RDWR | os.O_APPEND)
-            with held(self._fd, wait=LOCK_WAIT, busy=f"{self.places.key} is being written to."):
-                self._follow_path()
-                self._learn_tail()
-                lines = self._write(self._unsaved)
+            with self._locked():
+                while self._unsaved:
+                    batch = self._next_batch()
+                    lines += self._write(batch)
+                    del self._unsaved[: len(batch)]
         except OSError as error:
             self._poison()
             raise not_saved(self.places.transcript, error) from error
-        self._unsaved.clear()
         return lines
 
     def rescue(self, folder: Path) -> Path | None:
@@ -156,9 +173,9 @@ class Transcript:
             return Blob(sha256=keep_blob(folder / "blobs", data), size=len(data))
 
         lines = []
-        for draft in self._unsaved:
-            body = prepare(draft.entry, self._clean, keep)
-            place = msgspec.json.encode({"ts": draft.ts, "turn": draft.turn})
+        for pending in self._unsaved:
+            body = prepare(pending.draft.entry, self._clean, keep)
+            place = msgspec.json.encode({"ts": pending.draft.ts, "turn": pending.draft.turn})
             lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
         name = f"unsaved-{self._clock().strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
         replace_file(folder / name, b"".join(lines))
@@ -178,20 +195,30 @@ class Transcript:
             self._disk.close(self._fd)
             self._fd = -1
 
-    def _open(self, forked_from: ForkPoint | None) -> None:
+    def _open(self, create: bool, forked_from: ForkPoint | None) -> None:
         path = self.places.transcript
+        flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
         try:
-            self._fd = self._disk.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self._fd = self._disk.open(path, flags)
+        except FileNotFoundError as error:
+            raise PlaceError(
+                f"There is no session {self.places.key}.",
+                "`mindstone sessions` lists those that exist.",
+            ) from error
         except OSError as error:
             raise place_error(path, error) from error
-        with held(self._fd, wait=LOCK_WAIT, busy=f"{self.places.key} is being written to."):
-            try:
-                self._learn_tail()
+        try:
+            with self._locked():
                 if self._tail.seq < 0:
-                    self._write([self._header(forked_from)])
-                    self._disk.sync_folder(path.parent)
-            except OSError as error:
-                raise not_saved(path, error) from error
+                    self._write([_Pending(self._header(forked_from)), *self._copies_to_record()])
+                if self._tail.seq <= 1:
+                    sync_young_folders(path.parent, self._disk)
+        except OSError as error:
+            self._poison()
+            raise not_saved(path, error) from error
+        except MindstoneError:
+            self._poison()
+            raise
 
     def _header(self, forked_from: ForkPoint | None) -> Draft:
         key = self.places.key
@@ -204,143 +231,166 @@ class Transcript:
         )
         return Draft(entry=entry, turn=0, channel=self.channel)
 
-    def _follow_path(self) -> None:
-        """Stay with the file that has the name: a backup tool may have put another one there."""
-        ours = self._disk.inode(self._fd)
-        theirs = self._disk.inode_at(self.places.transcript)
-        if theirs == ours:
-            return
-        if theirs is None:
-            raise NotSaved(
-                f"NOT SAVED: {self.places.transcript} was moved or deleted while it was open.",
-                "Put it back; what is unsaved is kept and written first.",
-            )
-        fresh = self._disk.open(self.places.transcript, os.O_RDWR | os.O_APPEND)
-        self._disk.close(self._fd)
-        self._fd = fresh
-        self._tail = _Tail()
-        self._learn_tail()
-        moved = FileReplaced(inode_before=ours, inode_after=theirs)
-        self._write([self._own(moved)])
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the file that has the name, with its tail known and clean."""
+        busy = f"{self.places.key} is being written to by another program."
+        while True:
+            if self._fd < 0:
+                self._fd = self._disk.open(self.places.transcript, os.O_RDWR | os.O_APPEND)
+            with held(self._fd, wait=LOCK_WAIT, busy=busy):
+                inode = self._disk.inode(self._fd)
+                named = self._disk.inode_at(self.places.transcript)
+                if named == inode:
+                    self._meet(inode)
+                    yield
+                    return
+            if named is None:
+                raise NotSaved(
+                    f"NOT SAVED: {self.places.transcript} was moved or deleted while it was open.",
+                    "Put it back; what is unsaved is kept and written first.",
+                )
+            self._poison()
 
-    def _own(self, entry: Entry) -> Draft:
-        return Draft(entry=entry, turn=self._tail.turn, channel=self.channel)
+    def _meet(self, inode: int) -> None:
+        """Learn the tail, and write it down if a backup or sync tool put another file here."""
+        before, self._inode = self._inode, inode
+        if before in (None, inode):
+            self._learn_tail()
+            return
+        self._acknowledged = 0
+        self._learn_tail()
+        if self._tail.seq >= 0 and before is not None:
+            self._write([self._own(FileReplaced(inode_before=before, inode_after=inode))])
+
+    def _own(self, entry: Entry) -> _Pending:
+        return _Pending(Draft(entry=entry, turn=self._tail.turn, channel=self.channel))
 
     def _learn_tail(self) -> None:
         """Know the newest line; set aside whatever a crash left behind it."""
         size = self._disk.size(self._fd)
-        if size == self._tail.size:
+        if size == self._tail.size and self._tail.seq >= 0:
             return
         size = self._take_back(size)
-        start, end, line = self._last_good_line(size)
-        if line is None and size > 0 and end > 0:
+        if size < self._acknowledged:
             raise DamagedTranscript(
-                f"{self.places.transcript} has no readable line at its end.",
-                "Run `mindstone verify`; nothing was written.",
+                f"NOT SAVED: another program cut {self.places.transcript} from "
+                f"{self._acknowledged} to {size} bytes.",
+                "Restore the file from a backup; what is unsaved is kept in memory.",
             )
-        self._tail = _Tail(
-            size=end,
-            start=start if line else None,
-            seq=line.seq if line else -1,
-            hash=line.hash if line else GENESIS,
-            id=line.id if line else "",
-            turn=line.turn if line else 0,
-        )
-        if end < size:
-            self._set_aside(end, size)
+        end = find_end(self._read, size, self.places.transcript)
+        if end.tail.session not in ("", str(self.places.key)):
+            raise DamagedTranscript(
+                f"{self.places.transcript} is the history of {end.tail.session}, "
+                f"not of {self.places.key}.",
+                "Move the folder back; a session is copied with /fork, not with cp.",
+            )
+        if not end.newline:
+            write_all(self._fd, b"\n", self._disk)
+            self._disk.sync(self._fd)
+        self._tail = end.tail
+        if end.torn:
+            self._set_aside(end.tail.size, size)
+        if self._tail.seq >= 0 and (records := self._copies_to_record()):
+            self._write(records)
 
     def _take_back(self, size: int) -> int:
-        """Cut off our own line whose sync failed, so that it is not written a second time."""
+        """Cut off our own lines whose sync failed, so that they are not written a second time."""
         doubt, self._doubtful = self._doubtful, None
         if doubt is None or size <= doubt.offset:
             return size
-        start = self._line_start(size)
-        item = read_line(self._disk.read(self._fd, size - start - 1, start), start)
-        if not (isinstance(item, Line) and item.hash == doubt.hash):
+        start, _, raw, whole = next(backwards(self._read, size, _CHUNK))
+        item = read_line(raw, start)
+        if not (whole and isinstance(item, Line) and item.hash == doubt.hash):
             return size
         self._doubtful = doubt
         self._disk.truncate(self._fd, doubt.offset)
         self._doubtful = None
         return doubt.offset
 
-    def _last_good_line(self, size: int) -> tuple[int, int, Line | None]:
-        """Start and end of the newest whole line; what follows its end was torn by a crash.
-
-        A last line that is whole and readable but lacks only its newline counts as torn only up
-        to that newline, which is added. A line that is readable but whose hash is wrong was not
-        torn, it rotted: it stays, and `verify` names it.
-        """
-        end = size
-        while end > 0:
-            start = self._line_start(end)
-            raw = self._disk.read(self._fd, end - start, start)
-            whole = raw.endswith(b"\n")
-            item = read_line(raw.rstrip(b"\n") if whole else raw, start)
-            if isinstance(item, Line) and (whole or hash_matches(raw, item.hash)):
-                if not whole:
-                    write_all(self._fd, b"\n", self._disk)
-                    self._disk.sync(self._fd)
-                    end += 1
-                return start, end, item
-            if isinstance(item, Damaged) and whole and end < size - 2 * MAX_LINE:
-                break
-            end = start
-        return 0, end, None
-
-    def _line_start(self, end: int) -> int:
-        """Where the line that ends at `end` begins."""
-        position = end - 1
-        while position > 0:
-            start = max(0, position - _TAIL)
-            newline = self._disk.read(self._fd, position - start, start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1
-            position = start
-        return 0
-
     def _set_aside(self, end: int, size: int) -> None:
-        """Copy torn bytes to a file of their own, cut them off, and write down that it happened."""
-        fragment = self._read_range(end, size)
-        digest = hashlib.sha256(fragment).hexdigest()
-        name = f"{end}-{digest[:16]}"
-        ensure_folder(self.places.torn, self._disk)
-        replace_file(self.places.torn / name, fragment, self._disk)
+        """Copy torn bytes to a file of their own, durably, then cut them off."""
+        digest = hashlib.sha256()
+        for piece in self._pieces(end, size):
+            digest.update(piece)
+        name = f"{end}-{size - end}-{digest.hexdigest()}"
+        replace_with(self.places.torn / name, self._pieces(end, size), self._disk)
         self._disk.truncate(self._fd, end)
         self._disk.sync(self._fd)
-        if self._tail.seq >= 0:
-            record = TailRecovered(offset=end, length=len(fragment), sha256=digest, copy=name)
-            self._write([self._own(record)])
 
-    def _read_range(self, start: int, end: int) -> bytes:
-        pieces = []
-        while start < end:
-            piece = self._disk.read(self._fd, min(1 << 20, end - start), start)
-            if not piece:
-                break
-            pieces.append(piece)
+    def _copies_to_record(self) -> list[_Pending]:
+        """Fragments that were set aside and not yet written down.
+
+        The entry about a fragment begins where the fragment did. So whatever was set aside at
+        the present end is unrecorded, even if the program was killed right after the cut.
+        """
+        end = self._tail.size
+        records = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for copy in sorted(self.places.torn.glob(f"{end}-*-*")):
+                _, length, digest = copy.name.split("-", 2)
+                records.append(
+                    self._own(
+                        TailRecovered(offset=end, length=int(length), sha256=digest, copy=copy.name)
+                    )
+                )
+        return records
+
+    def _read(self, size: int, offset: int) -> bytes:
+        return self._disk.read(self._fd, size, offset)
+
+    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
+        while start < end and (piece := self._read(min(1 << 20, end - start), start)):
+            yield piece
             start += len(piece)
-        return b"".join(pieces)
 
-    def _write(self, drafts: Sequence[Draft]) -> list[Line]:
+    def _prepare_unsaved(self) -> None:
+        """Make the bytes of what is new; blobs are on disk before the lock is taken."""
+        for pending in list(self._unsaved):
+            if pending.body is None:
+                try:
+                    pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob)
+                except NotSaved:
+                    raise
+                except MindstoneError:
+                    self._unsaved.remove(pending)
+                    raise
+
+    def _next_batch(self) -> list[_Pending]:
+        """As much of what is unsaved as one write may hold."""
+        room = LONGEST_WRITE
+        batch: list[_Pending] = []
+        for pending in self._unsaved:
+            room -= len(pending.body.fields) + _ENVELOPE if pending.body else _ENVELOPE
+            if batch and room < 0:
+                break
+            batch.append(pending)
+        return batch
+
+    def _write(self, batch: Sequence[_Pending]) -> list[Line]:
         """One write and one sync for all of them, or nothing."""
         tails = [self._tail]
         whole: list[bytes] = []
-        for draft in drafts:
-            raw, tail = self._seal(draft, tails[-1])
+        first = self._tail.seq + 1 if len(batch) > 1 else None
+        for pending in batch:
+            raw, tail = self._seal(pending, tails[-1], first)
             whole.append(raw)
             tails.append(tail)
         self._put(b"".join(whole), tails[-1].hash)
         self._tail = tails[-1]
+        self._acknowledged = self._tail.size
         inode = self._disk.inode(self._fd)
         for before in tails[:-1]:
             offsets.note(self.places.offsets, inode, before.size, before.start)
         return [decode_line(raw[:-1]) for raw in whole]
 
-    def _seal(self, draft: Draft, before: _Tail) -> tuple[bytes, _Tail]:
+    def _seal(self, pending: _Pending, before: Tail, batch: int | None) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""
+        draft = pending.draft
+        body = pending.body or prepare(draft.entry, self._clean, self.keep_blob)
         moment = self._clock()
         id_ = next_id(moment, before.id, self._entropy)
-        body = prepare(draft.entry, self._clean, self.keep_blob)
+        extra = body.extra if batch is None else b'%s,"batch":%d' % (body.extra, batch)
         raw, digest = seal(
             body.fields,
             seq=before.seq + 1,
@@ -352,10 +402,11 @@ class Transcript:
             channel=draft.channel,
             prev=before.hash,
             parent=draft.parent,
-            extra=body.extra,
+            extra=extra,
         )
         size = before.size + len(raw)
-        return raw, _Tail(size, before.size, before.seq + 1, digest, id_, draft.turn)
+        session = str(self.places.key)
+        return raw, Tail(size, before.size, before.seq + 1, digest, id_, draft.turn, session)
 
     def _put(self, data: bytes, digest: str) -> None:
         """Write and sync, or take the write back."""
@@ -374,7 +425,8 @@ class Transcript:
 
     def _poison(self) -> None:
         """Never use a descriptor again that a write or sync failed on."""
-        with contextlib.suppress(OSError):
-            self._disk.close(self._fd)
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                self._disk.close(self._fd)
         self._fd = -1
-        self._tail = _Tail()
+        self._tail = Tail()

@@ -6,13 +6,14 @@ transcript from the last number that can be trusted. Deleting it costs one scan 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from array import array
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.disk import FILE_MODE
+from mindstone_tui.core.disk import REAL
 
 _MAGIC: Final = b"MSOFFS1\n"
 _NUMBER: Final = struct.Struct("<Q")
@@ -26,7 +27,7 @@ def note(path: Path, inode: int, start: int, previous_start: int | None) -> None
     Losing a number is harmless, so nothing is synced and no failure is reported.
     """
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
     except OSError:
         return
     try:
@@ -66,6 +67,11 @@ class Offsets:
     def end(self, number: int) -> int:
         """Where a line ends, its newline included."""
         return self._starts[number + 1] if number + 1 < len(self._starts) else self._end
+
+    @property
+    def total(self) -> int:
+        """Where the newest whole line ends."""
+        return self._end
 
     def extend(self) -> None:
         """Take in the lines that were appended since."""
@@ -117,18 +123,30 @@ class Offsets:
 
     def _store(self, known: int) -> None:
         """Write the numbers down for the next reader, where that is possible."""
+        inode = os.fstat(self._transcript).st_ino
+        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
-            fd = os.open(
-                self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE
-            )
+            if known and self._append(known):
+                return
+            with contextlib.suppress(FileNotFoundError):
+                fresh.unlink()
+            fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                os.write(fd, _MAGIC + _NUMBER.pack(inode) + self._starts.tobytes())
+            finally:
+                os.close(fd)
+            fresh.replace(self._path)
         except OSError:
             return
+
+    def _append(self, known: int) -> bool:
+        """Add to a table that holds exactly what was known; False if it holds anything else."""
+        fd = REAL.open(self._path, os.O_WRONLY)
         try:
-            if known == 0:
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, _MAGIC + _NUMBER.pack(os.fstat(self._transcript).st_ino), 0)
+            # The newest number that was read is taken up again, so it may stand there already.
+            if (os.fstat(fd).st_size - _HEAD) // _NUMBER.size not in (known, known + 1):
+                return False
             os.pwrite(fd, self._starts[known:].tobytes(), _HEAD + known * _NUMBER.size)
-        except OSError:
-            return
+            return True
         finally:
             os.close(fd)

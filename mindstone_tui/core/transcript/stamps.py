@@ -44,3 +44,11 @@ def decode_ulid(text: str) -> int:
     for character in text:
         value = value << 5 | _VALUES[character]
     return value
+
+
+def written_at(id: str) -> str:  # noqa: A002 (the field's own name)
+    """When a line with this id was written; empty for anything that is no ULID."""
+    value = decode_ulid(id)
+    if not value:
+        return ""
+    return timestamp(datetime.fromtimestamp((value >> 80) / 1000, UTC))

@@ -7,19 +7,19 @@ head with an anchor kept elsewhere (handoffs and checkpoints carry one).
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import read_blob
+from mindstone_tui.core.disk import read_blob, settled
 from mindstone_tui.core.entries import Blob
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.transcript.splitting import forwards
 
 _CHUNK: Final = 1 << 21
 _SEAL: Final = len(b',"hash":""}') + 64
@@ -61,6 +61,20 @@ class _Link(msgspec.Struct, frozen=True):
     hash: str
     blobs: dict[str, Blob] = {}
     altered: dict[str, Blob] = {}
+    full: Any = None
+    """`tool_returned`: the blob with the whole output."""
+    images: Any = None
+    """Messages: pictures, each a blob."""
+
+    def named_blobs(self) -> Iterator[tuple[str, str]]:
+        """Every blob that the line names: which field, which hash."""
+        for path, blob in (*self.blobs.items(), *self.altered.items()):
+            yield path, blob.sha256
+        if self.full and self.kind == "tool_returned":
+            yield "full", str(self.full)
+        if self.images and self.kind in ("user_message", "message_queued"):
+            for image in self.images:
+                yield "images", str(image.get("sha256"))
 
 
 _Report = Callable[[str, str], None]
@@ -76,39 +90,14 @@ def verify(places: SessionPlaces, anchor: Anchor | None = None) -> Verdict:
         return Verdict(str(places.key), False, 0, None, (problem,))
     try:
         walk = _Walk(places, anchor)
-        for number, offset, raw, whole in _lines(fd, _settled_size(fd)):
-            walk.take(number, offset, raw, whole)
+        with settled(fd):
+            size = os.fstat(fd).st_size
+        lines = forwards(lambda count, offset: os.pread(fd, count, offset), 0, size, _CHUNK)
+        for number, (offset, end, raw, whole) in enumerate(lines):
+            walk.take(number, offset, raw, whole, end - offset)
         return walk.verdict()
     finally:
         os.close(fd)
-
-
-def _settled_size(fd: int) -> int:
-    """The length at a moment when nobody is in the middle of a write."""
-    fcntl.flock(fd, fcntl.LOCK_SH)
-    try:
-        return os.fstat(fd).st_size
-    finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
-
-
-def _lines(fd: int, size: int) -> Iterator[tuple[int, int, bytes, bool]]:
-    """Number, offset, bytes, and whether the newline is there."""
-    number = offset = 0
-    rest = b""
-    position = 0
-    while position < size:
-        chunk = os.pread(fd, min(_CHUNK, size - position), position)
-        if not chunk:
-            break
-        position += len(chunk)
-        *whole, rest = (rest + chunk).split(b"\n")
-        for raw in whole:
-            yield number, offset, raw, True
-            number += 1
-            offset += len(raw) + 1
-    if rest:
-        yield number, offset, rest, False
 
 
 class _Walk:
@@ -122,11 +111,13 @@ class _Walk:
         self._problems: list[Problem] = []
         self._entries = 0
         self._head: Anchor | None = None
-        self._next_seq = 0
+        self._next_seq: int | None = 0
+        """The number the next line must have; None after a line that cannot be read."""
+        self._sound_blobs: set[str] = set()
         self._prev: frozenset[str] | None = frozenset((GENESIS,))
         """Hashes the next line may name; None after a line that cannot be read."""
 
-    def take(self, number: int, offset: int, raw: bytes, whole: bool) -> None:
+    def take(self, number: int, offset: int, raw: bytes, whole: bool, length: int) -> None:
         """Check one line against those before it."""
 
         def wrong(kind: str, detail: str) -> None:
@@ -134,53 +125,59 @@ class _Walk:
 
         link = None
         if not whole:
-            wrong("torn", f"the last {len(raw)} bytes are not a whole line")
+            wrong("torn", f"the last {length:,} bytes are not a whole line")
         elif len(raw) > MAX_LINE:
-            wrong("too_long", f"{len(raw):,} bytes; a line has at most {MAX_LINE:,}")
+            wrong("too_long", f"{length:,} bytes; a line has at most {MAX_LINE:,}")
         else:
             try:
                 link = _decode_link(raw)
             except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
                 wrong(_damage(raw), str(error))
         if link is None:
-            self._next_seq += 1
-            self._prev = None
+            self._next_seq = self._prev = None
             return
         self._entries += 1
         computed = hashlib.sha256(raw[:-_SEAL]).hexdigest()
         if computed != link.hash or not raw[-_SEAL:].startswith(b',"hash":"'):
             wrong("changed", "the line's bytes do not have the hash that it carries")
-            self._next_seq += 1
+            self._next_seq = None if self._next_seq is None else self._next_seq + 1
             self._prev = frozenset((computed, link.hash))
             return
-        self._check_place(number, link, wrong)
         self._check_blobs(link, wrong)
+        if not self._in_place(number, link, wrong):
+            return
         if self._anchor is not None and link.seq == self._anchor.seq:
             self._anchored = link.hash == self._anchor.hash
         self._next_seq = link.seq + 1
         self._prev = frozenset((link.hash,))
         self._head = Anchor(link.seq, link.hash)
 
-    def _check_place(self, number: int, link: _Link, wrong: _Report) -> None:
+    def _in_place(self, number: int, link: _Link, wrong: _Report) -> bool:
+        """Whether the line belongs here; one that does not is passed over."""
+        last = -1 if self._head is None else self._head.seq
+        expected = self._next_seq
         if number == 0 and link.kind != "session_opened":
             wrong("header", f"the first line is a {link.kind}, not the header")
         if link.session != self._session:
             wrong("foreign", f"the line belongs to {link.session}")
-        elif link.seq > self._next_seq:
-            wrong("gap", f"line {self._next_seq} is expected here, {link.seq} was found")
-        elif link.seq < self._next_seq:
-            same = self._head is not None and self._head.seq == link.seq
-            wrong(
-                "duplicate" if same else "order",
-                f"line {self._next_seq} is expected here, {link.seq} was found",
-            )
+            return False
+        if link.seq <= last or (expected is not None and link.seq < expected):
+            kind = "duplicate" if link.seq == last else "order"
+            wrong(kind, f"line {last + 1} is expected here, {link.seq} was found")
+            return False
+        if expected is not None and link.seq > expected:
+            wrong("gap", f"line {expected} is expected here, {link.seq} was found")
         elif self._prev is not None and link.prev not in self._prev:
             wrong("chain", "the line before is not the one that this line was written after")
+        return True
 
     def _check_blobs(self, link: _Link, wrong: _Report) -> None:
-        for path, blob in {**link.blobs, **link.altered}.items():
+        for path, digest in link.named_blobs():
+            if digest in self._sound_blobs:
+                continue
             try:
-                read_blob(self._places.blobs, blob.sha256)
+                read_blob(self._places.blobs, digest)
+                self._sound_blobs.add(digest)
             except PlaceError as error:
                 wrong("blob", f"{path}: {error.what}")
 

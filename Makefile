@@ -1,0 +1,65 @@
+# Two commands are enough: `make run` and `make test`. Each builds .venv by itself, from the lock,
+# and a second call starts at once. Only Python 3.11 or newer and make are needed.
+
+VENV := .venv
+STAMP := $(VENV)/.installed
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+# The first interpreter that is new enough; `make PYTHON=/path/to/python run` to choose one.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
+	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
+	2>/dev/null && { command -v "$$python"; exit; }; done)
+
+.PHONY: help run test check format lock bench faults clean
+.DEFAULT_GOAL := help
+
+help: ## Show what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: $(STAMP) ## Open MindStone
+	-@$(BIN)/mindstone models add smollm2 --if-missing
+	@$(BIN)/mindstone $(ARGS)
+
+test: $(STAMP) ## Run the tests
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+
+check: $(STAMP) ## Formatter, linter, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(STAMP) ## Bring the code into shape
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## Measure speed and size, at full length
+	@for bench in tests/bench/bench_*.py; do \
+		MINDSTONE_BENCH=$${MINDSTONE_BENCH-full} $(BIN)/python "$$bench" || exit; done
+
+faults: $(STAMP) ## Crash, fill and tear the disk, at full length
+	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults $(ARGS)
+
+lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming no index
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \
+		--python-version 3.11 --generate-hashes --no-header --no-emit-index-url --upgrade \
+		--output-file requirements.lock
+
+clean: ## Remove what was built
+	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The package itself is installed last and editable, so that the lock alone decides the rest.
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { \
+		echo "MindStone needs Python 3.11 or newer with venv, and none was found." >&2; \
+		echo "Install one (Debian: apt install python3 python3-venv), or set PYTHON=…" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON), once …" >&2
+	@rm -f $@
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --editable .
+	@touch $@

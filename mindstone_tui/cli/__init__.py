@@ -1,0 +1,5 @@
+"""The command line: a file per family of verbs, one frame around them all.
+
+Standard output is output, standard error is diagnostics. Exit codes: 0 done, 1 failed, 2 wrong
+use, 130 interrupted, 141 nobody reads the output any more.
+"""

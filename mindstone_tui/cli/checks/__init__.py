@@ -1,0 +1,1 @@
+"""Checks of `mindstone doctor`, a file per subject."""

@@ -1,0 +1,173 @@
+"""The ground everything stands on: folders, permissions, file system, space, the session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.checks import Check, Outcome, Surroundings
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.transcript import History, list_sessions
+
+_SPACE_TO_WORK: Final = 100 << 20
+_SPACE_TO_FEEL_WELL: Final = 1 << 30
+_REMOTE: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "sshfs", "fuse.sshfs", "ncpfs", "davfs"}
+)
+
+
+def checks(around: Surroundings) -> Iterator[Check]:
+    """All checks of this file."""
+    yield _python()
+    yield from _places(around)
+    yield _permissions(around)
+    yield _file_system(around)
+    yield _space(around)
+    yield _sessions(around)
+    yield _session(around)
+
+
+def _python() -> Check:
+    return Check(
+        id="python", outcome="pass", detail=f"Python {sys.version.split()[0]} on {sys.platform}."
+    )
+
+
+def _places(around: Surroundings) -> Iterator[Check]:
+    places = around.places
+    for name, folder in (
+        ("config", places.config),
+        ("data", places.data),
+        ("state", places.state),
+    ):
+        why = _cannot_write(folder)
+        yield Check(
+            id=f"places.{name}",
+            outcome="fail" if why else "pass",
+            detail=f"{folder} cannot be written: {why}." if why else str(folder),
+            remedy="Set MINDSTONE_HOME to a folder of your own that can be written." if why else "",
+        )
+
+
+def _cannot_write(folder: Path) -> str:
+    """Why nothing can be written there or, while it is missing, into its nearest parent."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _permissions(around: Surroundings) -> Check:
+    """Files that others on this machine could read."""
+    places = around.places
+    open_to_others = [
+        path
+        for path in (places.config_file, places.keys, places.log, places.agents)
+        if path.exists() and path.stat().st_mode & 0o077
+    ]
+    for session in places.sessions():
+        if len(open_to_others) > 20:
+            break
+        for path in (session.folder, session.transcript, session.index):
+            if path.exists() and path.stat().st_mode & 0o077:
+                open_to_others.append(path)
+    if not open_to_others:
+        return Check(id="permissions", outcome="pass", detail="Files are yours alone.")
+    return Check(
+        id="permissions",
+        outcome="warn",
+        detail=f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
+        remedy=f"chmod -R go= {around.places.agents}",
+    )
+
+
+def _file_system(around: Surroundings) -> Check:
+    kind = file_system_of(around.places.data)
+    if kind in _REMOTE:
+        return Check(
+            id="disk.kind",
+            outcome="warn",
+            detail=f"Sessions live on a network file system ({kind}), where appends may mix.",
+            remedy="Set MINDSTONE_HOME to a local folder.",
+        )
+    return Check(id="disk.kind", outcome="pass", detail=f"File system: {kind or 'unknown'}.")
+
+
+def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The kind of file system under a folder; empty where the system does not say."""
+    try:
+        table = mounts.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    best, kind = "", ""
+    path = os.path.realpath(folder)
+    for row in table:
+        fields = row.split()
+        point = fields[1].replace("\\040", " ")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
+
+
+def _space(around: Surroundings) -> Check:
+    folder = around.places.data
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    outcome: Outcome = "pass" if free > _SPACE_TO_FEEL_WELL else "warn"
+    if free < _SPACE_TO_WORK:
+        outcome = "fail"
+    return Check(
+        id="disk.space",
+        outcome=outcome,
+        detail=f"{free / 1e9:.1f} GB free.",
+        remedy="" if outcome == "pass" else "Free some space: history is never thinned out.",
+    )
+
+
+def _sessions(around: Surroundings) -> Check:
+    found = list_sessions(around.places)
+    bad = [summary.session for summary in found if not summary.readable]
+    size = sum(summary.size for summary in found)
+    if bad:
+        return Check(
+            id="sessions",
+            outcome="fail",
+            detail=f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
+            remedy=f"mindstone verify --session {bad[0]}",
+        )
+    detail = f"{len(found)} session(s), {size / 1e6:.1f} MB." if found else "No sessions yet."
+    return Check(id="sessions", outcome="pass", detail=detail)
+
+
+def _session(around: Surroundings) -> Check:
+    """Whether the session opens, and whether its table of offsets agrees with it."""
+    places = around.places.session(around.session)
+    if not places.transcript.exists():
+        return Check(id="session", outcome="pass", detail=f"{around.session} is not begun yet.")
+    try:
+        with History(places) as history:
+            history.header  # noqa: B018 (reading it is the check)
+            head = history.head
+            lines = len(history.offsets)
+    except MindstoneError as error:
+        return Check(id="session", outcome="fail", detail=error.what, remedy=error.remedy)
+    if lines != head.seq + 1:
+        return Check(
+            id="session",
+            outcome="fail",
+            detail=f"{around.session} has {lines} lines, but its newest is number {head.seq}.",
+            remedy=f"mindstone verify --session {around.session}",
+        )
+    return Check(id="session", outcome="pass", detail=f"{around.session} opens: {lines} lines.")

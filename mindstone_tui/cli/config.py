@@ -1,0 +1,164 @@
+"""`mindstone config`: which settings hold, where each comes from, and how to change one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, ProfileOption, places
+from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.core.config import Loaded, Source, all_keys, key_named, load, profiles, store
+from mindstone_tui.core.config.editing import toml_value
+from mindstone_tui.core.config.keys import sections
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.errors import UsageError
+
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="As in context.ceiling.")]
+
+_NEW_FILE = """\
+# MindStone's settings. `mindstone config explain` says what there is; what is not set here has
+# its default.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this family."""
+    group = typer.Typer(
+        help="See and change settings.", no_args_is_help=True, rich_markup_mode=None
+    )
+    group.command("show")(show)
+    group.command("path")(path)
+    group.command("set")(set_key)
+    group.command("explain")(explain)
+    group.command("edit")(edit)
+    group.command("profiles")(list_profiles)
+    app.add_typer(group, name="config")
+
+
+def show(
+    json: JsonOption = False,
+    profile: ProfileOption = "",
+    changed: Annotated[bool, typer.Option("--changed", help="Only what is not default.")] = False,
+) -> None:
+    """Print every setting with its value and where that comes from."""
+    loaded = _load(profile)
+    wanted = {
+        key: source
+        for key, source in loaded.sources.items()
+        if not changed or source.rank != "default"
+    }
+    if json:
+        values = {
+            key: {"value": _value(loaded, key), "source": source.rank, "where": source.where}
+            for key, source in wanted.items()
+        }
+        say_json({"settings": values, "ignored": loaded.ignored})
+        return
+    _print_settings(loaded, wanted)
+    for item in loaded.ignored:
+        hint(f"ignored: {item.file}: {item.why}")
+
+
+def path(json: JsonOption = False) -> None:
+    """Print where the settings are read from."""
+    file = places().config_file
+    if json:
+        say_json({"config": str(file), "exists": file.exists(), "profiles": str(places().profiles)})
+    else:
+        say(str(file))
+
+
+def set_key(
+    key: KeyArgument,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="As TOML; texts need no quotes.")],
+) -> None:
+    """Set one key in your file; comments stay, and nothing is written that is not sound."""
+    file = store(places(), key, value)
+    hint(f"{key} is set in {file}.")
+
+
+def explain(
+    key: Annotated[str, typer.Argument(metavar="[KEY]")] = "", json: JsonOption = False
+) -> None:
+    """Say what a setting does, what it may be, and what it is now; without a key, list them all."""
+    chosen = [key_named(key)] if key and key not in sections() else _of_section(key)
+    loaded = _load("")
+    if json:
+        told = [
+            {
+                "key": item.name,
+                "text": item.text,
+                "type": item.wants,
+                "default": item.default,
+                "value": _value(loaded, item.name),
+                "source": str(loaded.sources[item.name]),
+            }
+            for item in chosen
+        ]
+        say_json(told[0] if key and len(told) == 1 else {"settings": told})
+        return
+    for item in chosen:
+        say(item.name, "bold")
+        say(f"    {item.text}")
+        say(f"    {item.wants}; default {toml_value(item.default)}")
+        if loaded.sources[item.name].rank != "default":
+            now = toml_value(_value(loaded, item.name))
+            say(f"    now {now}, from {loaded.sources[item.name]}")
+
+
+def edit() -> None:
+    """Open your file in $VISUAL or $EDITOR."""
+    file = places().config_file
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        raise UsageError(
+            "No editor is set.", f"Set EDITOR, or open {file} with an editor of your choice."
+        )
+    if not file.exists():
+        replace_file(file, _NEW_FILE.encode())
+    subprocess.run(["/bin/sh", "-c", f'{editor} "$1"', "sh", str(file)], check=False)
+    _load("")
+    hint(f"{file} is sound.")
+
+
+def list_profiles(json: JsonOption = False) -> None:
+    """List the profiles that `--profile` knows."""
+    found = profiles(places())
+    if json:
+        say_json({"profiles": [{"name": name, "from": where} for name, where in found.items()]})
+        return
+    for name, where in found.items():
+        say(f"{name:<12}  {where}")
+
+
+def _load(profile: str) -> Loaded:
+    return load(places(), os.environ, profile=profile, project=Path.cwd())
+
+
+def _value(loaded: Loaded, key: str) -> Any:
+    section, _, field = key.partition(".")
+    return getattr(getattr(loaded.settings, section), field)
+
+
+def _of_section(section: str) -> list[Any]:
+    return [key for key in all_keys().values() if key.name.startswith(section)]
+
+
+def _print_settings(loaded: Loaded, wanted: dict[str, Source]) -> None:
+    if not wanted:
+        hint("Every setting has its default.")
+    section = ""
+    for key, source in wanted.items():
+        name, _, field = key.partition(".")
+        if name != section:
+            say(f"{chr(10) if section else ''}[{name}]", "bold")
+            section = name
+        line = f"{field} = {toml_value(_value(loaded, key))}"
+        if source.rank == "default":
+            say(line)
+        else:
+            say(f"{line:<34}  # {source}", "cyan")

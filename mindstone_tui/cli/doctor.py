@@ -1,0 +1,72 @@
+"""`mindstone doctor`: whether everything here can do what it should, and what to do if not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Final
+
+import typer
+
+from mindstone_tui import __version__
+from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
+from mindstone_tui.cli.output import say, say_json
+from mindstone_tui.core.checks import Check, Surroundings
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.errors import ExitCode, MindstoneError
+from mindstone_tui.core.places import DEFAULT_SESSION, SessionKey
+
+ROOMS: Final = (
+    "mindstone_tui.cli.checks.ground:checks",
+    "mindstone_tui.cli.checks.engines:checks",
+)
+"""Functions `(Surroundings) -> Iterable[Check]`, in the order in which they are shown."""
+
+_SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this family."""
+    app.command("doctor")(doctor)
+
+
+def doctor(session: SessionOption = "", json: JsonOption = False) -> None:
+    """Check this installation; exit 1 if something fails."""
+    found: list[Check] = []
+    for check in _examine(session):
+        found.append(check)
+        if not json:
+            _print(check)
+    worst = [check for check in found if check.outcome == "fail"]
+    if json:
+        say_json({"version": __version__, "ok": not worst, "checks": found})
+    else:
+        warnings = sum(check.outcome == "warn" for check in found)
+        say(f"\n{len(found)} checks: {len(worst)} failed, {warnings} to look at.")
+    if worst:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _examine(session: str) -> Iterator[Check]:
+    settings, key = Settings(), DEFAULT_SESSION
+    try:
+        settings = load(places(), os.environ).settings
+        key = session_key(session) if session else SessionKey.parse(settings.session.default)
+        yield Check(id="config", outcome="pass", detail="The settings are sound.")
+    except MindstoneError as error:
+        yield Check(id="config", outcome="fail", detail=error.what, remedy=error.remedy)
+    around = Surroundings(places(), os.environ, settings, key)
+    for room in ROOMS:
+        module, _, function = room.partition(":")
+        try:
+            yield from getattr(import_module(module), function)(around)
+        except MindstoneError as error:
+            yield Check(id=module, outcome="fail", detail=error.what, remedy=error.remedy)
+
+
+def _print(check: Check) -> None:
+    sign, colour = _SIGNS[check.outcome]
+    say(f"{sign} {check.id:<20} {check.detail}", colour if check.outcome != "pass" else "")
+    if check.remedy:
+        say(f"  {'':<20} → {check.remedy}")

@@ -1,0 +1,213 @@
+"""Verbs about history: `sessions` lists, `log` reads and follows, `verify` proves."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Final, NoReturn
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
+from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.errors import ExitCode, PlaceError, UsageError
+from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.transcript import (
+    Anchor,
+    Damaged,
+    Follower,
+    History,
+    Verdict,
+    list_sessions,
+    verify,
+)
+from mindstone_tui.core.transcript.wording import heading, wording
+
+_LOOK_AGAIN: Final = 0.2
+"""Seconds between two looks at a file that is followed."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this family."""
+    app.command("sessions")(sessions)
+    app.command("log")(log)
+    app.command("verify")(verify_sessions)
+
+
+def sessions(
+    json: JsonOption = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many.")] = 0,
+) -> None:
+    """List sessions, newest first."""
+    summaries = list_sessions(places())
+    shown = summaries[:limit] if limit else summaries
+    if json:
+        say_json({"sessions": shown})
+        return
+    if not summaries:
+        hint("No sessions yet. `mindstone` starts the first.")
+        return
+    rows = [
+        (
+            summary.session,
+            _local(summary.updated),
+            str(summary.turns),
+            _size(summary.size),
+            f"{summary.role}: {one_line(summary.text, 200)}"
+            if summary.role
+            else ("" if summary.readable else f"unreadable: mindstone verify -s {summary.session}"),
+        )
+        for summary in shown
+    ]
+    table(("SESSION", "UPDATED", "TURNS", "SIZE", "LAST"), rows, right=(2, 3))
+
+
+def log(
+    session: SessionOption = "",
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines appear.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Read a session's transcript, oldest line first."""
+    where = places().session(session_key(session))
+    with _open(where) as history:
+        newest = history.head.seq
+        items = history.read() if tail is None else _last(history, tail)
+        damaged = sum(_print(item, json) for item in items)
+    if damaged:
+        hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
+    if follow:
+        sys.stdout.flush()
+        _follow(where, newest, json)
+
+
+def verify_sessions(
+    session: SessionOption = "",
+    all_sessions: Annotated[bool, typer.Option("--all", help="Every session there is.")] = False,
+    anchor: Annotated[
+        str, typer.Option("--anchor", metavar="SEQ:HASH", help="A head that was noted elsewhere.")
+    ] = "",
+    json: JsonOption = False,
+) -> None:
+    """Prove that a transcript is what was written; exit 1 if it is not."""
+    if all_sessions:
+        chosen = sorted(places().sessions(), key=lambda found: found.key)
+    else:
+        chosen = [places().session(session_key(session))]
+        if not json and not chosen[0].folder.exists():
+            raise _no_such_session(chosen[0])
+    expected = _anchor(anchor)
+    sound = True
+    for where in chosen:
+        verdict = verify(where, expected)
+        sound = sound and verdict.ok
+        if json:
+            say_json(verdict)
+        else:
+            _print_verdict(verdict)
+    if not chosen:
+        hint("No sessions yet, so nothing can be wrong with them.")
+    if not sound:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _open(where: SessionPlaces) -> History:
+    if not where.folder.exists():
+        raise _no_such_session(where)
+    return History(where)
+
+
+def _no_such_session(where: SessionPlaces) -> PlaceError:
+    return PlaceError(
+        f"There is no session {where.key}.", "`mindstone sessions` lists those that exist."
+    )
+
+
+def _last(history: History, count: int) -> Iterator[Line | Damaged]:
+    newest: deque[Line | Damaged] = deque()
+    for item in history.back():
+        if len(newest) >= count:
+            break
+        newest.appendleft(item)
+    yield from newest
+
+
+def _follow(where: SessionPlaces, after: int, json: bool) -> NoReturn:
+    """Print lines as they appear, until interrupted."""
+    follower = Follower(where, after)
+    try:
+        while True:
+            for item in follower.poll():
+                _print(item, json)
+            sys.stdout.flush()
+            time.sleep(_LOOK_AGAIN)
+    finally:
+        follower.close()
+
+
+def _print(item: Line | Damaged, json: bool) -> int:
+    """Print one line; 1 if it was a damaged one."""
+    if isinstance(item, Damaged):
+        if json:
+            say_json({"damaged": {"offset": item.offset, "why": item.why, "size": len(item.raw)}})
+        else:
+            say(f"  ?  {len(item.raw)} unreadable bytes at offset {item.offset}: {item.why}", "red")
+        return 1
+    if json:
+        say_raw_json(item.raw.decode())
+    elif item.role in ("user", "assistant") and item.kind != "message_cut":
+        say(f"{heading(item)}  {_local(item.ts)}", "bold")
+        say(wording(item))
+        say()
+    else:
+        say(f"{heading(item)}  {one_line(wording(item), 160)}", "dim")
+    return 0
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    head = verdict.head
+    if verdict.ok and head is not None:
+        mark = styled("ok", "green")
+        say_line = f"{verdict.entries:,} lines, head {head.seq}:{head.hash[:16]}…"
+        sys.stdout.write(f"{mark}  ")
+        say(f"{verdict.session}  {say_line}")
+        return
+    say(f"DAMAGED  {verdict.session}  {verdict.entries:,} readable lines", "red")
+    for problem in verdict.problems:
+        where = f"line {problem.line}, offset {problem.offset}"
+        say(f"    {where}: {problem.kind}: {problem.detail}")
+
+
+def _anchor(text: str) -> Anchor | None:
+    if not text:
+        return None
+    seq, _, digest = text.partition(":")
+    if not seq.isdecimal() or len(digest) != 64:
+        raise UsageError(
+            f"{text!r} is no anchor.", "Write SEQ:HASH as `verify --json` prints its head."
+        )
+    return Anchor(int(seq), digest)
+
+
+def _local(stamp: str) -> str:
+    """A timestamp in the reader's own time zone."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return stamp
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"

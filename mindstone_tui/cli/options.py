@@ -1,0 +1,38 @@
+"""Options that several verbs share, so that they are spelled and explained once."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.core.places import Places, SessionKey
+
+SessionOption = Annotated[
+    str,
+    typer.Option(
+        "--session",
+        "-s",
+        metavar="KEY",
+        help="Which session: agent:<agentId>:<mainKey>, or the name of a thread.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+ProfileOption = Annotated[
+    str, typer.Option("--profile", metavar="NAME", help="Settings for a kind of work.")
+]
+
+
+def places() -> Places:
+    """Where this user's files live."""
+    return Places.resolve(os.environ)
+
+
+def session_key(option: str) -> SessionKey:
+    """The session that was named, else the one the settings name."""
+    if option:
+        return SessionKey.parse(option)
+    from mindstone_tui.core.config import load
+
+    return SessionKey.parse(load(places(), os.environ).settings.session.default)

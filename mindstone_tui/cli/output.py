@@ -1,0 +1,139 @@
+"""What verbs print: plain text, tables and JSON on stdout, diagnostics on stderr.
+
+Text from outside is made harmless before it is printed. Colour is for people: a pipe, `NO_COLOR`
+and a dumb terminal get none. When nobody reads any more, the program ends quietly.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TextIO
+
+import msgspec
+
+from mindstone_tui.core.foreign import for_terminal
+
+PIPE_CLOSED: Final = 141
+"""What a shell reports for a program that wrote to a pipe nobody reads."""
+
+_STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def colourful(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a person looks at this stream on a terminal that can show colour."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+
+
+def styled(text: str, style: str, stream: TextIO | None = None) -> str:
+    """The text in a colour or weight, where the stream can show it."""
+    if not style or not colourful(stream or sys.stdout):
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+
+def say(text: str = "", style: str = "") -> None:
+    """Print one text of our own or from outside, harmless, on stdout."""
+    _write(sys.stdout, styled(for_terminal(text), style) + "\n")
+
+
+def say_piece(text: str) -> None:
+    """Print a piece of a longer text as it comes, harmless, without ending the line."""
+    _write(sys.stdout, for_terminal(text))
+    _flush(sys.stdout)
+
+
+def say_json(value: Any) -> None:
+    """Print one value as one line of JSON, at once: somebody may be following."""
+    say_raw_json(msgspec.json.encode(value).decode())
+
+
+def say_raw_json(encoded: str) -> None:
+    """Print JSON that is encoded already; what a terminal could act on is escaped."""
+    _write(sys.stdout, harmless_json(encoded) + "\n")
+    _flush(sys.stdout)
+
+
+def harmless_json(encoded: str) -> str:
+    """The same JSON value, with every character that cannot be seen as an escape."""
+    if encoded.isprintable():
+        return encoded
+    return "".join(sign if sign.isprintable() else _escaped(sign) for sign in encoded)
+
+
+def _escaped(sign: str) -> str:
+    units = sign.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def hint(text: str) -> None:
+    """Print something about the work, not its result, on stderr."""
+    _write(sys.stderr, styled(for_terminal(text), "dim", sys.stderr) + "\n")
+
+
+def complain(what: str, remedy: str = "") -> None:
+    """Say on stderr what happened and what to do about it."""
+    label = styled("mindstone:", "red", sys.stderr)
+    _write(sys.stderr, f"{label} {for_terminal(what)}\n")
+    if remedy:
+        _write(sys.stderr, f"{for_terminal(remedy)}\n")
+
+
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
+) -> None:
+    """Print aligned columns; on a terminal the last one is cut to fit, in a pipe nothing is."""
+    from rich.cells import cell_len, set_cell_size
+
+    body = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in rows]
+    widths = [
+        max(cell_len(row[at]) for row in [list(headers), *body]) for at in range(len(headers))
+    ]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for number, row in enumerate([list(headers), *body]):
+        cells = []
+        for at, cell in enumerate(row):
+            blank = " " * (widths[at] - cell_len(cell))
+            cells.append(blank + cell if at in right else cell + blank)
+        line = "  ".join(cells).rstrip()
+        if room and cell_len(line) > room:
+            line = set_cell_size(line, room - 1).rstrip() + "…"
+        _write(sys.stdout, styled(line, "bold" if number == 0 else "") + "\n")
+
+
+def finish_output(code: int) -> int:
+    """Flush what is left; the exit code, changed if nobody was there to read it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        return PIPE_CLOSED
+    return code
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except BrokenPipeError:
+        _silence(stream)
+        raise SystemExit(PIPE_CLOSED) from None
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _flush(stream: TextIO) -> None:
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        _silence(stream)
+        raise SystemExit(PIPE_CLOSED) from None
+
+
+def _silence(stream: TextIO) -> None:
+    """Point the stream at nothing, so that the interpreter's own last flush is quiet."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)

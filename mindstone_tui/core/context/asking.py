@@ -1,0 +1,58 @@
+"""A side question to a model: asked within a time, and taken only when it is an answer.
+
+Nothing here raises because a model failed. A reply comes back with what is wrong with it, and the
+caller goes on without a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from mindstone_tui.core.entries import Message, Part
+from mindstone_tui.core.errors import ProviderError
+
+Ask = Callable[[str, Sequence[Message]], Awaitable[str]]
+"""`ask(purpose, messages)`: the reply's text; raises a `ProviderError`, also for a cut answer."""
+
+Count = Callable[[str], int]
+
+_REFUSAL: Final = re.compile(
+    r"\W{0,4}(?:i['’]?m (?:very )?sorry|sorry,|i (?:cannot|can['’]t|am unable|am not able|won['’]t)"
+    r"|unfortunately,? i|as an ai\b|i must decline)",
+    re.IGNORECASE,
+)
+_REFUSAL_LENGTH: Final = 600
+_CUT: Final = re.compile(r"(?:[,;:(\[{–—]|\b(?:and|or|the|a|an|of|to|with|because|that))\s*\Z")
+
+
+class Reply(Part):
+    """What a model said, and why it cannot be used; an empty objection means that it can."""
+
+    text: str
+    objection: str = ""
+
+
+async def ask_model(ask: Ask, purpose: str, messages: Sequence[Message], *, within: float) -> Reply:
+    """One question; a late, failed, empty, refusing or cut answer comes back as an objection."""
+    try:
+        async with asyncio.timeout(within):
+            text = (await ask(purpose, messages)).strip()
+    except TimeoutError:
+        return Reply(text="", objection="no answer in time")
+    except ProviderError as error:
+        return Reply(text="", objection=error.what)
+    return Reply(text=text, objection=objection_to(text))
+
+
+def objection_to(text: str) -> str:
+    """Why a text is no answer, or nothing when it may be one."""
+    if not text.strip():
+        return "the answer is empty"
+    if len(text) < _REFUSAL_LENGTH and _REFUSAL.match(text):
+        return "the model refused"
+    if text.count("```") % 2 or _CUT.search(text):
+        return "the answer is cut off"
+    return ""

@@ -1,0 +1,251 @@
+"""Making room in steps: the cheapest first, measured again after each, never twice in one go.
+
+Two modes plan here; the sliding window needs neither. What a step does is the session's business:
+it is given as a function and its effect is measured, not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Literal
+
+from mindstone_tui.core.context.compression import level_of
+from mindstone_tui.core.entries import Part
+
+StepName = Literal[
+    "tool_results",
+    "evict",
+    "progressive",
+    "compaction",
+    "delegate",
+    "checkpoint",
+    "handoff",
+    "handoff_replay",
+    "backfill",
+]
+
+TARGET: Final = 0.60
+"""Fullness at which the cascade stops."""
+REARM: Final = 0.01
+"""Growth since the last cascade before another may start: what cannot help is not tried again."""
+
+
+class Stage(Part):
+    """A step of the cascade, and the fullness from which it may be tried."""
+
+    step: StepName
+    mark: float
+    needs_model: bool
+    """Cannot be done by choosing sentences of the originals."""
+    why: str
+
+
+CASCADE: Final = (
+    Stage(
+        step="tool_results", mark=0.75, needs_model=False, why="older tool results are shortened"
+    ),
+    Stage(step="evict", mark=0.75, needs_model=False, why="whole exchanges leave by policy"),
+    Stage(step="progressive", mark=0.85, needs_model=False, why="older exchanges are condensed"),
+    Stage(step="compaction", mark=0.92, needs_model=False, why="a summary stands for what leaves"),
+    Stage(step="delegate", mark=0.95, needs_model=True, why="the rest goes to a fresh window"),
+)
+"""By cost per token freed. If it can leave, it is not compressed; if it can be compressed, it is
+not delegated."""
+
+AUTO_COMPACT: Final[tuple[StepName, ...]] = (
+    "checkpoint",
+    "handoff",
+    "compaction",
+    "handoff_replay",
+    "backfill",
+)
+"""A chain: a later link is only tried when the ones before it held."""
+
+
+class Marks(Part):
+    """Where the modes act, as fractions of the usable room."""
+
+    checkpoint: float = 0.85
+    compact: float = 0.92
+    emergency: float = 0.95
+    target: float = TARGET
+
+
+class Taken(Part):
+    """One step that was tried, and what it changed."""
+
+    step: StepName
+    before: float
+    after: float
+    held: bool = True
+    why: str = ""
+
+
+class Outcome(Part):
+    """A cascade or a chain, from its first measure to its last."""
+
+    mode: Literal["cascade", "auto_compact"]
+    taken: tuple[Taken, ...]
+    started: float
+    ended: float
+    fits: bool
+    """Below the emergency mark: the request can be sent."""
+    why: str = ""
+
+    @property
+    def tried(self) -> frozenset[StepName]:
+        """Steps that are over for this time."""
+        return frozenset(step.step for step in self.taken)
+
+
+class Effect(Part):
+    """What applying a step came to; `held` is false when it failed and changed nothing."""
+
+    held: bool = True
+    why: str = ""
+
+
+Apply = Callable[[int], Awaitable[Effect]]
+"""Applies a step, recorded before the request it shapes; gets the tokens still to be freed."""
+Measure = Callable[[], float]
+"""The window's fullness now, against the usable room."""
+
+
+def next_stage(
+    utilization: float, tried: frozenset[StepName], marks: Marks, *, model_allowed: bool = True
+) -> Stage | None:
+    """The cheapest step that is due at this fullness and was not tried yet; None to stop."""
+    if utilization <= marks.target:
+        return None
+    return next(
+        (
+            stage
+            for stage in CASCADE
+            if stage.step not in tried
+            and utilization >= stage.mark
+            and (model_allowed or not stage.needs_model)
+        ),
+        None,
+    )
+
+
+def cascade_due(utilization: float, last: Outcome | None) -> bool:
+    """Whether to start: over the first mark, and not right after a cascade that could not help."""
+    if utilization < CASCADE[0].mark:
+        return False
+    return last is None or utilization < last.ended or utilization - last.ended >= REARM
+
+
+async def run_cascade(
+    steps: Mapping[StepName, Apply],
+    measure: Measure,
+    usable: int,
+    marks: Marks,
+    *,
+    model_allowed: bool = True,
+) -> Outcome:
+    """Take due steps until the window fits or none is left; each is tried once at most."""
+    started = now = measure()
+    taken: list[Taken] = []
+    skipped = frozenset(stage.step for stage in CASCADE if stage.step not in steps)
+    while stage := next_stage(
+        now, skipped | {step.step for step in taken}, marks, model_allowed=model_allowed
+    ):
+        effect = await steps[stage.step](excess(now, marks.target, usable))
+        before, now = now, measure()
+        taken.append(
+            Taken(
+                step=stage.step,
+                before=before,
+                after=now,
+                held=effect.held,
+                why=effect.why or stage.why,
+            )
+        )
+    return Outcome(
+        mode="cascade",
+        taken=tuple(taken),
+        started=started,
+        ended=now,
+        fits=now < marks.emergency,
+        why="" if now < marks.emergency else "every step was taken and the window is still full",
+    )
+
+
+async def run_auto_compact(
+    steps: Mapping[StepName, Apply], measure: Measure, usable: int, marks: Marks
+) -> Outcome:
+    """Checkpoint, handoff, compaction, handoff replay, backfill check: each after the one before.
+
+    A link that fails ends the chain there: nothing is compacted that was not written down first.
+    """
+    started = now = measure()
+    taken: list[Taken] = []
+    for step in AUTO_COMPACT:
+        effect = await steps[step](excess(now, marks.target, usable))
+        before, now = now, measure()
+        taken.append(Taken(step=step, before=before, after=now, held=effect.held, why=effect.why))
+        if not effect.held:
+            break
+    broken = next((link for link in taken if not link.held), None)
+    return Outcome(
+        mode="auto_compact",
+        taken=tuple(taken),
+        started=started,
+        ended=now,
+        fits=now < marks.emergency,
+        why=f"{broken.step} failed: {broken.why}" if broken else "",
+    )
+
+
+def auto_compact_action(
+    utilization: float, marks: Marks, *, armed: bool
+) -> Literal["", "checkpoint", "compact"]:
+    """What `auto_compact` does at this fullness; the checkpoint mark fires once until re-armed."""
+    if utilization >= marks.compact:
+        return "compact"
+    return "checkpoint" if armed and utilization >= marks.checkpoint else ""
+
+
+class Exchange(Part):
+    """An exchange as a planner sees it."""
+
+    turn: int
+    tokens: int
+    protected: bool = False
+
+
+def kept_recent(keep_recent_tokens: int, usable: int) -> int:
+    """What `auto_compact` keeps verbatim: the setting, but at most 30 % of the usable room."""
+    return min(keep_recent_tokens, usable * 30 // 100)
+
+
+def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:
+    """Turns that a summary may stand for: all but the newest `keep` tokens and the protected ones.
+
+    The newest exchange always stays.
+    """
+    room = keep
+    turns: list[int] = []
+    closed = False
+    for number, exchange in enumerate(reversed(exchanges)):
+        room -= exchange.tokens
+        closed = closed or (room < 0 and number > 0)
+        if closed and not exchange.protected:
+            turns.append(exchange.turn)
+    return tuple(reversed(turns))
+
+
+def by_level(turns: Sequence[int], current: int) -> dict[int, tuple[int, ...]]:
+    """Older turns grouped by how much of them `progressive` leaves, oldest level last."""
+    groups: dict[int, list[int]] = {}
+    for turn in turns:
+        level = level_of(current - turn)
+        if level:
+            groups.setdefault(level, []).append(turn)
+    return {level: tuple(groups[level]) for level in sorted(groups)}
+
+
+def excess(utilization: float, target: float, usable: int) -> int:
+    """Tokens to free to come from one fullness to another."""
+    return max(0, round((utilization - target) * usable))

@@ -1,0 +1,39 @@
+"""The log file: where tracebacks go, because none belongs on a terminal.
+
+It is the owner's alone, it never grows beyond a bound, and writing to it never raises: a program
+that is already in trouble must not get into more.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.disk import REAL, ensure_folder
+from mindstone_tui.core.errors import MindstoneError
+
+LONGEST_LOG: Final = 4 << 20
+"""When the log is longer than this, it is kept once as `.old` and started anew."""
+
+
+def record(error: BaseException, log: Path, clean: Callable[[str], str] = str) -> bool:
+    """Append an error's traceback to the log, without its secrets; False if that is impossible."""
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    report = clean("".join(traceback.format_exception(error)))
+    entry = f"{moment} pid {os.getpid()}\n{report}\n".encode(errors="backslashreplace")
+    try:
+        ensure_folder(log.parent)
+        if log.exists() and log.stat().st_size > LONGEST_LOG:
+            log.replace(log.with_name(f"{log.name}.old"))
+        fd = REAL.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            REAL.write(fd, entry)
+        finally:
+            REAL.close(fd)
+    except (OSError, MindstoneError):
+        return False
+    return True

@@ -1,0 +1,186 @@
+"""A stream of foreign records as exchanges: every call with its result, in a bounded buffer.
+
+A user message opens an exchange; what a model and its tools say belongs to it. A *step* is one
+message and the results of its calls. Programs write these in many orders (a line per content block,
+results between parallel calls, results nobody asked for); what comes out is always: one question,
+then whole steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.interchange.records import Gave, Said
+
+NO_RESULT: Final = "The imported session holds no result of this call."
+_MOST_OPEN: Final = 64
+"""Steps that may wait for results, and calls that pieces may add to one; it bounds the buffer."""
+
+_MOST_CALLS: Final = 256
+"""Calls of one message; a line of the transcript holds no more."""
+_LONGEST_ID: Final = 200
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """One call of a step, with its result."""
+
+    call: ToolCall
+    result: Gave
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One message of the exchange, and the results of all its calls."""
+
+    said: Said
+    answered: tuple[Answered, ...] = ()
+    opens: bool = False
+    """The first of its exchange."""
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a call never got its result."""
+        return any(each.result.status == "interrupted" for each in self.answered)
+
+
+class _Open:
+    """A step whose results may still come."""
+
+    def __init__(self, said: Said, *, opens: bool) -> None:
+        self.said = msgspec.structs.replace(said, calls=())
+        self.opens = opens
+        self.calls: dict[str, ToolCall] = {}
+        self.pending: dict[str, None] = {}
+        self.results: dict[str, Gave] = {}
+        self.ask(said.calls)
+
+    def ask(self, calls: tuple[ToolCall, ...]) -> None:
+        """Add calls, each under an id that no other call of this message has."""
+        for call in calls:
+            name = short = _short(call.id)
+            number = 1
+            while name in self.calls:
+                number += 1
+                name = f"{short}#{number}"
+            self.calls[name] = msgspec.structs.replace(call, id=name)
+            self.pending[name] = None
+
+    def answer(self, gave: Gave) -> bool:
+        """Take a result if one of the calls waits for it."""
+        call = _short(gave.call) or next(iter(self.pending), "")
+        if call not in self.pending:
+            return False
+        del self.pending[call]
+        self.results[call] = gave
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.calls) >= _MOST_OPEN
+
+    def closed(self) -> Step:
+        answered = tuple(
+            Answered(call, self.results.get(name) or _missing(call, self.said))
+            for name, call in self.calls.items()
+        )
+        said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
+        return Step(said, answered, self.opens)
+
+
+class Assembler:
+    """Takes records one by one; hands over steps as soon as they are whole."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Open] = []
+        self._begun = False
+
+    def say(self, said: Said) -> Iterator[Step]:
+        """A message: a user's closes the exchange before it, a model's continues it."""
+        if said.role == "user":
+            yield from self.close()
+        elif self._steps and self._is_piece(self._steps[-1], said):
+            last = self._steps[-1]
+            last.ask(said.calls)
+            last.said = _joined(last.said, said)
+            return
+        yield from self._open(msgspec.structs.replace(said, calls=said.calls[:_MOST_CALLS]))
+        for at in range(_MOST_CALLS, len(said.calls), _MOST_CALLS):
+            more = said.calls[at : at + _MOST_CALLS]
+            yield from self._open(
+                Said(
+                    line=said.line, role=said.role, text="", ts=said.ts, calls=more, stands_in=True
+                )
+            )
+
+    def give(self, gave: Gave) -> Iterator[Step]:
+        """A result: it goes to the call it names, else to the newest message as its own call."""
+        if any(step.answer(gave) for step in self._steps):
+            return
+        if not self._steps or self._steps[-1].said.role == "user" or self._steps[-1].is_full:
+            yield from self._open(
+                Said(line=gave.line, role="assistant", text="", ts=gave.ts, stands_in=True)
+            )
+        call = gave.call or f"call-{gave.line}"
+        last = self._steps[-1]
+        last.ask((ToolCall(id=call, name=gave.name or "tool", arguments="{}"),))
+        last.answer(msgspec.structs.replace(gave, call=next(reversed(last.calls))))
+
+    def close(self) -> Iterator[Step]:
+        """The exchange is over; calls without a result are marked as interrupted."""
+        steps, self._steps, self._begun = self._steps, [], False
+        for step in steps:
+            yield step.closed()
+
+    @staticmethod
+    def _is_piece(last: _Open, said: Said) -> bool:
+        """Whether a message is one more piece of the answer that is being given."""
+        if last.said.role != "assistant" or last.results or last.is_full:
+            return False
+        if len(said.calls) > _MOST_OPEN:
+            return False
+        same = bool(said.group) and said.group == last.said.group
+        return same or bool(last.calls) or not last.said.text
+
+    def _open(self, said: Said) -> Iterator[Step]:
+        """A new step; those before it that wait for nothing, or for too long, are over."""
+        self._steps.append(_Open(said, opens=not self._begun))
+        self._begun = True
+        while len(self._steps) > 1 and (
+            not self._steps[0].pending or len(self._steps) > _MOST_OPEN
+        ):
+            yield self._steps.pop(0).closed()
+
+
+def _short(name: str) -> str:
+    """An id as it is, or a stand-in of bounded length that is the same for the same id."""
+    if len(name) <= _LONGEST_ID:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[: _LONGEST_ID - 17]}~{digest[:16]}"
+
+
+def _joined(first: Said, more: Said) -> Said:
+    """Two pieces of one answer."""
+    return msgspec.structs.replace(
+        first,
+        text="\n\n".join(filter(None, (first.text, more.text))),
+        thinking=(*first.thinking, *more.thinking),
+        model=first.model or more.model,
+        id=first.id or more.id,
+        finish=more.finish,
+    )
+
+
+def _missing(call: ToolCall, said: Said) -> Gave:
+    return Gave(
+        line=said.line,
+        call=call.id,
+        name=call.name,
+        text=NO_RESULT,
+        status="interrupted",
+        ts=said.ts,
+    )

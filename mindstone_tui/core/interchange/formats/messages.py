@@ -1,0 +1,99 @@
+"""Plain messages: a JSON object a line, the format anything can be turned into.
+
+    {"id": "m1", "role": "user", "name": "Ada", "content": "Hello", "ts": "2026-01-01T12:00:00Z"}
+
+`role` is user, assistant or tool. Only `role` and `content` are needed. An assistant's line may
+carry `model` and `tool_calls` (`id`, `name`, `arguments`), a tool's line the `tool_call_id` that it
+answers and a `status`; content may be a text or a list of parts as chat APIs use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.parts import plain, records_of, tool_call
+from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
+from mindstone_tui.core.interchange.records import Broken, Gave, Record, Said
+
+_TIMES = ("ts", "timestamp", "created_at", "time")
+
+
+def _recognises(sample: Sample) -> bool:
+    return any(
+        isinstance(each.get("role"), str) and "content" in each and "type" not in each
+        for each in sample.objects[:4]
+    )
+
+
+def _read(path: Path) -> Iterator[Record]:
+    for found in records_of(path):
+        yield found if isinstance(found, Broken) else _record(*found)
+
+
+def _record(number: int, fields: dict[str, Any]) -> Record:
+    calls = tuple(
+        _call(number, at, each) for at, each in enumerate(sequence(fields.get("tool_calls")))
+    )
+    said = plain(fields.get("content"))
+    if said is None or ("content" not in fields and not calls):
+        return Broken(line=number, why="the content is neither text nor a list of parts")
+    match fields.get("role"):
+        case "user" | "human":
+            return _said(number, "user", said, fields)
+        case "assistant":
+            return _said(number, "assistant", said, fields, calls)
+        case "tool" | "function":
+            status = fields.get("status")
+            return Gave(
+                line=number,
+                call=text(fields.get("tool_call_id")),
+                text=said,
+                name=text(fields.get("name")),
+                status=cast(ToolStatus, status) if status in get_args(ToolStatus) else "ok",
+                id=text(fields.get("id")),
+                ts=_time(fields),
+            )
+        case str() as role:
+            return Broken(line=number, why=f"a {role} message is not part of a conversation")
+        case _:
+            return Broken(line=number, why="no role")
+
+
+def _said(
+    number: int,
+    role: Literal["user", "assistant"],
+    said: str,
+    fields: dict[str, Any],
+    calls: tuple[ToolCall, ...] = (),
+) -> Said:
+    return Said(
+        line=number,
+        role=role,
+        text=said,
+        id=text(fields.get("id")),
+        name=text(fields.get("name")),
+        ts=_time(fields),
+        model=text(fields.get("model")),
+        calls=calls,
+    )
+
+
+def _time(fields: dict[str, Any]) -> str:
+    return next((found for name in _TIMES if (found := moment(fields.get(name)))), "")
+
+
+def _call(number: int, at: int, fields: object) -> ToolCall:
+    """A call, flat or nested under `function` as chat APIs have it."""
+    call = mapping(fields)
+    inner = mapping(call.get("function")) or call
+    return tool_call(
+        call.get("id"), inner.get("name"), inner.get("arguments"), f"call-{number}-{at}"
+    )
+
+
+MESSAGES = Format(name="messages", title="plain messages", recognises=_recognises, read=_read)

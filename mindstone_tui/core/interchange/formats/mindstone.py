@@ -1,0 +1,109 @@
+"""Our own: a `transcript.jsonl`, or what `mindstone export -f json` wrote.
+
+The conversation is taken over; decisions about the window belong to the session that made them and
+are counted as left out. A message keeps the id it was imported with, else the id of its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from mindstone_tui.core.disk import read_blob
+from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.core.interchange.elements import elements
+from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.reading import Flaw, lines, open_file
+from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said
+from mindstone_tui.core.transcript.drafting import restore
+
+MARK: Final = b'{"mindstone_session":1,'
+"""How a JSON export begins."""
+
+
+def _recognises(sample: Sample) -> bool:
+    if sample.start.startswith(MARK):
+        return True
+    first = sample.objects[0] if sample.objects else {}
+    return first.get("kind") == "session_opened" and "hash" in first
+
+
+def _read(path: Path) -> Iterator[Record]:
+    with open_file(path) as stream:
+        for number, raw in _raw_lines(stream):
+            if isinstance(raw, Flaw):
+                yield Broken(line=number, why=raw.why)
+                continue
+            try:
+                line = decode_line(raw)
+                yield _record(number, line, _whole(line, path.parent / "blobs"))
+            except (Malformed, PlaceError) as error:
+                yield Broken(line=number, why=str(error))
+            except RecursionError:
+                yield Broken(line=number, why="nested too deeply")
+
+
+def _raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | Flaw]]:
+    is_export = stream.read(len(MARK)) == MARK
+    stream.seek(0)
+    return elements(stream) if is_export else lines(stream)
+
+
+def _whole(line: Line, blobs: Path) -> Entry | Unknown:
+    """The line's entry, with the texts that stand in files beside the transcript."""
+    if not line.blobs or isinstance(line.entry, Unknown):
+        return line.entry
+    fields = msgspec.to_builtins(line.entry)
+    restore(
+        fields,
+        {name: read_blob(blobs, blob.sha256).decode() for name, blob in line.blobs.items()},
+    )
+    return msgspec.convert(fields, type(line.entry))
+
+
+def _record(number: int, line: Line, entry: Entry | Unknown) -> Record:
+    match entry:
+        case UserMessage() as message:
+            return Said(
+                line=number,
+                role="user",
+                text=message.text,
+                id=message.source_id or line.id,
+                name=message.name,
+                ts=line.ts,
+            )
+        case AssistantMessage() as message:
+            return Said(
+                line=number,
+                role="assistant",
+                text=message.text,
+                id=message.source_id or line.id,
+                name=message.name,
+                ts=line.ts,
+                model=message.model,
+                calls=message.calls,
+                thinking=message.thinking,
+                finish=message.finish,
+            )
+        case ToolReturned() as result:
+            return Gave(
+                line=number,
+                call=result.call,
+                text=result.text,
+                name=result.name,
+                status=result.status,
+                id=result.source_id or line.id,
+                ts=line.ts,
+            )
+        case _ if line.kind == "session_opened":
+            return Began(id=line.session, ts=line.ts)
+        case _:
+            return Aside(what=line.kind)
+
+
+MINDSTONE = Format(name="mindstone", title="MindStone", recognises=_recognises, read=_read)

@@ -1,0 +1,84 @@
+"""What the formats share: content that is a text or a list of typed parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.interchange.reading import (
+    Flaw,
+    as_json,
+    decode_object,
+    mapping,
+    objects,
+    open_file,
+    text,
+    whole,
+)
+from mindstone_tui.core.interchange.records import Aside, Broken, Record
+
+Numbered = tuple[int, dict[str, Any]]
+
+
+def records_of(path: Path) -> Iterator[Numbered | Broken]:
+    """The objects of a JSONL file; damaged lines as records that say so."""
+    with open_file(path) as stream:
+        for number, found in objects(stream):
+            yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
+
+
+def document(path: Path) -> dict[str, Any] | Broken:
+    """A file that is one JSON object."""
+    with open_file(path) as stream:
+        return _document(stream)
+
+
+def _document(stream: IO[bytes]) -> dict[str, Any] | Broken:
+    raw = whole(stream)
+    found = raw if isinstance(raw, Flaw) else decode_object(raw)
+    return Broken(line=1, why=found.why) if isinstance(found, Flaw) else found
+
+
+def plain(content: object) -> str | None:
+    """The text of a message's content; None when it is neither text nor a list of parts."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict) and content.keys() & {"text", "type"}:
+        return _part(content)
+    if not isinstance(content, list):
+        return None
+    return "\n\n".join(filter(None, map(_part, content)))
+
+
+def _part(part: object) -> str:
+    """One part as text; what cannot be text leaves its name in brackets."""
+    if isinstance(part, str):
+        return part
+    fields = mapping(part)
+    if isinstance(said := fields.get("text"), str):
+        return said
+    kind = text(fields.get("type")) or text(fields.get("content_type"))
+    return f"[{kind.removesuffix('_asset_pointer')}]" if kind else ""
+
+
+def tool_call(call: object, name: object, arguments: object, spare: str) -> ToolCall:
+    """A call from untrusted pieces; `spare` is its id where the file gives none."""
+    return ToolCall(
+        id=text(call) or spare,
+        name=text(name) or "tool",
+        arguments=as_json({} if arguments is None else arguments),
+    )
+
+
+def unknown(kind: object) -> Record:
+    """A record of a kind that is not part of the conversation."""
+    return Aside(what=text(kind) or "unnamed record")
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """Texts as one, with a blank line between."""
+    return "\n\n".join(piece for piece in pieces if piece)

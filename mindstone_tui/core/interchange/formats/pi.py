@@ -1,0 +1,119 @@
+"""pi: `~/.pi/agent/sessions/<project>/<time>_<id>.jsonl`, all three versions of its format.
+
+A header, then entries; later versions link them into a tree. All branches are history and are
+taken over in the order in which they were written. Commands that the person ran are theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.parts import (
+    joined,
+    plain,
+    records_of,
+    tool_call,
+    unknown,
+)
+from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
+from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
+
+
+def _recognises(sample: Sample) -> bool:
+    return any(
+        (each.get("type") == "session" and "id" in each and "cwd" in each)
+        or (each.get("type") == "message" and "role" in mapping(each.get("message")))
+        for each in sample.objects
+    )
+
+
+def _read(path: Path) -> Iterator[Record]:
+    for found in records_of(path):
+        if isinstance(found, Broken):
+            yield found
+            continue
+        number, fields = found
+        match fields.get("type"):
+            case "session":
+                yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
+            case "session_info":
+                yield Titled(title=text(fields.get("name")))
+            case "message":
+                yield _message(number, fields, mapping(fields.get("message")))
+            case kind:
+                yield unknown(kind)
+
+
+def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Record:
+    ts = moment(fields.get("timestamp")) or moment(message.get("timestamp"))
+    source = text(fields.get("id"))
+    match message.get("role"):
+        case "user":
+            said = plain(message.get("content"))
+            if said is None:
+                return Broken(line=number, why="the content is neither text nor a list of blocks")
+            return Said(line=number, role="user", text=said, id=source, ts=ts)
+        case "assistant":
+            return _answer(number, source, ts, message)
+        case "toolResult":
+            return Gave(
+                line=number,
+                call=text(message.get("toolCallId")),
+                text=plain(message.get("content")) or "",
+                name=text(message.get("toolName")),
+                status="error" if message.get("isError") is True else "ok",
+                id=source,
+                ts=ts,
+            )
+        case "bashExecution":
+            ran = joined((f"!{text(message.get('command'))}", text(message.get("output"))))
+            return Said(line=number, role="user", text=ran, id=source, ts=ts)
+        case role:
+            return unknown(role)
+
+
+def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:
+    pieces: list[str] = []
+    calls: list[ToolCall] = []
+    thinking: list[Thinking] = []
+    for at, each in enumerate(sequence(message.get("content"))):
+        block = mapping(each)
+        match block.get("type"):
+            case "toolCall":
+                spare = f"call-{number}-{at}"
+                calls.append(
+                    tool_call(block.get("id"), block.get("name"), block.get("arguments"), spare)
+                )
+            case "thinking":
+                thinking.append(
+                    Thinking(
+                        text=text(block.get("thinking")),
+                        signature=text(block.get("thinkingSignature")),
+                    )
+                )
+            case _:
+                pieces.append(plain(block) or "")
+    said = joined(pieces)
+    if not (said or calls or thinking):
+        return Aside(what="empty answer")
+    model = text(message.get("model"))
+    provider = text(message.get("provider"))
+    return Said(
+        line=number,
+        role="assistant",
+        text=said,
+        id=source,
+        ts=ts,
+        model=f"{provider}/{model}" if provider and model else model,
+        calls=tuple(calls),
+        thinking=tuple(thinking),
+        finish=text(message.get("stopReason")) or "stop",
+    )
+
+
+PI = Format(name="pi", title="pi", recognises=_recognises, read=_read)

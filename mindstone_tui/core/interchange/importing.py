@@ -1,0 +1,198 @@
+"""Taking over a session of another program: streaming, told apart, re-importable.
+
+Original ids, times and speakers are kept; one exchange becomes one turn; calls and results stay
+pairs; what is damaged is skipped and named. Messages that are there already are not added again,
+so an import that was cut off anywhere is completed by running it once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries.store import Imported, Skipped
+from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.interchange.exchanges import Assembler
+from mindstone_tui.core.interchange.formats import format_of
+from mindstone_tui.core.interchange.reading import open_file
+from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
+from mindstone_tui.core.interchange.writing import Index, Writer
+from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.drafting import Clean
+
+MOST_SKIPPED: Final = 1_000
+"""Skipped records that a report lists; more are only counted."""
+_KEPT_SKIPPED: Final = 200
+_CHUNK: Final = 1 << 20
+_LONGEST_WHY: Final = 200
+_MOST_KINDS: Final = 100
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (records read, messages added)."""
+Finish = Callable[[Transcript], None]
+"""Called once, after the last message and before the entry that says the import is complete."""
+
+
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one import; its first five fields are what `import --json` promises."""
+
+    session: str
+    format: str
+    added: int
+    already_there: int
+    skipped: tuple[Skipped, ...] = ()
+    skipped_total: int = 0
+    """More than are listed when the file is badly damaged."""
+    left_out: dict[str, int] = {}
+    """Records that are no part of a conversation, by name."""
+    path: str = ""
+    title: str = ""
+    first_turn: int = 0
+    last_turn: int = 0
+
+
+class _Tally:
+    """What is counted on the way."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.title = ""
+        self.skipped: list[Skipped] = []
+        self.skipped_total = 0
+        self.left_out: Counter[str] = Counter()
+
+    def skip(self, line: int, why: str) -> None:
+        self.skipped_total += 1
+        if len(self.skipped) < MOST_SKIPPED:
+            self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
+
+    def leave_out(self, what: str) -> None:
+        known = what in self.left_out or len(self.left_out) < _MOST_KINDS
+        self.left_out[what if known else "other"] += 1
+
+
+def import_file(
+    path: Path,
+    transcript: Transcript,
+    *,
+    format: str = "auto",  # noqa: A002 (the option's own name)
+    clean: Clean = str,
+    progress: Progress | None = None,
+    index: Index | None = None,
+    finish: Finish | None = None,
+) -> ImportReport:
+    """Take over everything a file holds into one session.
+
+    `clean` must be what the transcript cleans texts with, else a second import finds its own
+    messages changed and adds them again.
+    """
+    reader = format_of(path, format)
+    digest = file_digest(path)
+    return import_records(
+        reader.read(path),
+        transcript,
+        format=reader.name,
+        path=path,
+        digest=digest,
+        clean=clean,
+        progress=progress,
+        index=index,
+        finish=finish,
+    )
+
+
+def import_records(
+    records: Iterator[Record],
+    transcript: Transcript,
+    *,
+    format: str,  # noqa: A002 (the option's own name)
+    path: Path,
+    digest: str,
+    clean: Clean = str,
+    progress: Progress | None = None,
+    index: Index | None = None,
+    finish: Finish | None = None,
+) -> ImportReport:
+    """Take over one stream of records, and write down that it happened."""
+    tally = _Tally()
+    writer = Writer(transcript, clean=clean, index=index)
+    assembler = Assembler()
+    for record in records:
+        _take(record, assembler, writer, tally)
+        tally.records += 1
+        if progress is not None and tally.records % 256 == 0:
+            progress(tally.records, writer.added)
+    for step in assembler.close():
+        writer.write(step)
+    writer.finish()
+    if progress is not None:
+        progress(tally.records, writer.added)
+    if writer.added or writer.was_cut_off:
+        if finish is not None:
+            finish(transcript)
+        transcript.append(
+            Imported(
+                path=one_line(str(path), 4_096),
+                format=format,
+                sha256=digest,
+                added=writer.added,
+                already_there=writer.already_there,
+                skipped=_kept(tally),
+            )
+        )
+    return ImportReport(
+        session=str(transcript.places.key),
+        format=format,
+        added=writer.added,
+        already_there=writer.already_there,
+        skipped=tuple(tally.skipped),
+        skipped_total=tally.skipped_total,
+        left_out=dict(sorted(tally.left_out.items())),
+        path=one_line(str(path), 4_096),
+        title=tally.title,
+        first_turn=writer.first_turn,
+        last_turn=writer.last_turn,
+    )
+
+
+def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -> None:
+    match record:
+        case Said():
+            steps = assembler.say(record)
+        case Gave():
+            steps = assembler.give(record)
+        case Began():
+            steps = assembler.close()
+        case Titled(title=title):
+            tally.title = one_line(title, _LONGEST_WHY)
+            return
+        case Broken(line=line, why=why):
+            tally.skip(line, why)
+            return
+        case Aside(what=what):
+            tally.leave_out(one_line(what, 60))
+            return
+    for step in steps:
+        writer.write(step)
+
+
+def _kept(tally: _Tally) -> tuple[Skipped, ...]:
+    """The skipped records as a line of the transcript can hold them."""
+    kept = tally.skipped[:_KEPT_SKIPPED]
+    if more := tally.skipped_total - len(kept):
+        kept.append(Skipped(line=0, why=f"and {more:,} more"))
+    return tuple(kept)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with open_file(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,151 @@
+"""Bytes of foreign files as values: in bounded memory, and without trusting any of them.
+
+Everything here is total: a line of any length, any bytes, any nesting and any type gives either a
+value or a `Flaw` that says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+from mindstone_tui.core.disk import place_error
+from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.transcript.stamps import timestamp
+
+LONGEST_RECORD: Final = 64 << 20
+"""A longer line or object is not read into memory."""
+_CHUNK: Final = 1 << 18
+_LARGEST_ID: Final = 1 << 64
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """Why some bytes are not a value."""
+
+    why: str
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """The file, for reading; raises `InterchangeError` when it is no file."""
+    if path.is_dir():
+        raise InterchangeError(
+            f"{path} is a folder, but one file is needed here.", "Name a file in it."
+        )
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise InterchangeError(f"There is no file {path}.", "Check the path.") from error
+    except OSError as error:
+        raise place_error(path, error) from error
+
+
+def lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[int, bytes | Flaw]]:
+    """Numbered lines, from 1, without their ends; blank ones are left out."""
+    number = 0
+    while raw := stream.readline(longest + 1):
+        number += 1
+        if len(raw) > longest and not raw.endswith(b"\n"):
+            while (rest := stream.readline(_CHUNK)) and not rest.endswith(b"\n"):
+                pass
+            yield number, Flaw(f"longer than {longest >> 20} MB")
+        elif stripped := raw.strip():
+            yield number, stripped
+
+
+def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
+    """A file that is one value."""
+    raw = stream.read(longest + 1)
+    return Flaw(f"larger than {longest >> 20} MB") if len(raw) > longest else raw
+
+
+def objects(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | Flaw]]:
+    """The numbered lines of a JSONL file, each as an object."""
+    for number, raw in lines(stream):
+        yield number, raw if isinstance(raw, Flaw) else decode_object(raw)
+
+
+def decode(raw: bytes) -> Any:
+    """Any JSON value, or a `Flaw`."""
+    try:
+        return msgspec.json.decode(raw)
+    except RecursionError:
+        return Flaw("nested too deeply")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        strict = str(error)
+    # Other programs write lone surrogates and numbers without bound; both can be read.
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        return Flaw("nested too deeply")
+    except ValueError:
+        return Flaw(f"not JSON: {strict}")
+
+
+def decode_object(raw: bytes) -> dict[str, Any] | Flaw:
+    """A JSON object, or a `Flaw`."""
+    value = decode(raw.removeprefix(b"\xef\xbb\xbf"))
+    if isinstance(value, dict | Flaw):
+        return value
+    return Flaw(f"a JSON {_json_name(value)} where an object is needed")
+
+
+def text(value: object) -> str:
+    """A text, or nothing where the value is none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_ID:
+        return str(value)
+    return ""
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """An object, or an empty one where the value is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: object) -> list[Any]:
+    """An array, or an empty one where the value is none."""
+    return value if isinstance(value, list) else []
+
+
+def as_json(value: object) -> str:
+    """A decoded value as compact JSON again; a text that is JSON already stays as it is."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return '"[nested too deeply]"'
+
+
+def moment(value: object) -> str:
+    """A time as lines carry it, from ISO 8601 or seconds, milli- or microseconds; else empty."""
+    if isinstance(value, str):
+        return _moment_of_text(value.strip())
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LARGEST_ID:
+        seconds = value / (1e6 if value >= 1e14 else 1e3 if value >= 1e11 else 1)
+        if seconds < 1e11:
+            return timestamp(_EPOCH + timedelta(seconds=seconds))
+    return ""
+
+
+def _moment_of_text(value: str) -> str:
+    if re.fullmatch(r"\d{9,16}(?:\.\d{1,9})?", value):
+        return moment(float(value))
+    try:
+        parsed = datetime.fromisoformat(value)
+        return timestamp(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _json_name(value: object) -> str:
+    names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")

@@ -1,0 +1,73 @@
+"""A session of another program, as the readers of foreign formats hand it over.
+
+A reader turns a file into a stream of these values, in the file's own order, and decides nothing
+else: exchanges, pairs, turns and duplicates are the importer's business.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mindstone_tui.core.entries import Part, ToolCall
+from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
+
+
+class Began(Part):
+    """A conversation starts here; files of some programs hold many."""
+
+    id: str = ""
+    ts: str = ""
+
+
+class Titled(Part):
+    """What the conversation is called."""
+
+    title: str
+
+
+class Said(Part):
+    """Somebody said something, and perhaps asked for tools."""
+
+    line: int
+    role: Literal["user", "assistant"]
+    text: str
+    id: str = ""
+    name: str = ""
+    ts: str = ""
+    model: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    thinking: tuple[Thinking, ...] = ()
+    finish: str = "stop"
+    group: str = ""
+    """Pieces of one answer that the file spreads over several records have the same."""
+    stands_in: bool = False
+    """The file has no such message; it carries the call of a result that nobody asked for."""
+
+
+class Gave(Part):
+    """A tool gave something back."""
+
+    line: int
+    call: str
+    """Id of the call it answers; empty where the format does not say."""
+    text: str
+    name: str = ""
+    status: ToolStatus = "ok"
+    id: str = ""
+    ts: str = ""
+
+
+class Broken(Part):
+    """A record that cannot be taken over, and why."""
+
+    line: int
+    why: str
+
+
+class Aside(Part):
+    """A record that is known and not part of the conversation; it is counted by its name."""
+
+    what: str
+
+
+Record = Began | Titled | Said | Gave | Broken | Aside

@@ -1,0 +1,298 @@
+"""Looking back over history for what should last. It proposes, and writes nothing by itself.
+
+History is read in bounded pieces from where the last review ended. After each piece the caller
+records how far it came, so that an interrupted review goes on there and never begins again.
+Tool results are not material: what a file or a page claims is nobody's decision.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.context import prompts
+from mindstone_tui.core.context.asking import Ask, Count, ask_model
+from mindstone_tui.core.context.facts import (
+    facts_of,
+    folded,
+    holds,
+    is_decision,
+    is_lesson,
+    is_rule,
+    sentences,
+)
+from mindstone_tui.core.context.material import Passage, passages_of
+from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.foreign import as_data, fresh_nonce
+from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
+from mindstone_tui.core.memory.notes import cold_start
+from mindstone_tui.core.memory.sensitive import cautions
+from mindstone_tui.core.values import Value
+
+PIECE: Final = 6_000
+"""Tokens of history that are looked at together."""
+BLOATED: Final = 800
+"""Tokens at which a memory file is worth shortening."""
+ALIKE: Final = 0.75
+"""Shared words at which two texts say the same."""
+_SHOWN: Final = 8_000
+"""Characters of one message that a model gets to see."""
+_LASTING: Final = re.compile(
+    r"\b(?:always|never|from now on|i prefer|i like|i hate|call me|my name is|in (?:the )?future"
+    r"|every time|by default)\b",
+    re.IGNORECASE,
+)
+_ASKS_TO_BE_KEPT: Final = re.compile(
+    r"\b(?:remember (?:this|that)|memor(?:y|ise|ize)|ignore (?:all|any|previous)|system prompt)\b",
+    re.IGNORECASE,
+)
+
+
+class Finding(Part):
+    """Something worth proposing, with the messages it rests on."""
+
+    kind: Kind
+    name: str
+    text: str
+    sources: tuple[int, ...]
+    by: str = "consolidation"
+
+
+class Merge(Part):
+    """Memory files that say the same, or one that says the same twice."""
+
+    files: tuple[str, ...]
+    text: str
+    """The first file's new text; the others become superfluous."""
+    why: str
+
+
+class Review(Part):
+    """One piece of history, looked at."""
+
+    through: int
+    findings: tuple[Finding, ...]
+    tokens: int
+    """Read so far in this run."""
+    share: float
+    """Of the way from the start to the end of history: 1.0 is all of it."""
+    left_out: int = 0
+    """Findings that hold something sensitive: counted, not proposed."""
+    objection: str = ""
+    """Why a model's answer was not used."""
+    finished: bool = False
+
+
+class Reviewer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """How a review is made."""
+
+    count: Count
+    ask: Ask | None = None
+    budget: int = 60_000
+    """Tokens of history in one run; the rest waits for the next."""
+    timeout: float = 60.0
+    nonce: Callable[[], str] = fresh_nonce
+
+
+async def review(
+    read: Callable[[int], Iterable[Line]], since: int, head: int, shelf: Shelf, reviewer: Reviewer
+) -> AsyncIterator[Review]:
+    """Look at history after `since`, piece by piece, until the head or the budget is reached."""
+    known = [one.memory.body for one in shelf.live]
+    spent = 0
+    for piece, through, tokens in _pieces(read(since + 1), reviewer.count):
+        spent += tokens
+        found, objection = await _look(piece, reviewer)
+        fresh, left_out = _fresh(found, known)
+        known += [finding.text for finding in fresh]
+        done = through >= head
+        yield Review(
+            through=through,
+            findings=tuple(fresh),
+            tokens=spent,
+            share=min(1.0, (through - since) / max(1, head - since)),
+            left_out=left_out,
+            objection=objection,
+            finished=done,
+        )
+        if done or spent >= reviewer.budget:
+            return
+
+
+def _pieces(lines: Iterable[Line], count: Count) -> Iterable[tuple[tuple[Passage, ...], int, int]]:
+    """Passages in runs of about `PIECE` tokens, each with the last line it covers."""
+    piece: list[Line] = []
+    tokens = 0
+    for line in lines:
+        piece.append(line)
+        tokens += sum(count(one.text) for one in passages_of([line]) if one.speaker != "tool")
+        if tokens >= PIECE:
+            yield _spoken(piece), line.seq, tokens
+            piece, tokens = [], 0
+    if piece:
+        yield _spoken(piece), piece[-1].seq, tokens
+
+
+def _spoken(lines: Sequence[Line]) -> tuple[Passage, ...]:
+    return tuple(one for one in passages_of(lines) if one.speaker != "tool")
+
+
+async def _look(passages: Sequence[Passage], reviewer: Reviewer) -> tuple[list[Finding], str]:
+    plain = findings_in(passages)
+    if reviewer.ask is None or not passages:
+        return plain, ""
+    text = "\n\n".join(f"[{one.seq} · {one.speaker}]\n{one.text[:_SHOWN]}" for one in passages)
+    reply = await ask_model(
+        reviewer.ask,
+        "consolidation",
+        [
+            {"role": "system", "content": prompts.load("consolidation").text},
+            {
+                "role": "user",
+                "content": as_data(text, origin="conversation", nonce=reviewer.nonce()),
+            },
+        ],
+        within=reviewer.timeout,
+    )
+    if reply.objection:
+        return plain, reply.objection
+    found, objection = _read_findings(reply.text, passages)
+    return [*plain, *found], objection
+
+
+class _Said(msgspec.Struct, forbid_unknown_fields=True):
+    kind: Literal["decision", "lesson", "preference", "procedure"]
+    name: str
+    text: str
+    sources: list[int]
+
+
+def _read_findings(text: str, passages: Sequence[Passage]) -> tuple[list[Finding], str]:
+    """A model's findings, each checked against the messages it names; all or none by form."""
+    try:
+        said = msgspec.json.decode(text, type=list[_Said])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        return [], f"the answer is not in the form that was asked for: {error}"
+    by_seq = {one.seq: one for one in passages}
+    found = [
+        Finding(
+            kind=one.kind,
+            name=one.name[:80],
+            text=one.text[:1_000],
+            sources=tuple(one.sources),
+            by="consolidation, by a model",
+        )
+        for one in said
+        if _rests_on(one, [by_seq[seq] for seq in one.sources if seq in by_seq])
+    ]
+    dropped = len(said) - len(found)
+    return found, f"{dropped} findings do not rest on what they name" if dropped else ""
+
+
+def _rests_on(said: _Said, sources: Sequence[Passage]) -> bool:
+    """Whether every name in a finding stands in the messages that it gives as its source."""
+    if not sources or len(sources) != len(said.sources) or cold_start(said.text[:1_000]):
+        return False
+    source = folded("\n".join(one.text for one in sources))
+    facts = facts_of([Passage(seq=0, turn=0, speaker="assistant", text=said.text)])
+    names = (*facts.paths, *facts.identifiers, *facts.numbers)
+    return all(holds(source, folded(name)) for name in names)
+
+
+def findings_in(passages: Sequence[Passage]) -> list[Finding]:
+    """Lasting rules of the user, decisions and lessons, as they were said."""
+    found: list[Finding] = []
+    for passage in passages:
+        if passage.speaker == "tool":
+            continue
+        for sentence in sentences(passage.text):
+            kind = _kind(passage, sentence)
+            if kind and not cold_start(sentence) and not _ASKS_TO_BE_KEPT.search(sentence):
+                found.append(
+                    Finding(kind=kind, name=_name(sentence), text=sentence, sources=(passage.seq,))
+                )
+    return found
+
+
+def _kind(passage: Passage, sentence: str) -> Kind | None:
+    if passage.speaker == "user" and is_rule(sentence) and _LASTING.search(sentence):
+        return "preference"
+    if is_lesson(sentence):
+        return "lesson"
+    return "decision" if is_decision(sentence) else None
+
+
+def _name(sentence: str) -> str:
+    words = re.findall(r"[\w'./-]+", sentence)
+    return " ".join(words[:8])[:80]
+
+
+def _fresh(found: Sequence[Finding], known: Sequence[str]) -> tuple[list[Finding], int]:
+    """What is neither known nor said twice nor sensitive; and how many were sensitive."""
+    fresh: list[Finding] = []
+    left_out = 0
+    for finding in found:
+        if any(alike(finding.text, text) for text in (*known, *(one.text for one in fresh))):
+            continue
+        if cautions(finding.text):
+            left_out += 1
+            continue
+        fresh.append(finding)
+    return fresh, left_out
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two texts share most of their words."""
+    words, others = set(folded(one).split()), set(folded(other).split())
+    if not words or not others:
+        return False
+    return len(words & others) / len(words | others) >= ALIKE
+
+
+def merges(shelf: Shelf, count: Count) -> tuple[Merge, ...]:
+    """Memory files that could be one, and files that repeat themselves; the newest words win."""
+    live = sorted(shelf.live, key=lambda one: (one.memory.created, one.file), reverse=True)
+    found: list[Merge] = []
+    merged: set[str] = set()
+    for at, one in enumerate(live):
+        if one.file in merged:
+            continue
+        same = [
+            other
+            for other in live[at + 1 :]
+            if other.file not in merged
+            and other.memory.kind == one.memory.kind
+            and alike(one.memory.body, other.memory.body)
+        ]
+        if same:
+            merged |= {other.file for other in same}
+            found.append(_merged(one, same))
+        elif count(one.memory.body) > BLOATED and (shorter := _without_repeats(one)):
+            found.append(shorter)
+    return tuple(found)
+
+
+def _merged(one: Shelved, same: Sequence[Shelved]) -> Merge:
+    memory = msgspec.structs.replace(
+        one.memory,
+        sources=tuple(sorted({seq for each in (one, *same) for seq in each.memory.sources})),
+        hits=sum(each.memory.hits for each in (one, *same)),
+        prevented=sum(each.memory.prevented for each in (one, *same)),
+        critical=any(each.memory.critical for each in (one, *same)),
+        supersedes=tuple(dict.fromkeys((*one.memory.supersedes, *(o.file for o in same)))),
+    )
+    files = (one.file, *(each.file for each in same))
+    return Merge(files=files, text=render(memory), why=f"{', '.join(files)} say the same")
+
+
+def _without_repeats(one: Shelved) -> Merge | None:
+    lines = one.memory.body.split("\n")
+    kept = list(dict.fromkeys(line.rstrip() for line in lines))
+    if len(kept) == len(lines):
+        return None
+    memory = msgspec.structs.replace(one.memory, body="\n".join(kept))
+    why = f"{one.file} repeats {len(lines) - len(kept)} lines"
+    return Merge(files=(one.file,), text=render(memory), why=why)

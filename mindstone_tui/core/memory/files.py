@@ -1,0 +1,219 @@
+"""A memory as a Markdown file: front matter for the program, text for everyone.
+
+    ---
+    name: Tests before commits
+    kind: preference
+    sources: [120, 131]
+    created: 2026-01-01T00:00:00Z
+    invariant: Run the tests before every commit.
+    ---
+    The user wants the whole suite to pass before anything is committed.
+
+Values are plain text, numbers, true or false, or JSON where they start with `"` or `[`. Keys that
+this version does not know are kept when it writes the file again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.entries import Part
+from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.places import AgentPlaces
+
+Kind = Literal["preference", "decision", "lesson", "procedure", "fact", "project", "reference"]
+
+KINDS: Final[tuple[Kind, ...]] = (
+    "preference",
+    "decision",
+    "lesson",
+    "procedure",
+    "fact",
+    "project",
+    "reference",
+)
+INDEX: Final = "MEMORY.md"
+LARGEST: Final = 256 * 1024
+"""Bytes of a memory file; a larger one is not read."""
+
+_FENCE: Final = "---"
+_KEY: Final = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?")
+
+
+class Memory(Part):
+    """Something that lasts, and what is known about its use."""
+
+    name: str
+    kind: Kind
+    body: str
+    description: str = ""
+    sources: tuple[int, ...] = ()
+    session: str = ""
+    created: str = ""
+    hits: int = 0
+    """How often an answer leaned on it."""
+    prevented: int = 0
+    """How often it kept a mistake from happening again."""
+    last_applied: str = ""
+    critical: bool = False
+    evergreen: bool = False
+    """Does not fade with age."""
+    half_life_days: float = 30.0
+    invariant: str = ""
+    """One sentence that is always in force."""
+    tags: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+    """File names of the memories that this one replaces."""
+    extra: dict[str, Any] = {}
+    """Keys of a newer version."""
+
+
+_FIELDS: Final = tuple(name for name in Memory.__struct_fields__ if name not in ("body", "extra"))
+_DEFAULTS: Final = Memory(name="", kind="fact", body="")
+
+
+class Shelved(Part):
+    """A memory and the file it stands in."""
+
+    file: str
+    memory: Memory
+
+
+class Unreadable(Part):
+    """A file in the memory folder that is no memory, and why."""
+
+    file: str
+    why: str
+
+
+class Shelf(Part):
+    """All memories of an agent; damaged files are listed, not dropped."""
+
+    memories: tuple[Shelved, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+
+    @property
+    def live(self) -> tuple[Shelved, ...]:
+        """Those that no other one replaces."""
+        replaced = {(one.file, file) for one in self.memories for file in one.memory.supersedes}
+        gone = {file for by, file in replaced if by != file}
+        return tuple(one for one in self.memories if one.file not in gone)
+
+
+def read_shelf(places: AgentPlaces) -> Shelf:
+    """Every memory in the agent's folder, by file name."""
+    memories: list[Shelved] = []
+    unreadable: list[Unreadable] = []
+    for path in _files(places.memory):
+        try:
+            memories.append(Shelved(file=path.name, memory=parse(read_text(path))))
+        except ContinuityError as error:
+            unreadable.append(Unreadable(file=path.name, why=error.what))
+    return Shelf(memories=tuple(memories), unreadable=tuple(unreadable))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            if path.suffix == ".md" and path.name != INDEX and not path.name.startswith("."):
+                yield path
+
+
+def read_text(path: Path) -> str:
+    """A memory file's text; a link, a folder or something huge is refused."""
+    if path.is_symlink() or not path.is_file():
+        raise ContinuityError(f"{path.name} is not a plain file.", "Put a plain file there.")
+    if path.stat().st_size > LARGEST:
+        raise ContinuityError(f"{path.name} is larger than a memory may be.", "Split it.")
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ContinuityError(f"{path.name} cannot be read: {error}.", "Restore it.") from error
+
+
+def parse(text: str) -> Memory:
+    """Read a memory; raises `ContinuityError` that says what is wrong with it."""
+    lines = text.split("\n")
+    if not lines or lines[0].strip() != _FENCE or _FENCE not in (one.strip() for one in lines[1:]):
+        raise ContinuityError(
+            "A memory begins with front matter between two lines of three dashes.",
+            "Add it, or move the file out of the memory folder.",
+        )
+    end = next(at for at, line in enumerate(lines) if at and line.strip() == _FENCE)
+    fields: dict[str, Any] = {}
+    for line in lines[1:end]:
+        key, colon, value = line.partition(":")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not colon or not _KEY.fullmatch(key.strip()):
+            raise ContinuityError(f"{line!r} is not a line of front matter.", "Write key: value.")
+        fields[key.strip()] = _value(value.strip())
+    known = {key: _plain(key, value) for key, value in fields.items() if key in _FIELDS}
+    known["extra"] = {key: value for key, value in fields.items() if key not in _FIELDS}
+    known["body"] = "\n".join(lines[end + 1 :]).strip()
+    try:
+        return msgspec.convert(known, Memory)
+    except msgspec.ValidationError as error:
+        raise ContinuityError(f"The front matter is wrong: {error}.", "Correct it.") from error
+
+
+def _value(text: str) -> Any:
+    if text[:1] in ('"', "["):
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return text
+    if text in ("true", "false"):
+        return text == "true"
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    return text
+
+
+def _plain(key: str, value: Any) -> Any:
+    """A number where text is meant is text that looks like a number."""
+    wants_text = isinstance(getattr(_DEFAULTS, key), str)
+    return str(value) if wants_text and not isinstance(value, str) else value
+
+
+def render(memory: Memory) -> str:
+    """The file's text; `parse` gives the same memory back."""
+    lines = [_FENCE]
+    for name in _FIELDS:
+        value = getattr(memory, name)
+        if value != getattr(_DEFAULTS, name) or name in ("name", "kind"):
+            lines.append(f"{name}: {_written(value)}")
+    lines += [f"{name}: {_written(value)}" for name, value in memory.extra.items()]
+    return "\n".join([*lines, _FENCE, memory.body.strip(), ""])
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str) and _is_plain(value):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def _is_plain(value: str) -> bool:
+    """Whether text stands in front matter as it is and is read back as the same text."""
+    return value.isprintable() and value == value.strip() != "" and _value(value) == value
+
+
+def file_name(kind: str, name: str, taken: frozenset[str] = frozenset()) -> str:
+    """A file for a new memory: its kind and its name, in plain letters."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].rstrip("-") or "memory"
+    number = 1
+    while (file := f"{kind}_{slug}{f'-{number}' if number > 1 else ''}.md") in taken:
+        number += 1
+    return file

@@ -1,0 +1,151 @@
+"""Notes: written at the moment something became clear, readable without anything around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from mindstone_tui.core.context.asking import Count
+from mindstone_tui.core.context.extract import NOTE
+from mindstone_tui.core.disk import REAL, Disk, replace_file
+from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.memory import Importance, NoteTaken
+from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.places import SessionPlaces
+
+CATEGORIES: Final = ("task_progress", "decisions", "bugs", "constraints", "learnings", "misc")
+IMPORTANCES: Final[tuple[Importance, ...]] = ("critical", "high", "normal")
+LONGEST: Final = 1_000
+"""Characters of a note; what needs more is a file."""
+RENDERED: Final = 2_000
+"""Tokens that notes may take in a prompt."""
+
+_OTHER_NAMES: Final = {
+    "progress": "task_progress",
+    "task": "task_progress",
+    "todo": "task_progress",
+    "decision": "decisions",
+    "bug": "bugs",
+    "issue": "bugs",
+    "issues": "bugs",
+    "constraint": "constraints",
+    "learning": "learnings",
+    "lesson": "learnings",
+    "lessons": "learnings",
+}
+_DANGLING: Final = re.compile(
+    r"(?:(?:it|this|that|these|those|they|he|she)(?:['’]s)?\b"
+    r"(?! (?:session|project|repo|file|task))|(?:the )?same (?:as|here|again|thing)"
+    r"|as (?:above|before|discussed|mentioned)|see above|ditto"
+    r"|(?:like|and) (?:before|above)|the (?:above|former|latter)\b)",
+    re.IGNORECASE,
+)
+_POINTING: Final = re.compile(
+    r"\b(?:as (?:above|discussed|mentioned)|see above|the previous message|what you said"
+    r"|from earlier|mentioned earlier)\b",
+    re.IGNORECASE,
+)
+
+
+class Note(Part):
+    """A note with its place in history."""
+
+    category: str
+    text: str
+    importance: Importance
+    seq: int = 0
+    turn: int = 0
+    ts: str = ""
+    by: str = "model"
+
+
+def take(category: str, text: str, importance: str = "normal", *, by: str = "model") -> NoteTaken:
+    """A note as an entry; raises `ToolError` when it would mean nothing to a stranger."""
+    text = " ".join(text.split())
+    if objection := cold_start(text):
+        raise ToolError(
+            f"The note was not taken: {objection}.",
+            "Write it so that someone without this conversation understands it.",
+        )
+    name = category.strip().lower().replace("-", "_").replace(" ", "_")
+    filed = _OTHER_NAMES.get(name, name)
+    if filed not in CATEGORIES:
+        filed, text = "misc", f"({name or 'unnamed'}) {text}"
+    chosen: Importance = next((one for one in IMPORTANCES if one == importance), "normal")
+    return NoteTaken(category=filed, text=text, importance=chosen, by=by)
+
+
+def cold_start(text: str) -> str:
+    """Why a note cannot stand alone, or nothing when it can."""
+    said = text.strip()
+    if len(said.split()) < 3:
+        return "it is too short to mean anything by itself"
+    if len(said) > LONGEST:
+        return f"it is longer than {LONGEST} characters"
+    if _DANGLING.match(said) or _POINTING.search(said):
+        return "it points to something that will not be there"
+    return ""
+
+
+def parse(text: str, *, by: str = "model") -> tuple[NoteTaken, ...]:
+    """Notes from lines of the form `category | importance | text`; other lines are no notes."""
+    found = (NOTE.match(line.strip()) for line in text.splitlines())
+    return tuple(
+        take(match["category"], match["text"], match["importance"], by=by)
+        for match in found
+        if match and not cold_start(match["text"])
+    )
+
+
+def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
+    """The notes among these lines, oldest first; the same text again counts once, as the newer."""
+    found: dict[str, Note] = {}
+    for line in lines:
+        entry = line.entry
+        if isinstance(entry, NoteTaken):
+            found.pop(entry.text, None)
+            found[entry.text] = Note(
+                category=entry.category,
+                text=entry.text,
+                importance=entry.importance,
+                seq=line.seq,
+                turn=line.turn,
+                ts=line.ts,
+                by=entry.by,
+            )
+    return tuple(found.values())
+
+
+def render(notes: Sequence[Note], count: Count, budget: int = RENDERED) -> str:
+    """The notes that fit, the important and the new first; every line and header counted."""
+    urgent = sorted(notes, key=lambda note: (IMPORTANCES.index(note.importance), -note.seq))
+    chosen: list[Note] = []
+    for note in urgent:
+        if count(_grouped([*chosen, note], len(notes))) <= budget:
+            chosen.append(note)
+    return _grouped(chosen, len(notes)) if chosen else ""
+
+
+def _grouped(notes: Sequence[Note], total: int) -> str:
+    """Notes under their categories, in the order of the categories."""
+    blocks: list[str] = []
+    for category in dict.fromkeys((*CATEGORIES, *(note.category for note in notes))):
+        filed = sorted((n for n in notes if n.category == category), key=lambda note: note.seq)
+        if filed:
+            blocks.append("\n".join([f"## {category}", *map(_line, filed)]))
+    if len(notes) < total:
+        blocks.append(f"({total - len(notes)} more notes: /notes)")
+    return "\n".join(blocks)
+
+
+def _line(note: Note) -> str:
+    mark = "" if note.importance == "normal" else f"**{note.importance}** "
+    where = f" (turn {note.turn})" if note.turn else ""
+    return f"- {mark}{note.text}{where}"
+
+
+def write(places: SessionPlaces, notes: Sequence[Note], disk: Disk = REAL) -> None:
+    """Put all notes into the session's `notes.md`, whole or not at all."""
+    text = f"# Notes of {places.key}\n\n{_grouped(notes, len(notes))}\n"
+    replace_file(places.notes, text.encode(), disk)

@@ -1,0 +1,291 @@
+"""The only way into memory: a proposal with its source, a person's word, and a way back.
+
+A proposal carries the whole file before and after, so that its diff is what will be written. The
+decision is recorded first and applied after; applying is safe to repeat, so a crash in between
+costs nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.disk import REAL, Disk, replace_file
+from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.memory import MemoryDecided, MemoryProposed
+from mindstone_tui.core.errors import ContinuityError, NotAllowed
+from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.memory.files import (
+    KINDS,
+    Kind,
+    Memory,
+    file_name,
+    parse,
+    read_shelf,
+    render,
+)
+from mindstone_tui.core.memory.folder import (
+    STANDING,
+    current_text,
+    path_of,
+    same_words,
+    with_counts_of,
+    write_index,
+)
+from mindstone_tui.core.memory.sensitive import cautions
+from mindstone_tui.core.places import AgentPlaces
+from mindstone_tui.core.redaction import Redactor
+
+Decision = Literal["approved", "edited", "refused", "undone"]
+
+PERSON: Final = "person"
+"""The only one whose decision counts."""
+LONGEST_TEXT: Final = 4_000
+
+
+class Draft(Part):
+    """What somebody wants to be remembered."""
+
+    kind: Kind
+    name: str
+    text: str
+    description: str = ""
+    critical: bool = False
+    evergreen: bool = False
+    invariant: str = ""
+    tags: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+
+
+class Proposal(Part):
+    """A proposal as it is recorded, the diff a person sees, and reasons to look twice."""
+
+    entry: MemoryProposed
+    diff: str
+    cautions: tuple[str, ...] = ()
+
+
+class Standing(Part):
+    """A proposal and what became of it; an empty decision is still open."""
+
+    entry: MemoryProposed
+    seq: int
+    decision: Decision | Literal[""] = ""
+    after: str = ""
+    """The text that was agreed to."""
+
+
+def propose(
+    places: AgentPlaces,
+    draft: Draft,
+    *,
+    proposal: str,
+    sources: Sequence[int],
+    session: str,
+    by: str,
+    created: str,
+    why: str = "",
+    redactor: Redactor | None = None,
+) -> Proposal:
+    """A new or changed memory, with secrets blacked out; nothing is written."""
+    if not draft.text.strip() or not draft.name.strip():
+        raise ContinuityError("A memory needs a name and a text.", "Say what is to be remembered.")
+    if len(draft.text) > LONGEST_TEXT:
+        raise ContinuityError(
+            f"A memory of {len(draft.text)} characters is too long.",
+            f"Say it in at most {LONGEST_TEXT}, or keep it in a file of the project.",
+        )
+    known = {one.memory.name.casefold(): one for one in read_shelf(places).live}
+    earlier = known.get(draft.name.strip().casefold())
+    taken = frozenset(path.name for path in places.memory.glob("*.md"))
+    file = earlier.file if earlier else file_name(draft.kind, draft.name, taken)
+    memory = _memory(draft, sources, session, created, earlier.memory if earlier else None)
+    after = render(memory)
+    warnings = cautions(after, redactor)
+    if redactor is not None:
+        after = redactor.redact(after).text
+    return propose_text(
+        places,
+        f"memory/{file}",
+        after,
+        proposal=proposal,
+        sources=sources,
+        by=by,
+        why=why,
+        warnings=warnings,
+    )
+
+
+def propose_text(
+    places: AgentPlaces,
+    path: str,
+    after: str,
+    *,
+    proposal: str,
+    sources: Sequence[int],
+    by: str,
+    why: str = "",
+    warnings: Sequence[str] | None = None,
+) -> Proposal:
+    """A change of a whole file: a merged memory, or a line for USER.md."""
+    before = current_text(places, path)
+    found = tuple(warnings) if warnings is not None else cautions(after)
+    shown = "; ".join(filter(None, [why, f"CAUTION: holds {', '.join(found)}" if found else ""]))
+    entry = MemoryProposed(
+        proposal=proposal,
+        path=path,
+        before=before,
+        after=after,
+        sources=tuple(sources),
+        by=by,
+        why=shown,
+    )
+    return Proposal(entry=entry, diff=diff(entry), cautions=found)
+
+
+def _memory(
+    draft: Draft, sources: Sequence[int], session: str, created: str, earlier: Memory | None
+) -> Memory:
+    if draft.kind not in KINDS:
+        raise ContinuityError(
+            f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(KINDS)}."
+        )
+    fresh = Memory(
+        name=_clean_line(draft.name),
+        kind=draft.kind,
+        body=for_terminal(draft.text).strip(),
+        description=_clean_line(draft.description),
+        sources=tuple(sources),
+        session=session,
+        created=created,
+        critical=draft.critical,
+        evergreen=draft.evergreen,
+        invariant=_clean_line(draft.invariant),
+        tags=draft.tags,
+        supersedes=draft.supersedes,
+    )
+    if earlier is None:
+        return fresh
+    return msgspec.structs.replace(
+        fresh,
+        created=earlier.created,
+        hits=earlier.hits,
+        prevented=earlier.prevented,
+        last_applied=earlier.last_applied,
+        sources=tuple(dict.fromkeys((*earlier.sources, *sources))),
+        extra=earlier.extra,
+    )
+
+
+def _clean_line(text: str) -> str:
+    return " ".join(for_terminal(text).split())
+
+
+def diff(entry: MemoryProposed) -> str:
+    """What would change, line by line."""
+    lines = difflib.unified_diff(
+        entry.before.splitlines(),
+        entry.after.splitlines(),
+        fromfile=entry.path if entry.before else "/dev/null",
+        tofile=entry.path,
+        lineterm="",
+    )
+    return "\n".join(lines)
+
+
+def decide(
+    places: AgentPlaces,
+    standing: Standing,
+    decision: Decision,
+    *,
+    by: str,
+    after: str = "",
+    knowingly: bool = False,
+) -> MemoryDecided:
+    """A person's word as an entry; nothing is written before that entry is.
+
+    Refused to everyone but a person; sensitive content needs a second, explicit yes.
+    """
+    if by != PERSON:
+        raise NotAllowed(
+            f"{by or 'Nobody'} may not decide about memories.",
+            "Only a person can: /memory shows what is proposed.",
+        )
+    entry = standing.entry
+    if decision in ("approved", "edited", "refused") and standing.decision:
+        raise ContinuityError(
+            f"The proposal {entry.proposal} was already {standing.decision}.",
+            "Propose it again.",
+        )
+    if decision == "refused":
+        return MemoryDecided(proposal=entry.proposal, decision=decision, by=by)
+    if decision == "undone":
+        return _undo(places, standing, by)
+    text = after if decision == "edited" else entry.after
+    _check(entry.path, text)
+    if not same_words(current_text(places, entry.path), entry.before):
+        raise ContinuityError(
+            f"The proposal {entry.proposal} is stale: {entry.path} changed since it was made.",
+            "Propose it again, against the file as it is now.",
+        )
+    found = cautions(text)
+    if found and not knowingly:
+        raise ContinuityError(
+            f"This would remember {', '.join(found)}.",
+            "Edit it, or approve it again and say that it is meant.",
+        )
+    return MemoryDecided(proposal=entry.proposal, decision=decision, by=by, after=text)
+
+
+def _undo(places: AgentPlaces, standing: Standing, by: str) -> MemoryDecided:
+    entry = standing.entry
+    if standing.decision not in ("approved", "edited"):
+        raise ContinuityError(
+            f"The proposal {entry.proposal} is not in force.", "Only what was approved is undone."
+        )
+    if not same_words(current_text(places, entry.path), standing.after):
+        raise ContinuityError(
+            f"{entry.path} changed since the proposal {entry.proposal} was approved.",
+            "Edit the file by hand, or propose the change you want.",
+        )
+    return MemoryDecided(proposal=entry.proposal, decision="undone", by=by, after=entry.before)
+
+
+def apply(
+    places: AgentPlaces, entry: MemoryProposed, decided: MemoryDecided, disk: Disk = REAL
+) -> bool:
+    """Write what a recorded decision says; True when the file changed. Safe to repeat."""
+    if decided.by != PERSON or decided.proposal != entry.proposal:
+        raise NotAllowed("This decision is not for this proposal.", "Decide about it again.")
+    current = current_text(places, entry.path)
+    if decided.decision == "refused" or same_words(current, decided.after):
+        return False
+    path = path_of(places, entry.path)
+    if decided.after:
+        replace_file(path, with_counts_of(decided.after, current).encode(), disk)
+    else:
+        path.unlink(missing_ok=True)
+    write_index(places, disk)
+    return True
+
+
+def proposals_of(lines: Iterable[Line]) -> dict[str, Standing]:
+    """Every proposal among these lines with what became of it, oldest first."""
+    found: dict[str, Standing] = {}
+    for line in lines:
+        entry = line.entry
+        if isinstance(entry, MemoryProposed):
+            found[entry.proposal] = Standing(entry=entry, seq=line.seq)
+        elif isinstance(entry, MemoryDecided) and entry.proposal in found:
+            found[entry.proposal] = msgspec.structs.replace(
+                found[entry.proposal], decision=entry.decision, after=entry.after
+            )
+    return found
+
+
+def _check(path: str, text: str) -> None:
+    if path not in STANDING:
+        parse(text)

@@ -1,0 +1,163 @@
+"""What is known about models without asking anyone: windows, limits and prices.
+
+The facts come from the list that ships inside litellm, read as a file: litellm itself is not
+imported. What is not in it is unknown, and stays so.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.entries import Part, Usage
+from mindstone_tui.core.lockdown import litellm_folder
+
+_FILE: Final = "model_prices_and_context_window_backup.json"
+_TIER: Final = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+class Prices(Part):
+    """Dollars per token; None is unknown."""
+
+    prompt: float | None = None
+    completion: float | None = None
+    cached: float | None = None
+    cache_written: float | None = None
+
+
+class Tier(Part):
+    """Other prices for the whole request when its prompt is longer than this."""
+
+    above: int
+    prices: Prices
+
+
+class Listing(Part):
+    """One model in the list."""
+
+    name: str
+    provider: str = ""
+    window: int | None = None
+    max_output: int | None = None
+    prices: Prices = Prices()
+    tiers: tuple[Tier, ...] = ()
+    tools: bool = True
+    images: bool = False
+    chats: bool = True
+
+    def cost(self, usage: Usage) -> float | None:
+        """What a request costs; None when a price or a count is unknown."""
+        reached = [tier for tier in self.tiers if (usage.prompt or 0) > tier.above]
+        prices = max(reached, key=lambda tier: tier.above).prices if reached else self.prices
+        return cost(usage, prices)
+
+
+def cost(usage: Usage, prices: Prices) -> float | None:
+    """Dollars for one request; a cached token costs the full price where no other is known."""
+    if usage.prompt is None or usage.completion is None:
+        return None
+    if prices.prompt is None or prices.completion is None:
+        return None
+    cached = min(usage.cached or 0, usage.prompt)
+    written = min(usage.cache_written or 0, usage.prompt - cached)
+    plain = usage.prompt - cached - written
+    return (
+        plain * prices.prompt
+        + cached * (prices.prompt if prices.cached is None else prices.cached)
+        + written * (prices.prompt if prices.cache_written is None else prices.cache_written)
+        + usage.completion * prices.completion
+    )
+
+
+def look_up(model: str) -> Listing | None:
+    """The listing of a litellm name, with or without its provider's prefix."""
+    listed = _listed()
+    for name in _spellings(model):
+        if (facts := listed.get(name)) is not None and _is_of(facts, model):
+            return _listing(name, facts)
+    return None
+
+
+def names_of(provider: str) -> list[str]:
+    """Every chat model the list has of one provider, as litellm names."""
+    return sorted(
+        name if "/" in name else f"{provider}/{name}"
+        for name, facts in _listed().items()
+        if facts.get("litellm_provider") == provider and facts.get("mode") == "chat"
+    )
+
+
+def price_of(model: str, settings: ModelSettings) -> Prices | None:
+    """A price the user set, in dollars per token."""
+    if (own := settings.prices.get(model)) is None:
+        return None
+    prompt, completion = own
+    return Prices(prompt=prompt / 1e6, completion=completion / 1e6)
+
+
+def _spellings(model: str) -> list[str]:
+    """`openrouter/a/b` → itself, `a/b`, `b`: the list is not consistent about prefixes."""
+    parts = model.split("/")
+    return ["/".join(parts[at:]) for at in range(len(parts))]
+
+
+def _is_of(facts: Mapping[str, Any], model: str) -> bool:
+    """Whether a listing found without its prefix is of the provider that was named."""
+    provider = str(facts.get("litellm_provider", ""))
+    prefix, _, bare = model.partition("/")
+    same = {prefix, prefix.removesuffix("_chat")} & {provider, provider.partition("-")[0]}
+    return not bare or bool(same)
+
+
+@functools.cache
+def _listed() -> dict[str, dict[str, Any]]:
+    """The whole list; empty when litellm is not installed or its file cannot be read."""
+    folder = litellm_folder()
+    if folder is None:
+        return {}
+    try:
+        listed = msgspec.json.decode((folder / _FILE).read_bytes(), type=dict[str, dict[str, Any]])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    listed.pop("sample_spec", None)
+    return listed
+
+
+def _listing(name: str, facts: Mapping[str, Any]) -> Listing:
+    return Listing(
+        name=name,
+        provider=str(facts.get("litellm_provider", "")),
+        window=_whole(facts.get("max_input_tokens")) or _whole(facts.get("max_tokens")),
+        max_output=_whole(facts.get("max_output_tokens")),
+        prices=_prices(facts, ""),
+        tiers=tuple(
+            Tier(above=int(found[1]) * 1000, prices=_prices(facts, f"_above_{found[1]}k_tokens"))
+            for key in facts
+            if (found := _TIER.fullmatch(key))
+        ),
+        tools=facts.get("supports_function_calling") is True,
+        images=facts.get("supports_vision") is True,
+        chats=facts.get("mode") in ("chat", "responses", "completion", None),
+    )
+
+
+def _prices(facts: Mapping[str, Any], tier: str) -> Prices:
+    def price(name: str) -> float | None:
+        value = facts.get(name + tier, facts.get(name))
+        return float(value) if isinstance(value, int | float) else None
+
+    return Prices(
+        prompt=price("input_cost_per_token"),
+        completion=price("output_cost_per_token"),
+        cached=price("cache_read_input_token_cost"),
+        cache_written=price("cache_creation_input_token_cost"),
+    )
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) and value > 0 else None

@@ -1,0 +1,212 @@
+"""A provider's failure in our words: what happened, and what to do.
+
+Decided from the kind of error, the status and the message alone, so that it can be tested with
+recorded ones. The provider's own words are quoted, on one line, bounded, and without the key.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from mindstone_tui.core.entries import Part
+from mindstone_tui.core.errors import (
+    ContextTooLong,
+    ProviderBusy,
+    ProviderError,
+    ProviderNonsense,
+    ProviderRefused,
+    ProviderUnreachable,
+)
+
+_TOO_LONG: Final = re.compile(
+    r"context[_ ]length[_ ]exceeded|context[_ ]window[_ ]exceeded|exceed_context_size"
+    r"|maximum context length|max(?:imum)? prompt length|context (?:length|window|size|limit)"
+    r"[^.]{0,40}(?:exceed|too (?:long|large|small))"
+    r"|exceed\w*[^.]{0,60}(?:context|maximum number of (?:input )?tokens|token limit)"
+    r"|prompt is too long|input is too long|too many (?:input )?tokens"
+    r"|prompt contains \d+ tokens|input token count|reduce the length of the (?:messages|prompt)"
+    r"|request_too_large|tokens? (?:in|of) (?:your )?(?:prompt|input)[^.]{0,40}exceed",
+    re.IGNORECASE,
+)
+_CONTENT: Final = re.compile(
+    r"content[_ ](?:policy|filter|management)|responsible ?ai|safety (?:system|settings|filter)",
+    re.IGNORECASE,
+)
+_QUOTA: Final = re.compile(
+    r"insufficient_quota|exceeded your current quota|billing|credit balance|payment required",
+    re.IGNORECASE,
+)
+_DNS: Final = re.compile(
+    r"name or service not known|getaddrinfo|nodename nor servname|temporary failure in name|"
+    r"name resolution|dns",
+    re.IGNORECASE,
+)
+_TLS: Final = re.compile(r"certificate|\bssl\b|\btls\b|wrong_version_number", re.IGNORECASE)
+_REFUSED: Final = re.compile(
+    r"connection refused|connect call failed|all connection", re.IGNORECASE
+)
+_SLOW: Final = re.compile(r"timed? ?out|timeout", re.IGNORECASE)
+_SECRET: Final = re.compile(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
+_LABELS: Final = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Exception|Timeout)\s*[:-]\s*)+")
+
+LOST: Final = frozenset(
+    {"APIConnectionError", "APITimeoutError", "TimeoutError", "Timeout", "SocketTimeoutError"}
+    | {"ReadError", "ReadTimeout", "ConnectError", "ConnectTimeout", "RemoteProtocolError"}
+    | {"ClientPayloadError", "ClientConnectorError", "ServerDisconnectedError", "ClientOSError"}
+    | {"TransferEncodingError", "BadHttpMessage", "BadStatusLine", "ConnectionResetError"}
+)
+"""Errors of a connection: no server answered, whatever status the library makes up for them."""
+
+
+class Failure(Part):
+    """What is known about a failed request."""
+
+    kind: str
+    """The class of the error, as the library names it."""
+    message: str = ""
+    causes: str = ""
+    """What the errors behind it say."""
+    status: int | None = None
+    headers: dict[str, str] = {}
+
+
+def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> ProviderError:
+    """The error a person is shown."""
+    said = quoted(failure.message, secret)
+    for decide in (_by_message, _by_status, _by_kind):
+        if (error := decide(failure, said, model, where)) is not None:
+            return error
+    return ProviderNonsense(
+        f"{where} failed in an unexpected way: {said}",
+        "Try again; if it stays, choose another model with /model.",
+    )
+
+
+def quoted(message: str, secret: str = "") -> str:
+    """Foreign words on one line, bounded, with keys blacked out."""
+    text = message.replace(secret, "•••") if secret else message
+    text = _SECRET.sub("•••", " ".join(text.split()))
+    while (shorter := _LABELS.sub("", text)) != text:
+        text = shorter
+    text = text.strip(" .-:") or "no reason given"
+    return f"“{text if len(text) <= 240 else text[:240].rstrip() + '…'}”"
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds the server asks to wait, as a number or as a date; None when it does not say."""
+    lowered = {name.lower(): value.strip() for name, value in headers.items()}
+    if milliseconds := _number(lowered.get("retry-after-ms", "")):
+        return milliseconds / 1000
+    told = lowered.get("retry-after", "")
+    if (seconds := _number(told)) is not None:
+        return seconds
+    try:
+        moment = email.utils.parsedate_to_datetime(told).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(moment - (time.time() if now is None else now), 0.0)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e9 else None
+
+
+def _by_message(failure: Failure, said: str, model: str, where: str) -> ProviderError | None:
+    text, status = f"{failure.message} {failure.causes}", failure.status
+    client_fault = status is None or status in (400, 413, 422, 500)
+    if failure.kind == "ContextWindowExceededError" or (client_fault and _TOO_LONG.search(text)):
+        return ContextTooLong(
+            f"{where} says the prompt is too long for {model}: {said}",
+            "Set its real window in [models.windows], /prune, or choose a model with more room.",
+        )
+    if _QUOTA.search(text):
+        return ProviderRefused(
+            f"{where} says the account has no quota left: {said}",
+            "Check the plan and billing of the account, or choose another model.",
+        )
+    refused = failure.kind == "ContentPolicyViolationError"
+    if refused or (client_fault and _CONTENT.search(text)):
+        return ProviderRefused(
+            f"{where} refused the content: {said}", "Rephrase it, or choose another model."
+        )
+    return None
+
+
+def _by_status(failure: Failure, said: str, model: str, where: str) -> ProviderError | None:
+    wait = retry_after(failure.headers)
+    match failure.status:
+        case 401:
+            return ProviderRefused(
+                f"{where} does not accept the key: {said}",
+                "Check the key, or store another one with `mindstone models key`.",
+            )
+        case 402 | 403:
+            return ProviderRefused(
+                f"{where} does not permit this: {said}",
+                "Check what the key may use, or choose another model.",
+            )
+        case 404:
+            return ProviderRefused(
+                f"{where} does not know {model}: {said}",
+                "Check the spelling and the address; `mindstone models` lists what is usable.",
+            )
+        case 413:
+            return ContextTooLong(
+                f"{where} says the request is too large: {said}",
+                "/prune, or choose a model with more room.",
+            )
+        case 408 | 504 | 524:
+            return ProviderUnreachable(
+                f"{where} did not answer in time.", "Try again, or choose another model."
+            )
+        case 429:
+            return _busy(f"{where} limits how often it may be asked: {said}", wait)
+        case 500 | 502 | 503 | 529:
+            return _busy(f"{where} is in trouble (status {failure.status}): {said}", wait)
+        case status if status is not None and 400 <= status < 500:
+            return ProviderRefused(
+                f"{where} refused the request (status {status}): {said}",
+                "Choose another model, or look at the request with `mindstone replay --prompt`.",
+            )
+    return None
+
+
+def _busy(what: str, wait: float | None) -> ProviderBusy:
+    remedy = f"Try again in {wait:.0f} s." if wait else "Try again in a moment."
+    return ProviderBusy(what, remedy, retry_after=wait)
+
+
+def _by_kind(failure: Failure, said: str, model: str, where: str) -> ProviderError | None:
+    text = f"{failure.message} {failure.causes}"
+    if _DNS.search(text):
+        return ProviderUnreachable(
+            f"The name of {where} cannot be resolved.", "Check the address and the network."
+        )
+    if _REFUSED.search(text):
+        return ProviderUnreachable(
+            f"Nobody answers at {where}.", "Start the server, or check its address."
+        )
+    if _TLS.search(text):
+        return ProviderUnreachable(
+            f"No secure connection to {where}: {said}",
+            "Check that the address begins with the right http:// or https://.",
+        )
+    if "Timeout" in failure.kind or _SLOW.search(text):
+        return ProviderUnreachable(
+            f"{where} did not answer in time.", "Try again, or raise models.timeout."
+        )
+    if failure.kind in LOST:
+        return ProviderUnreachable(
+            f"The connection to {where} broke: {said}", "Check the network and try again."
+        )
+    if failure.status is not None and failure.status >= 500:
+        return _busy(f"{where} is in trouble (status {failure.status}): {said}", None)
+    return None

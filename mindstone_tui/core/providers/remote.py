@@ -1,0 +1,250 @@
+"""Every model that is reached through litellm.
+
+litellm is imported on the first request, off the loop, through `lockdown`. A request is tried again
+only while nothing of the answer was passed on, so no text can appear twice; after the first delta a
+broken stream is an error. litellm's own retries are off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Request, Usage
+from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
+from mindstone_tui.core.lockdown import import_litellm
+from mindstone_tui.core.providers.addresses import Address, require_key
+from mindstone_tui.core.providers.catalogue import Listing, look_up
+from mindstone_tui.core.providers.failures import LOST, Failure, translate
+from mindstone_tui.core.providers.outgoing import call_of
+from mindstone_tui.core.providers.protocol import (
+    Delta,
+    Finished,
+    ModelInfo,
+    Options,
+    Retrying,
+    Window,
+)
+from mindstone_tui.core.providers.translation import Translator
+from mindstone_tui.core.providers.usage import field
+
+FIRST_WAIT: Final = 0.5
+LONGEST_WAIT: Final = 30.0
+"""A server that asks for more patience than this is reported at once."""
+
+
+class UnprocessableRequest(Exception):
+    """Stands for an answer that litellm swallowed."""
+
+    status_code = 422
+
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+def warm_up() -> None:
+    """Import litellm now, so that the first request does not wait for it."""
+    with contextlib.suppress(ProviderError):
+        import_litellm()
+
+
+def info_from(model: str, listing: Listing | None, note: str = "") -> ModelInfo:
+    """What the catalogue says about a model; what it does not say is unknown."""
+    if listing is None:
+        return ModelInfo(name=model, note=note)
+
+    def per_million(price: float | None) -> float | None:
+        return None if price is None else price * 1e6
+
+    return ModelInfo(
+        name=model,
+        window=Window(tokens=listing.window, label="measured") if listing.window else None,
+        max_output=listing.max_output,
+        prompt_price=per_million(listing.prices.prompt),
+        completion_price=per_million(listing.prices.completion),
+        cached_price=per_million(listing.prices.cached),
+        tools=listing.tools,
+        images=listing.images,
+        note=note,
+    )
+
+
+class RemoteProvider:
+    """One model at one address."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        pause: Pause = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._address = address
+        self._pause = pause
+        self._jitter = jitter
+        self._where = address.base_url or address.provider
+
+    def info(self, model: str) -> ModelInfo:
+        """What the catalogue knows; who is asked, and whether the request leaves the machine."""
+        place = "this machine" if self._address.local else self._where
+        return info_from(model, look_up(model), note=f"Answers come from {place}.")
+
+    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+        """Ask, and ask again while nothing was said; ends once, or raises once."""
+        require_key(self._address)
+        litellm = await asyncio.to_thread(import_litellm)
+        call = call_of(request, options, self._address)
+        for attempt in range(options.retries + 1):
+            said_something = False
+            try:
+                answer = self._attempt(litellm, call, options.timeout, attempt)
+                async with contextlib.aclosing(answer):
+                    async for delta in answer:
+                        said_something = True
+                        yield delta
+                return
+            except ProviderError as error:
+                wait = self._wait(error, attempt)
+                if said_something or attempt >= options.retries or wait is None:
+                    raise
+                yield Retrying(attempt=attempt + 1, wait=wait, why=error.what)
+                await self._pause(wait)
+
+    async def close(self) -> None:
+        """Nothing is held between requests but litellm's idle connections."""
+        await close_connections()
+
+    async def _attempt(
+        self, litellm: ModuleType, call: Mapping[str, Any], patience: float, retries: int
+    ) -> AsyncGenerator[Delta, None]:
+        translator = Translator()
+        stream = await self._guarded(litellm.acompletion(**call), patience)
+        if stream is None:  # what litellm returns after it met a status 422 twice
+            raise self._translated(UnprocessableRequest("the request was not understood"))
+        try:
+            chunks = aiter(stream)
+            while (chunk := await self._guarded(_next(chunks), patience)) is not None:
+                for delta in translator.take(chunk):
+                    yield delta
+        finally:
+            await _close(stream)
+        for delta in translator.end():
+            yield delta
+        self._check_end(stream)
+        yield Finished(
+            reason=_reason(translator),
+            usage=translator.usage if _was_reported(stream) else Usage(),
+            model=translator.model or self._address.model,
+            retries=retries,
+        )
+
+    async def _guarded(self, work: Awaitable[Any], patience: float) -> Any:
+        """Wait for litellm, and say in our words what went wrong."""
+        try:
+            async with asyncio.timeout(patience):
+                return await work
+        except ProviderError:
+            raise
+        except Exception as error:  # litellm and the clients below it share no common error
+            raise self._translated(error) from error
+
+    def _translated(self, error: Exception) -> ProviderError:
+        key = self._address.key
+        return translate(
+            failure_of(error),
+            model=self._address.model,
+            where=self._where,
+            secret=key.secret if key else "",
+        )
+
+    def _check_end(self, stream: object) -> None:
+        """litellm ends a stream that was cut like one that was finished; we do not."""
+        if field(stream, "received_finish_reason") is not None:
+            return
+        if not field(stream, "chunks"):
+            raise ProviderNonsense(
+                f"{self._where} answered, but not as a model does.",
+                "Check the address; for an OpenAI-compatible server it usually ends in /v1.",
+            )
+        raise ProviderUnreachable(
+            f"{self._where} broke off in the middle of the answer.",
+            "What was received is kept; ask again.",
+        )
+
+    def _wait(self, error: ProviderError, attempt: int) -> float | None:
+        """Seconds until the next attempt; None when there should be none."""
+        if not error.retryable:
+            return None
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= LONGEST_WAIT else None
+        backoff = FIRST_WAIT * float(2**attempt) * (1 + self._jitter() / 2)
+        return min(backoff, LONGEST_WAIT)
+
+
+async def close_connections() -> None:
+    """Close the connections litellm keeps open, if it was ever used."""
+    if (litellm := sys.modules.get("litellm")) is None:
+        return
+    close = field(litellm, "close_litellm_async_clients")
+    if callable(close):
+        await close()
+    litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The parts of a foreign error that decide what it means."""
+    inner = field(error, "original_exception")
+    if type(error).__name__ == "MidStreamFallbackError" and isinstance(inner, Exception):
+        return failure_of(inner)
+    chain = _chain(error)
+    names = [type(link).__name__ for link in chain]
+    status = field(error, "status_code")
+    response = field(error, "response")
+    headers = field(error, "litellm_response_headers") or field(response, "headers")
+    return Failure(
+        kind=next((name for name in names if name in LOST), names[0]),
+        message=str(error),
+        causes=" ".join(str(link) for link in chain[1:]),
+        status=status if isinstance(status, int) and not LOST.intersection(names) else None,
+        headers={str(name): str(value) for name, value in headers.items()}
+        if isinstance(headers, Mapping)
+        else {},
+    )
+
+
+def _chain(error: BaseException, depth: int = 8) -> list[BaseException]:
+    """An error and its causes; the real reason is often the innermost."""
+    cause = error.__cause__ or error.__context__
+    return [error, *(_chain(cause, depth - 1) if cause is not None and depth else ())]
+
+
+def _was_reported(stream: object) -> bool:
+    """Whether the server reported usage; where it did not, litellm counts for itself."""
+    chunks = field(stream, "chunks")
+    return isinstance(chunks, list) and any(field(chunk, "usage") is not None for chunk in chunks)
+
+
+def _reason(translator: Translator) -> str:
+    """Some servers say `stop` although they asked for tools."""
+    if translator.called and translator.reason in ("stop", ""):
+        return "tool_calls"
+    return translator.reason or "stop"
+
+
+async def _next(chunks: AsyncIterator[object]) -> object | None:
+    return await anext(chunks, None)
+
+
+async def _close(stream: object) -> None:
+    """Give the connection back, whatever state the stream is in."""
+    close = field(stream, "aclose")
+    if callable(close):
+        with contextlib.suppress(
+            Exception
+        ):  # a broken stream may fail to close; it is gone either way
+            await close()

@@ -1,0 +1,92 @@
+"""Auto recall before a turn, in pure steps: whether to ask, what for, what fits, how it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.recall.abstaining import worth_injecting
+from mindstone_tui.core.recall.passage import Passage, spoken_date
+from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.recall.words import STOPWORDS, query_terms, words_of
+
+Counter = Callable[[str], int]
+
+_CONTEXT: Final = 400
+_FEW_TERMS: Final = 3
+
+_TRIVIAL: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        ok okay k kk thanks thank thx ty cheers yes yeah yep yup sure no nope nah please go ahead on
+        continue proceed next done great good nice cool perfect awesome fine right correct exactly
+        hi hello hey bye morning evening night lgtm do it that you so much very well alright got i
+        see makes sense again stop wait hmm oh ah wow looks sounds
+        """,
+    )
+)
+_REFERS_BACK: Final = re.compile(
+    r"\b(?:that|this|those|these|it|its|them|they|same|again|earlier|before|previous(?:ly)?|above"
+    r"|the (?:error|bug|file|issue|problem|one|other|first|second|last))\b",
+    re.IGNORECASE,
+)
+
+
+class Injected(msgspec.Struct, frozen=True):
+    """A hit as it will be shown to the model, and what it costs."""
+
+    hit: Hit
+    text: str
+    tokens: int
+
+
+def is_trivial(message: str) -> bool:
+    """Whether a message asks for nothing that history could answer: a command, thanks, go on."""
+    text = message.strip()
+    if not text or text[0] in "/!":
+        return True
+    words = [word for word in words_of(text) if not re.fullmatch(r"u[0-9a-f]{4,5}", word)]
+    return len(words) <= 8 and all(word in _TRIVIAL or word in STOPWORDS for word in words)
+
+
+def auto_query(message: str, exchange: Sequence[str] = ()) -> str:
+    """What to look for: the message, with the latest words said when it leans on them."""
+    leans = len(query_terms(message)) <= _FEW_TERMS or (
+        len(message) < 120 and _REFERS_BACK.search(message)
+    )
+    if not leans or not exchange:
+        return message
+    context = " ".join(text.strip()[-_CONTEXT:] for text in exchange[-2:])
+    return f"{message}\n{context}"
+
+
+def fill(hits: Sequence[Hit], room: int, count: Counter, *, vectors: bool = True) -> list[Injected]:
+    """The hits worth injecting that fit into the room, best first; none is cut to fit."""
+    chosen: list[Injected] = []
+    left = room
+    for hit in worth_injecting(hits, vectors=vectors):
+        text = render(hit)
+        tokens = count(text)
+        if tokens <= left:
+            chosen.append(Injected(hit, text, tokens))
+            left -= tokens
+    return chosen
+
+
+def render(hit: Hit) -> str:
+    """One recalled passage with its pointer, date, speaker and score, on lines of its own."""
+    passage = hit.passage
+    where = f"{passage.session} #{passage.seq}" if passage.seq >= 0 else passage.entry
+    facts = [where, f"turn {passage.turn}", spoken_date(passage.ts), _speaker(passage)]
+    if hit.supersedes:
+        facts.append("replaces " + ", ".join(f"#{seq}" for seq in hit.supersedes))
+    facts.append(f"score {hit.score:.2f}")
+    return f"[{' · '.join(fact for fact in facts if fact)}]\n{hit.text}"
+
+
+def _speaker(passage: Passage) -> str:
+    return f"{passage.speaker} ({passage.about})" if passage.about else passage.speaker

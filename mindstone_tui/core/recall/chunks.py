@@ -1,0 +1,192 @@
+"""History as passages: which entries can be found again, by what words, under which id.
+
+Messages are passages as they are, long ones in pieces. A tool result is found by the call that
+made it, by what it says, and, where it is too long to index whole, by the paths, identifiers and
+errors in it. Bookkeeping is left out, so that recall does not feed on itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolCalled,
+    ToolReturned,
+    UserMessage,
+)
+from mindstone_tui.core.entries.memory import (
+    DelegationEnded,
+    HandoffReplayed,
+    MemoryDecided,
+    NoteTaken,
+    SummaryDerived,
+    TaskDone,
+    TaskStarted,
+)
+from mindstone_tui.core.recall.passage import LONGEST_PIECE, Form, Passage
+from mindstone_tui.core.recall.pieces import pieces_of
+
+TOOL_HEAD: Final = 10
+TOOL_TAIL: Final = 4
+"""Pieces of a tool result that are indexed whole, from its beginning and its end."""
+TOOL_VECTORS: Final = 4
+"""Pieces of a tool result that get a vector; the rest is found by words."""
+_CALL_SHOWN: Final = 200
+
+_ERROR: Final = re.compile(
+    r"\b(?:error|exception|traceback|fail(?:ed|ure)|fatal|panic|warning|denied|refused|not found"
+    r"|cannot|E[A-Z]{4,})\b",
+    re.IGNORECASE,
+)
+_TELLING: Final = re.compile(
+    r"(?:[\w.~-]+)?(?:[/\\][\w.@-]+){2,}(?::\d+)?"  # paths
+    r"|\b[\w-]+\.(?:[a-z]{1,4}\d?)(?::\d+)\b"  # file.ts:42
+    r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase
+    r"|\b(?:[A-Z][a-z0-9]+){2,}\b"  # PascalCase
+    r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b"  # snake_case
+    r"|\bE[A-Z]{4,}\b|\b[0-9a-f]{7,40}\b"
+)
+
+
+class Chunker:
+    """Turns lines into passages, in order; remembers the calls that results belong to."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+
+    def passages(self, line: Line) -> list[Passage]:
+        """The passages of one line; none when there is nothing to find."""
+        match line.entry:
+            case UserMessage() as said:
+                return _cut(line, said.text, said.name or "user", source_id=said.source_id)
+            case AssistantMessage() as said:
+                for call in said.calls:
+                    self._calls[call.id] = f"{call.name} {call.arguments}"
+                return _cut(line, said.text, said.name or "assistant", source_id=said.source_id)
+            case AssistantPartial(text=text):
+                return _cut(line, text, "assistant")
+            case ToolCalled() as call:
+                self._calls[call.call] = f"{call.name} {call.shown}"
+                return []
+            case ToolReturned() as result:
+                return self._of_result(line, result)
+            case NoteTaken(category=category, text=text):
+                return _cut(line, text, "note", about=category)
+            case MemoryDecided(decision="approved" | "edited", after=after):
+                return _cut(line, after, "memory")
+            case SummaryDerived(text=text) | HandoffReplayed(text=text):
+                return _cut(line, text, "summary")
+            case DelegationEnded(child=child, text=text):
+                return _cut(line, text, "sub-agent", about=child)
+            case TaskStarted(title=title, criteria=criteria, constraints=constraints):
+                return _cut(line, "\n".join((title, *criteria, *constraints)), "task")
+            case TaskDone(title=title, summary=summary):
+                return _cut(line, f"{title}\n{summary}".strip(), "task")
+            case _:
+                return []
+
+    def _of_result(self, line: Line, result: ToolReturned) -> list[Passage]:
+        call = self._calls.pop(result.call, result.name)
+        outcome = "" if result.status == "ok" else f" ({result.status})"
+        about = " ".join(call.split())[:_CALL_SHOWN] + outcome
+        speaker = result.name or "tool"
+        pieces = pieces_of(result.text)
+        if len(pieces) > TOOL_HEAD + TOOL_TAIL:
+            middle = [text for text, _ in pieces[TOOL_HEAD:-TOOL_TAIL]]
+            told = telling_words("\n".join(middle))
+            pieces = [*pieces[:TOOL_HEAD], (told, "code"), *pieces[-TOOL_TAIL:]]
+        if not any(text for text, _ in pieces):
+            pieces = [(result.finding or call, "prose")]
+        return _make(line, pieces, speaker, result.source_id, about, vectors=TOOL_VECTORS)
+
+
+def passages_of(lines: Iterable[Line]) -> list[Passage]:
+    """The passages of an exchange, or of several, from all its lines."""
+    chunker = Chunker()
+    return [passage for line in lines for passage in chunker.passages(line)]
+
+
+def passages_of_file(
+    name: str, text: str, *, session: str, ts: str, kind: str = "memory"
+) -> list[Passage]:
+    """A memory, log or journal file as passages; their ids follow its content, not its lines."""
+    pieces = pieces_of(text)
+    return [
+        Passage(
+            id=f"{name}#{piece}",
+            session=session,
+            seq=-1,
+            entry=name,
+            turn=0,
+            ts=ts,
+            role="system",
+            speaker=kind,
+            kind=kind,
+            text=part,
+            piece=piece,
+            pieces=len(pieces),
+            form=form,
+            about=name,
+        )
+        for piece, (part, form) in enumerate(pieces)
+        if part.strip()
+    ]
+
+
+def telling_words(text: str, longest: int = LONGEST_PIECE) -> str:
+    """Error lines, then distinct paths and identifiers: what a long output is remembered by."""
+    kept: list[str] = []
+    room = longest
+    for word in _most_telling(text):
+        if len(word) < room:
+            kept.append(word)
+            room -= len(word) + 1
+    return "\n".join(kept)
+
+
+def _most_telling(text: str) -> Iterator[str]:
+    errors = (line.strip()[:160] for line in text.splitlines() if _ERROR.search(line))
+    words = (found[0] for found in _TELLING.finditer(text))
+    yield from dict.fromkeys((*errors, *words))
+
+
+def _cut(
+    line: Line, text: str, speaker: str, *, source_id: str = "", about: str = ""
+) -> list[Passage]:
+    return _make(line, pieces_of(text), speaker, source_id, about) if text.strip() else []
+
+
+def _make(
+    line: Line,
+    pieces: list[tuple[str, Form]],
+    speaker: str,
+    source_id: str,
+    about: str,
+    vectors: int | None = None,
+) -> list[Passage]:
+    return [
+        Passage(
+            id=f"{line.id}#{piece}",
+            session=line.session,
+            seq=line.seq,
+            entry=line.id,
+            turn=line.turn,
+            ts=line.ts,
+            role=line.role,
+            speaker=speaker,
+            kind=line.kind,
+            text=text,
+            source_id=source_id,
+            piece=piece,
+            pieces=len(pieces),
+            form=form,
+            about=about,
+            meaning=vectors is None or piece < vectors,
+        )
+        for piece, (text, form) in enumerate(pieces)
+    ]

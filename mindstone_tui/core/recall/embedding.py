@@ -1,0 +1,190 @@
+"""Meaning as numbers: the embedder protocol, the model that ships with the package, remote ones.
+
+The embedded model answers offline, right after installation. It is loaded on first use and blocks
+while it works, so callers run it in a thread. Vectors carry the name of their model and are never
+compared with another model's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import Any, Final, Protocol, runtime_checkable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.lockdown import import_litellm
+
+Floats = NDArray[np.float32]
+
+LONGEST_INPUT: Final = 256
+"""Tokens the embedded model was trained on; more are cut."""
+
+TOKEN_BITS: Final = 256
+"""Dimensions of a token that are kept as signs: the rest adds size, not quality."""
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A text as one vector, and as one vector for each of its tokens."""
+
+    vector: Floats
+    pieces: tuple[str, ...]
+    """The tokens' own text, word beginnings without a mark, continuations with `##`."""
+    token_vectors: Floats
+    """One row a token, of unit length."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into unit vectors of `dims` numbers; `name` says which model did."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dims(self) -> int: ...
+    def embed(self, texts: Sequence[str]) -> Floats: ...
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that can also say what each token means in its place."""
+
+    def encode(self, text: str) -> Encoded: ...
+
+
+class EmbeddedModel:
+    """all-MiniLM-L6-v2, int8, run by onnxruntime on one thread, one text a run.
+
+    Two threads collapse when the cores are busy, and in a batch the padding of one text changes
+    the quantised vectors of another.
+    """
+
+    name: Final = "minilm-l6-v2-int8/1"
+    dims: Final = 384
+
+    def __init__(self) -> None:
+        self._loading = threading.Lock()
+        self._runtime: tuple[Any, Any] | None = None
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One unit vector a text."""
+        rows = [self.encode(text).vector for text in texts]
+        return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
+
+    def encode(self, text: str) -> Encoded:
+        """The text's vector and its tokens' vectors, from one run."""
+        tokenizer, model = self._runtime or self._load()
+        encoding = tokenizer.encode(text)
+        ids = np.array([encoding.ids], np.int64)
+        pooled, hidden = model.run(
+            ["embedding", _LAST_LAYER], {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        )
+        inner = hidden[0, 1:-1]
+        inner = inner / np.maximum(np.linalg.norm(inner, axis=1, keepdims=True), 1e-9)
+        return Encoded(pooled[0], tuple(encoding.tokens[1:-1]), inner.astype(np.float32))
+
+    def _load(self) -> tuple[Any, Any]:
+        with self._loading:
+            if self._runtime is None:
+                self._runtime = _load_runtime()
+            return self._runtime
+
+
+_LAST_LAYER: Final = "l5.ln2"
+"""The graph's node that holds the tokens' vectors before they are averaged."""
+
+
+def _load_runtime() -> tuple[Any, Any]:
+    """Tokenizer and session; both imports are heavy and may be missing, so they wait until here."""
+    home = files("mindstone_tui.core.recall") / "minilm"
+    try:
+        import onnxruntime  # type: ignore[import-untyped]
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str((home / "tokenizer.json").read_text(encoding="utf-8"))
+        tokenizer.enable_truncation(LONGEST_INPUT)
+        tokenizer.no_padding()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        graph = (home / "minilm-int8.onnx").read_bytes() + _also_output(_LAST_LAYER)
+        model = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime and tokenizers raise bare Exceptions of their own
+        raise VectorsUnavailable(
+            f"The embedded model cannot be loaded: {error}.",
+            "Recall works on words alone; reinstalling the package usually brings it back.",
+        ) from error
+    return tokenizer, model
+
+
+def _also_output(node: str) -> bytes:
+    """Protobuf bytes that, put behind a serialised ONNX model, declare one more float output.
+
+    Protobuf merges repeated occurrences of a message, so the shipped file stays as it was built.
+    """
+
+    def field(number: int, body: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(body)]) + body
+
+    float_tensor = field(1, b"\x08\x01")
+    value_info = field(1, node.encode()) + field(2, float_tensor)
+    return field(7, field(12, value_info))
+
+
+class RemoteEmbedder:
+    """A model behind litellm, by name; `call` takes `model` and `input` as litellm does."""
+
+    def __init__(self, model: str, call: Callable[..., Any] | None = None) -> None:
+        self.name: Final = model
+        self._call = call or _through_litellm
+        self._dims = 0
+
+    @property
+    def dims(self) -> int:
+        """The size of its vectors, learned from the first one."""
+        return self._dims or self.embed(["size"]).shape[1]
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One request for all texts; a wrong count or size is an error, not a guess."""
+        if not texts:
+            return np.empty((0, self._dims), np.float32)
+        try:
+            answer = self._call(model=self.name, input=list(texts))
+            rows = np.array([row["embedding"] for row in answer["data"]], np.float32)
+        except Exception as error:  # litellm's own tree is known only after its slow import
+            raise VectorsUnavailable(
+                f"{self.name} gave no embeddings: {error}.",
+                "Check the model's name and key; words still work meanwhile.",
+            ) from error
+        self._dims = self._dims or rows.shape[-1]
+        if rows.shape != (len(texts), self._dims):
+            raise VectorsUnavailable(
+                f"{self.name} gave vectors of shape {rows.shape}, not {(len(texts), self._dims)}.",
+                "Words still work; choose another embedding model if this goes on.",
+            )
+        return unit(rows)
+
+
+def open_embedder(name: str) -> Embedder:
+    """The embedder a setting names: `minilm` is the embedded one, all others are litellm's."""
+    return EmbeddedModel() if name == "minilm" else RemoteEmbedder(name)
+
+
+def _through_litellm(**request: Any) -> Any:
+    return import_litellm().embedding(**request)
+
+
+def unit(rows: Floats) -> Floats:
+    """Rows scaled to length one; a zero row stays zero."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)
+
+
+def signs(rows: Floats) -> NDArray[np.uint8]:
+    """The signs of each row's numbers, eight a byte."""
+    return np.packbits(rows > 0, axis=-1, bitorder="little")

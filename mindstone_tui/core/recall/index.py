@@ -1,0 +1,270 @@
+"""The recall index of one session: what was said goes in, proof that it is there comes out.
+
+Words are stored at once, one transaction an exchange, and read back by content hash; vectors follow
+in the background. Everything here can be rebuilt from the transcript, and the index remembers how
+far it has come, so a crash costs at most the exchange being written and doubles nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+import msgspec
+import numpy as np
+
+from mindstone_tui.core.entries.window import Receipt
+from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.recall.abstaining import good_enough
+from mindstone_tui.core.recall.embedding import Embedder, Encoded, TokenEmbedder, signs
+from mindstone_tui.core.recall.gathering import Filter, Gatherer
+from mindstone_tui.core.recall.passage import Passage
+from mindstone_tui.core.recall.question import read_question
+from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
+from mindstone_tui.core.recall.store import DAMAGED, open_store, put_aside, unavailable
+from mindstone_tui.core.recall.tables import Mark, Meaning, Tables
+from mindstone_tui.core.recall.tokenwise import passage_tokens
+
+T = TypeVar("T")
+
+CHUNKING: Final = "1"
+"""Counts up when passages are cut or worded differently: an older index then starts anew."""
+EVERYTHING: Final = Filter()
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one search."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    abstained: bool
+    """Nothing found is good enough to be brought back unasked."""
+    vectors: bool
+    """False when only words were searched."""
+
+
+class RecallIndex:
+    """Words and vectors of one session; safe to use from several threads and processes."""
+
+    def __init__(self, path: Path, embedder: Embedder | None) -> None:
+        self._path = path
+        self._embedder = embedder
+        self._lock = threading.RLock()
+        self.damaged: Path | None = None
+        """Where a damaged file went, if one was met; the index then has to catch up anew."""
+        self._connect()
+
+    @classmethod
+    def open(cls, path: Path, embedder: Embedder | None) -> RecallIndex:
+        """Open or create; a damaged file is put aside without a question."""
+        return cls(path, embedder)
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self._lock:
+            self._database.close()
+
+    # What goes in
+
+    def ensure(self, passages: Iterable[Passage], mark: Mark | None = None) -> tuple[Receipt, ...]:
+        """Store what is missing, one transaction an exchange, and read all of it back.
+
+        With a mark, the last transaction also records how far into history that is.
+        """
+        turns = _by_turn(passages)
+
+        def work() -> tuple[Receipt, ...]:
+            for at, turn in enumerate(turns, start=1):
+                self._tables.store(turn, mark if at == len(turns) else None)
+            if mark is not None and not turns:
+                self._tables.store((), mark)
+            return tuple(self._tables.receipt(turn) for turn in turns)
+
+        return self._guarded(work)
+
+    def add(self, passages: Sequence[Passage], mark: Mark) -> None:
+        """Store many exchanges in one transaction, to catch up; receipts are read separately."""
+        self._guarded(lambda: self._tables.store(passages, mark))
+
+    def receipts(self, passages: Iterable[Passage]) -> tuple[Receipt, ...]:
+        """Read back, one receipt an exchange, without storing anything."""
+        turns = _by_turn(passages)
+        return self._guarded(lambda: tuple(self._tables.receipt(turn) for turn in turns))
+
+    @property
+    def mark(self) -> Mark:
+        """How far into the transcript this index has come."""
+        return self._guarded(
+            lambda: Mark(int(self._tables.fact("seq") or -1), self._tables.fact("hash"))
+        )
+
+    def clear(self) -> None:
+        """Forget everything but the usage log; the transcript still has it."""
+
+        def work() -> None:
+            self._tables.start_over(CHUNKING)
+            self._gatherer = Gatherer(self._database, None)
+
+        self._guarded(work)
+
+    def __len__(self) -> int:
+        return self._guarded(lambda: self._gatherer.passages())
+
+    # Meaning, in the background
+
+    def pending(self) -> int:
+        """How many passages wait for a vector of this index's model."""
+        return self._guarded(self._tables.pending)
+
+    def embed_pending(self, limit: int = 16, window_from: int = 0) -> int:
+        """Make vectors for some waiting passages, in the window first; returns how many it took.
+
+        Blocks while the model works but holds no lock then; raises `VectorsUnavailable`.
+        """
+        embedder = self._embedder
+        if embedder is None or not self._can_vectors:
+            raise VectorsUnavailable(
+                "No embedding model is available.", "Recall works on words alone."
+            )
+        self._guarded(lambda: self._tables.adopt_model(embedder.name, embedder.dims))
+        waiting = self._guarded(lambda: self._tables.waiting(limit, window_from))
+        fresh: dict[bytes, Meaning] = {}
+        made: list[tuple[int, Meaning | None]] = []
+        for row, passage in waiting:
+            content = passage.content_hash
+            if content not in fresh:
+                known = self._guarded(partial(self._tables.known_meaning, content))
+                fresh[content] = known or _meaning_of(encode(embedder, passage.indexed_text))
+            made.append((row, fresh[content]))
+        self._guarded(lambda: self._tables.store_meaning(made))
+        return len(made)
+
+    # What comes out
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        allowed: Filter = EVERYTHING,
+        pinned_turns: Collection[int] = (),
+        asked: Encoded | None = None,
+        weights: Weights = DEFAULT,
+    ) -> Found:
+        """The k best hits; `asked` saves embedding one question for several indexes."""
+        question = read_question(query)
+        meaning = asked or self.ask(query)
+
+        def work() -> Found:
+            ours = meaning if self._vectors_are_ours() else None
+            candidates = self._gatherer.gather(question, ours, allowed)
+            hits = rank(question, candidates, count=k, pinned_turns=pinned_turns, weights=weights)
+            return Found(
+                query=query,
+                hits=tuple(hits),
+                abstained=not good_enough(hits, vectors=ours is not None),
+                vectors=ours is not None,
+            )
+
+        return self._guarded(work)
+
+    def ask(self, query: str) -> Encoded | None:
+        """The question's meaning, or None when there is no model for it."""
+        if self._embedder is None or not self._can_vectors:
+            return None
+        try:
+            return encode(self._embedder, query)
+        except VectorsUnavailable:
+            return None
+
+    def exchange(self, turn: int) -> tuple[Passage, ...]:
+        """All passages of one exchange, in order."""
+        return self._guarded(lambda: self._tables.exchange(turn))
+
+    def count_uses(self, used: Sequence[str], unused: Sequence[str] = ()) -> None:
+        """Remember which injected entries an answer leaned on and which it did not."""
+        self._guarded(lambda: self._tables.count_uses(used, unused))
+
+    # The file underneath
+
+    def _connect(self) -> None:
+        try:
+            self._start()
+        except DAMAGED:
+            self._database.close(True)
+            self.damaged = put_aside(self._path)
+            self._start()
+
+    def _start(self) -> None:
+        self._database, self._can_vectors = open_store(self._path)
+        self._inode = self._path.stat().st_ino
+        self._tables = Tables(self._database)
+        self._gatherer = Gatherer(self._database, None)
+        if self._tables.fact("chunking") != CHUNKING:
+            self._tables.start_over(CHUNKING)
+
+    def _vectors_are_ours(self) -> bool:
+        """Whether there are vectors of this very model; the view of them is made on first use."""
+        embedder = self._embedder
+        if embedder is None or self._tables.fact("model") != embedder.name:
+            return False
+        if not self._gatherer.sees_vectors:
+            self._gatherer = Gatherer(self._database, embedder.dims)
+        return True
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        """Run one step alone; a damaged or replaced file is exchanged for a good one first."""
+        with self._lock:
+            try:
+                if self._path.stat().st_ino != self._inode:
+                    self._reconnect()
+                return work()
+            except FileNotFoundError:
+                self._reconnect()
+            except DAMAGED:
+                self._database.close(True)
+                self.damaged = put_aside(self._path)
+                self._connect()
+            except apsw.Error as error:
+                raise unavailable(self._path, error) from error
+            return work()
+
+    def _reconnect(self) -> None:
+        self._database.close(True)
+        self._connect()
+
+
+def encode(embedder: Embedder, text: str) -> Encoded:
+    """A text's meaning, with its tokens where the model can tell them apart."""
+    if isinstance(embedder, TokenEmbedder):
+        return embedder.encode(text)
+    return Encoded(embedder.embed([text])[0], (), np.empty((0, 0), np.float32))
+
+
+def search_many(
+    indexes: Sequence[RecallIndex], query: str, k: int = 10, *, allowed: Filter = EVERYTHING
+) -> Found:
+    """One answer from several indexes; scores are on fixed scales, so they compare."""
+    asked = next((found for index in indexes if (found := index.ask(query))), None)
+    answers = [index.search(query, k, allowed=allowed, asked=asked) for index in indexes]
+    hits = sorted((hit for found in answers for hit in found.hits), key=lambda hit: -hit.score)
+    return Found(
+        query=query,
+        hits=tuple(hits[:k]),
+        abstained=all(found.abstained for found in answers),
+        vectors=any(found.vectors for found in answers),
+    )
+
+
+def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:
+    return [tuple(group) for _, group in groupby(passages, key=lambda each: each.turn)]
+
+
+def _meaning_of(encoded: Encoded) -> Meaning:
+    vector = np.ascontiguousarray(encoded.vector, np.float32)
+    return Meaning(vector.tobytes(), signs(vector[None, :]).tobytes(), passage_tokens(encoded))

@@ -1,0 +1,133 @@
+"""Text as the words it can be found by, in any script.
+
+The same function prepares what is stored and what is asked, so both sides meet. Accents and case
+are folded; an identifier or path gives its parts and its whole form; scripts without spaces give
+single characters and pairs; an emoji is a word. FTS5 then only stems.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+MOST_TERMS: Final = 48
+"""A question with more words than this is answered by its rarest ones."""
+
+STOPWORDS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    a about after again all also am an and any are as at be been before being but by can could did
+    do does doing done down for from get got had has have having he her here hers him his how i if
+    in into is it its just let me might mine more most much must my no nor not now of off on once
+    only or other our ours out over own please same shall she should so some such than that the
+    their theirs them then there these they this those through to too under until up us very was
+    we were what when where which while who whom whose why will with would yes you your yours
+    tell know remember said say says anything something im ive dont didnt doesnt isnt wasnt
+    s t d m ll re ve
+    """,
+    )
+)
+
+_PUNCTUATION: Final = ".,;:!?\"'()[]{}…“”‘’*`"
+_EDGES: Final = re.compile(r"^[^\w\u0900-\u0dff]+|[^\w\u0900-\u0dff]+$")
+_ALNUM: Final = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+")
+_POSSESSIVE: Final = re.compile(r"['’ʼ]s$")
+_APOSTROPHE: Final = re.compile(r"(?<=\w)['’ʼ](?=\w)")
+_SEGMENT: Final = re.compile(r"[/\\:,;|(){}\[\]<>\"'`=&?!]+")
+_HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_DENSE: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u309f\u30a0-\u30ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]+"
+)
+_TATWEEL: Final = "\u0640"
+"""Stretches Arabic words for looks."""
+_SYMBOL: Final = re.compile("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
+
+
+def fold(text: str) -> str:
+    """Lower case without accents, in one canonical form."""
+    return text.lower() if text.isascii() else unmarked(text).casefold()
+
+
+def unmarked(text: str) -> str:
+    """The text without combining marks, which would cut a word in two; case is kept."""
+    if text.isascii():
+        return text
+    apart = unicodedata.normalize("NFKD", text)
+    bare = "".join(char for char in apart if not unicodedata.combining(char) and char != _TATWEEL)
+    return unicodedata.normalize("NFKC", bare)
+
+
+def words_of(text: str) -> Iterator[str]:
+    """Every word of a text, in order, with the parts and whole forms of compound ones."""
+    for chunk in text.split():
+        if not chunk.isalpha():
+            chunk = chunk.strip(_PUNCTUATION)
+        if chunk.isascii() and chunk.isalpha() and (chunk.islower() or chunk[1:].islower()):
+            yield chunk.lower()
+        else:
+            yield from _words_of_chunk(chunk)
+
+
+def indexed(text: str) -> str:
+    """The text as it is handed to FTS5."""
+    return " ".join(words_of(text))
+
+
+def query_terms(text: str) -> list[str]:
+    """The distinct words worth looking for; stopwords only if there is nothing else."""
+    distinct = list(dict.fromkeys(words_of(text)))
+    telling = [word for word in distinct if word not in STOPWORDS] or distinct
+    pairs = {char for word in telling if len(word) == 2 and _DENSE.fullmatch(word) for char in word}
+    return [word for word in telling if word not in pairs]
+
+
+def quoted(terms: list[str]) -> str:
+    """An FTS5 expression that matches any of the terms and cannot be anything but terms."""
+    return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+
+
+def _words_of_chunk(chunk: str) -> Iterator[str]:
+    if not chunk.isascii():
+        for symbol in _SYMBOL.findall(chunk):
+            yield f"u{ord(symbol):x}"
+    core = _EDGES.sub("", chunk)
+    if not core:
+        return
+    core = _APOSTROPHE.sub("", _POSSESSIVE.sub("", core))
+    segments = [segment for segment in _SEGMENT.split(unmarked(core)) if segment]
+    joined: list[str] = []
+    for segment in segments:
+        parts = [part for word in _ALNUM.findall(segment) for part in _parts(word)]
+        yield from parts
+        whole = fold("".join(_ALNUM.findall(segment)))
+        joined.append(whole)
+        if len(parts) > 1 and not _DENSE.search(whole):
+            yield whole
+    if len(segments) > 1 and len(whole := "".join(joined)) <= 80 and not _DENSE.search(whole):
+        yield whole
+
+
+def _parts(word: str) -> Iterator[str]:
+    """`getUserById` → get, user, by, id; `東京都` → 東, 東京, 京, 京都, 都."""
+    at = 0
+    for run in _DENSE.finditer(word):
+        yield from _humps(word[at : run.start()])
+        yield from _pairs(run[0])
+        at = run.end()
+    yield from _humps(word[at:])
+
+
+def _humps(word: str) -> Iterator[str]:
+    yield from (fold(part) for part in _HUMPS.split(word) if part)
+
+
+def _pairs(run: str) -> Iterator[str]:
+    folded = fold(run)
+    for at, char in enumerate(folded):
+        yield char
+        if at + 1 < len(folded):
+            yield folded[at : at + 2]

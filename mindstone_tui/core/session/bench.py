@@ -1,0 +1,305 @@
+"""The session as commands and screens see it, and the chores around a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
+)
+from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.entries.store import ProjectTrusted
+from mindstone_tui.core.errors import NoSuchEntry, RecallError, UsageError
+from mindstone_tui.core.foreign import inside
+from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
+from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.session.forking import fork_session
+from mindstone_tui.core.session.remembering import Remembering
+from mindstone_tui.core.session.servers import Servers
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.tool import Tool, ToolResult
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
+
+
+class SessionBench:
+    """One session's shelves: history, recall, models, tools, neighbours."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        home: Places,
+        places: SessionPlaces,
+        cwd: Path,
+        remembering: Remembering,
+        tools: dict[str, Tool],
+        resolve: Callable[[str], Provider],
+        models: Callable[[], Sequence[ModelInfo]],
+        history: History,
+        servers: Servers,
+        project: Callable[[], ProjectInstructions],
+        trust: TrustFile,
+    ) -> None:
+        self.desk = desk
+        self.home = home
+        self.places = places
+        self.key = places.key
+        self.cwd = cwd
+        self.remembering = remembering
+        self._tools = tools
+        self._resolve = resolve
+        self._models = models
+        self._history = history
+        self._servers = servers
+        self._project = project
+        self._trust = trust
+        self._told: set[str] = set()
+        self._tidying: asyncio.Task[None] | None = None
+
+    # What commands ask for
+
+    def history(self) -> History:
+        """A reader of this session's transcript."""
+        return History(self.places)
+
+    def refer(self, pointer: str) -> Line:
+        """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
+        pointer = pointer.strip()
+        if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
+            lines = self._history.turn(int(turn[1]))
+            if not lines:
+                raise NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
+            return next((line for line in lines if line.role == "user"), lines[0])
+        if number := re.fullmatch(r"#?(\d+)", pointer):
+            return self._history.line(int(number[1]))
+        for line in self.desk.working_set.fold.lines.values():
+            if isinstance(line.entry, ToolReturned) and line.entry.call == pointer:
+                return line
+        return self._history.find(pointer)
+
+    async def recall(self, query: str, k: int, scope: str) -> Found:
+        """Search history."""
+        return await self.remembering.search(query, k, scope)
+
+    def last_recall(self) -> Found | None:
+        """The newest search of this session."""
+        return self.remembering.last
+
+    async def switch_model(self, name: str) -> ModelInfo:
+        """Let another model answer from here on."""
+        provider = self._resolve(name)
+        info = provider.info(name)
+        before = self.desk.provider
+        self.desk.provider = provider
+        self.desk.model = name
+        self.desk.overridden = False
+        window = self.desk.window or info.window or Window(tokens=0, label="assumed")
+        self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
+        await before.close()
+        return info
+
+    def models(self) -> Sequence[ModelInfo]:
+        """What is usable now."""
+        return self._models()
+
+    def all_tools(self) -> dict[str, Tool]:
+        """Every tool, switched on or not."""
+        return self._tools
+
+    def switch_tool(self, name: str, *, on: bool) -> bool:
+        """Offer a tool to the model or not; False when there is no such tool."""
+        if name not in self._tools:
+            return False
+        if on:
+            self.desk.tools[name] = self._tools[name]
+        else:
+            self.desk.tools.pop(name, None)
+        return True
+
+    async def accept_tools(self, server: str) -> list[str]:
+        """Take a server's changed tools as they are now."""
+        return self._offer(await self._servers.accept(server))
+
+    def project(self) -> ProjectInstructions:
+        """What the folder wants to tell the agent, and whether it may."""
+        return self._project()
+
+    def trust_project(self) -> ProjectInstructions:
+        """Let this folder's instruction files be read, as they are now."""
+        found = self._project()
+        if found.state != "none":
+            self._trust.trust(found.folder, found.digest)
+            files = {each.path: str(each.raw_size) for each in found.files}
+            entry = ProjectTrusted(folder=str(found.folder), files=files)
+            self.desk.record(entry, self.desk.transcript.last_turn)
+        return self._project()
+
+    def distrust_project(self) -> None:
+        """Read this folder's instruction files no longer."""
+        self._trust.forget(self.cwd)
+
+    def sessions(self) -> Sequence[SessionSummary]:
+        """All sessions, newest first."""
+        return list_sessions(self.home)
+
+    async def run_shell(self, line: str) -> ToolResult:
+        """Run a shell command that the person wrote, in the session's folder."""
+        result = await SHELL.run({"command": line}, self.desk.tool_context("shell"))
+        clean = self.desk.redactor.redact(inside(result.text)).text
+        return msgspec.structs.replace(result, text=clean)
+
+    def free_name(self) -> str:
+        """A name for a new session of this agent that nobody has yet."""
+        taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
+        number = 2
+        while f"{self.key.main}-{number}" in taken:
+            number += 1
+        return f"{self.key.main}-{number}"
+
+    def fork(self, name: str, turn: int | None) -> SessionKey:
+        """Start another session from a turn of this one."""
+        key = SessionKey.parse(
+            name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
+        )
+        if self.home.session(key).transcript.exists():
+            raise UsageError(f"There is a session {key} already.", "Choose another name.")
+        fork_session(self.desk, self._history, self.home.session(key), turn)
+        return key
+
+    # Around a turn
+
+    def ready(self) -> events.SessionReady:
+        """Who answers, and where history stands."""
+        info = self.desk.info
+        return events.SessionReady(
+            session=str(self.key),
+            model=self.desk.model,
+            note=info.note,
+            turns=self.desk.transcript.last_turn,
+            entries=self.desk.transcript.head.seq + 1,
+        )
+
+    def catch_up(self) -> list[Line]:
+        """Take in what other surfaces wrote, and say what it was."""
+        self.desk.transcript.look()
+        return self.desk.working_set.catch_up()
+
+    async def before_turn(self) -> list[events.Noticed]:
+        """Close a turn that a crash left open, start the tool servers, look at the project."""
+        self._stop_tidying()
+        close_open_turn(self.desk, self._history)
+        told = self._offer(await self._servers.start())
+        project = self._project()
+        if project.state in ("untrusted", "changed"):
+            names = ", ".join(each.path for each in project.files)
+            verb = (
+                "changed since it was trusted" if project.state == "changed" else "is not trusted"
+            )
+            told.append(f"This folder {verb}, so {names} is not read; `/trust` allows it.")
+        fresh = [each for each in told if each not in self._told]
+        self._told.update(fresh)
+        return [events.Noticed(message=each, level="warning") for each in fresh]
+
+    def _offer(self, found: tuple[dict[str, Tool], list[str]]) -> list[str]:
+        tools, told = found
+        self._tools |= tools
+        disabled = self.desk.settings.tools.disabled
+        self.desk.tools |= {name: tool for name, tool in tools.items() if name not in disabled}
+        return told
+
+    async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
+        """Index the exchange, learn which recalled passages were used."""
+        with contextlib.suppress(RecallError):
+            await asyncio.to_thread(self.remembering.keep_up)
+        lines = self._history.turn(self.desk.transcript.last_turn)
+        injected = next(
+            (line.entry for line in lines if isinstance(line.entry, RecallInjected)), None
+        )
+        answer = "\n".join(
+            line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)
+        )
+        if injected is not None and answer:
+            with contextlib.suppress(RecallError):
+                used = await asyncio.to_thread(
+                    self.remembering.note_use, injected, injected.query, answer
+                )
+                self.desk.record(used, self.desk.transcript.last_turn)
+        if self.remembering.failure:
+            message = f"Recall does not work: {self.remembering.failure}"
+            self.remembering.failure = ""
+            yield events.Noticed(message=message, level="warning")
+
+    def tidy(self) -> None:
+        """While nothing is asked: make the vectors that are missing."""
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._embed(), name="embedding")
+
+    async def _embed(self) -> None:
+        with contextlib.suppress(RecallError):
+            while await asyncio.to_thread(self.remembering.embed_some):
+                continue
+
+    def _stop_tidying(self) -> None:
+        if self._tidying is not None:
+            self._tidying.cancel()
+            self._tidying = None
+
+    def rescue(self) -> Path | None:
+        """Put what could not be saved somewhere else; None when everything is saved."""
+        return self.desk.transcript.rescue(self.home.state / "rescued")
+
+    async def close(self) -> None:
+        """Give back the model, the index and the reader."""
+        self._stop_tidying()
+        await self.desk.provider.close()
+        await self._servers.close()
+        await asyncio.to_thread(self.remembering.close)
+        self._history.close()
+
+
+def close_open_turn(desk: Desk, history: History) -> list[Line]:
+    """End a turn that has no end: never run anything again, only say what happened."""
+    turn = desk.transcript.last_turn
+    lines = history.turn(turn)
+    if not any(isinstance(line.entry, TurnStarted) for line in lines) or any(
+        isinstance(line.entry, TurnEnded) for line in lines
+    ):
+        return []
+    why = "The program stopped before this was finished."
+    answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
+    asked = [
+        call
+        for line in lines
+        if isinstance(line.entry, AssistantMessage)
+        for call in line.entry.calls
+    ]
+    closed = [
+        desk.record(
+            ToolReturned(
+                call=call.id,
+                name=call.name,
+                text=why,
+                status="interrupted",
+                finding="interrupted",
+            ),
+            turn,
+        )
+        for call in asked
+        if call.id not in answered
+    ]
+    return [*closed, desk.record(TurnEnded(ending="interrupted", why=why), turn)]

@@ -1,0 +1,253 @@
+"""Putting a session together: the one place where the rooms are introduced to each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.agent.gate import Gate
+from mindstone_tui.core.agent.standing import Standing, standing_context
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ModelFailed, UsageReported
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.providers.protocol import Provider, Window
+from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
+from mindstone_tui.core.providers.scripted import PREFIX
+from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.standing import recognise_standing_instruction
+from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.bench import SessionBench
+from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.remembering import Remembering, recent_texts
+from mindstone_tui.core.session.servers import Servers
+from mindstone_tui.core.session.session import Session
+from mindstone_tui.core.session.toolbox import toolbox
+from mindstone_tui.core.tokens import Calibration
+from mindstone_tui.core.tools import probe
+from mindstone_tui.core.tools.approvals import MODES, Mode
+from mindstone_tui.core.tools.rules import Rule
+from mindstone_tui.core.tools.sandbox import Sandbox
+from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
+from mindstone_tui.core.tools.workspace import Workspace
+from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.values import Value
+
+
+class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """Which session, for whom, and how it may act."""
+
+    key: SessionKey
+    places: Places
+    environ: Mapping[str, str]
+    cwd: Path
+    channel: str
+    model: str = ""
+    """Answers while this surface is open; empty takes the session's own."""
+    context_window: int = 0
+    profile: str = ""
+    approve: str = ""
+    max_rounds: int = 0
+    wait: bool = True
+    """Wait for another surface's turn instead of refusing."""
+    asks: bool = True
+    """A person is there who can be asked."""
+    follow: bool = True
+    """Take in what other surfaces write while idle."""
+
+
+async def open_session(opening: Opening) -> Session:
+    """Open or create the session and begin to listen."""
+    desk, bench = await asyncio.to_thread(_assemble, opening)
+    await desk.gate.make_ready()
+    session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
+    session.start(follow=opening.follow)
+    return session
+
+
+def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
+    """Everything that blocks: files, the index, the vocabulary."""
+    settings = _settings(opening)
+    home = opening.places
+    places = home.session(opening.key)
+    redactor = Redactor(secrets_of(opening.environ))
+    transcript = Transcript(
+        places, clean=lambda text: redactor.redact(text).text, channel=opening.channel
+    )
+    history = transcript.history()
+    remembering = Remembering(
+        home,
+        places,
+        settings.recall,
+        open_embedder(settings.recall.embedder),
+        count=lambda text: desk.count(text),
+        window=lambda: working_set.fold.lines.keys(),
+        recent=lambda: recent_texts(working_set.fold),
+        share=lambda: desk.recall_room,
+    )
+    working_set = WorkingSet.open(
+        transcript,
+        history,
+        settings,
+        indexer=remembering,
+        calibration=Calibration(home.state / "calibration.json"),
+    )
+    model = opening.model or working_set.model or default_model(settings.models, home)
+
+    def provider_of(name: str) -> Provider:
+        return resolve(name, settings.models, home, opening.environ)
+
+    tools = toolbox(
+        lambda query, k: remembering.search(query, k, settings.recall.scope),
+        lambda pointer: bench.refer(pointer),
+        transcript.history,
+        lambda note: desk.record(note, transcript.last_turn),
+    )
+    workspace = _workspace(opening, settings)
+    trust = TrustFile(home.trust)
+
+    def project() -> ProjectInstructions:
+        return project_instructions(workspace, trust.digest(workspace.cwd))
+
+    desk = Desk(
+        transcript=transcript,
+        working_set=working_set,
+        settings=settings,
+        model=model,
+        overridden=bool(opening.model),
+        provider=provider_of(model),
+        window=_named_window(opening, settings),
+        tools=_offered(tools, settings),
+        tool_context=_tool_contexts(opening, settings, workspace),
+        gate=_gate(opening, settings),
+        recaller=remembering,
+        redactor=redactor,
+        standing=lambda: _standing(opening, settings, desk, project()),
+        recognise=_recognise,
+        report_bug=lambda error: record(error, home.log, transcript.clean),
+        position=_position(history, model),
+    )
+    bench = SessionBench(
+        desk=desk,
+        home=home,
+        places=places,
+        cwd=opening.cwd,
+        remembering=remembering,
+        tools=tools,
+        resolve=provider_of,
+        models=lambda: [provider_of(name).info(name) for name in embedded_models(home)],
+        history=history,
+        servers=Servers(settings.tools, home.tool_pins, environ=opening.environ, cwd=workspace.cwd),
+        project=project,
+        trust=trust,
+    )
+    return desk, bench
+
+
+def _settings(opening: Opening) -> Settings:
+    flags: dict[str, object] = {}
+    if opening.max_rounds:
+        flags["tools.max_rounds"] = opening.max_rounds
+    if opening.approve:
+        flags["approvals.mode"] = opening.approve
+    return load(
+        opening.places,
+        opening.environ,
+        profile=opening.profile,
+        flags=flags,
+        project=opening.cwd,
+    ).settings
+
+
+def _named_window(opening: Opening, settings: Settings) -> Window | None:
+    tokens = opening.context_window or settings.context.window
+    return Window(tokens=tokens, label="measured") if tokens else None
+
+
+def _offered(tools: Mapping[str, Tool], settings: Settings) -> dict[str, Tool]:
+    return {name: tool for name, tool in tools.items() if name not in settings.tools.disabled}
+
+
+def _workspace(opening: Opening, settings: Settings) -> Workspace:
+    roots = tuple(Path(root).expanduser() for root in settings.tools.roots) or (opening.cwd,)
+    home = opening.places
+    return Workspace(roots, protected=(home.config, home.data, home.state))
+
+
+def _tool_contexts(
+    opening: Opening, settings: Settings, workspace: Workspace
+) -> Callable[[str], ToolContext]:
+    limits = Limits(shown=settings.tools.output_chars, seconds=settings.tools.shell_timeout)
+
+    def context(call: str) -> ToolContext:
+        return ToolContext(workspace=workspace, call=call, environ=opening.environ, limits=limits)
+
+    return context
+
+
+def _gate(opening: Opening, settings: Settings) -> Gate:
+    approvals = settings.approvals
+    rules = (
+        *(Rule.parse("refuse", text) for text in approvals.deny),
+        *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
+    )
+    return Gate(_mode(approvals.mode), rules, lambda: _sandbox(opening), asks=opening.asks)
+
+
+def _mode(name: str) -> Mode:
+    for mode in MODES:
+        if mode == name:
+            return mode
+    raise UsageError(f"There is no approval mode {name}.", f"Use {', '.join(MODES)}.")
+
+
+async def _sandbox(opening: Opening) -> Sandbox | None:
+    home = opening.places
+    found, _ = await probe.find(opening.environ, hidden=(home.config, home.data, home.state))
+    return found
+
+
+def _standing(
+    opening: Opening, settings: Settings, desk: Desk, project: ProjectInstructions
+) -> Standing:
+    return standing_context(
+        opening.places.agent(opening.key.agent),
+        opening.cwd,
+        count=desk.count,
+        room=settings.memory.standing_tokens,
+        with_tools=desk.info.tools,
+        extra=[
+            Section(
+                name="project",
+                text=f"Instructions of this project, from {each.path}:\n\n{each.text}",
+                source=each.path,
+                raw_size=each.raw_size,
+            )
+            for each in project.in_force
+        ],
+    )
+
+
+def _recognise(text: str) -> str | None:
+    found = recognise_standing_instruction(text)
+    return found.text if found is not None else None
+
+
+def _position(history: History, model: str) -> int:
+    """How many replies this session already took from a script."""
+    if not model.startswith(PREFIX):
+        return 0
+    for item in history.back():
+        entry = item.entry if isinstance(item, Line) else None
+        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
+            return entry.position
+    return 0

@@ -1,0 +1,254 @@
+"""Files: read, write and edit, inside the workspace and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import msgspec
+
+from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.foreign import exact
+from mindstone_tui.core.tools.tool import (
+    Preview,
+    Tool,
+    ToolContext,
+    ToolResult,
+    declare,
+    decoded,
+    digest_of,
+    finding,
+)
+from mindstone_tui.core.tools.workspace import Place
+
+MOST_EDITED: Final = 16 * 1024 * 1024
+_MOST_SCANNED: Final = 64 * 1024 * 1024
+_LONGEST_LINE: Final = 2_000
+_SNIFFED: Final = 8_192
+
+Path_ = Annotated[
+    str, msgspec.Meta(description="Relative to the workspace, or absolute inside it.")
+]
+
+
+class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of which file."""
+
+    path: Path_
+    first: Annotated[int, msgspec.Meta(ge=1, description="First line, from 1.")] = 1
+    lines: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many lines.")] = 1_000
+
+
+async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
+    return await asyncio.to_thread(_read_now, arguments, context)
+
+
+def _read_now(arguments: ReadArguments, context: ToolContext) -> ToolResult:
+    with context.workspace.reading(arguments.path) as (place, fd):
+        info = os.fstat(fd)
+        if stat.S_ISDIR(info.st_mode):
+            raise ToolError(f"{arguments.path} is a folder.", "List it instead.")
+        with os.fdopen(os.dup(fd), "rb") as file:
+            start = file.read(_SNIFFED)
+            if b"\0" in start:
+                return _binary(place, start, info.st_size)
+            file.seek(0)
+            wanted, seen, more = _some_lines(file, arguments, context.limits.shown)
+    name = exact(arguments.path)
+    if not wanted:
+        text = f"{name} is empty." if not seen else f"{name} has only {seen:,} lines."
+        return ToolResult(text=text, finding=finding(text))
+    last = arguments.first + len(wanted) - 1
+    rest = f"; go on with first={last + 1}" if more else ""
+    heading = f"{name}, lines {arguments.first}-{last}{rest}"
+    return ToolResult(
+        text=f"[{heading}]\n" + decoded(b"".join(wanted)),
+        finding=finding(f"{name}: {info.st_size:,} bytes, lines {arguments.first}-{last} read"),
+        origin=f"file {place.path}",
+    )
+
+
+def _some_lines(
+    file: Iterator[bytes], arguments: ReadArguments, room: int
+) -> tuple[list[bytes], int, bool]:
+    """The wanted lines as far as there is room, how many were seen, and whether more follow."""
+    wanted: list[bytes] = []
+    number = scanned = 0
+    for number, line in enumerate(file, 1):
+        scanned += len(line)
+        if number < arguments.first:
+            if scanned > _MOST_SCANNED:
+                raise ToolError("That line is too far into the file.", "Use grep to find it.")
+            continue
+        if len(wanted) >= arguments.lines or (wanted and room <= 0):
+            return wanted, number, True
+        cut = _cut(line)
+        wanted.append(cut)
+        room -= len(cut)
+    return wanted, number, False
+
+
+def _cut(line: bytes) -> bytes:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    more = len(line) - _LONGEST_LINE
+    return line[:_LONGEST_LINE] + f" [… {more:,} more bytes in this line]\n".encode()
+
+
+def _binary(place: Place, start: bytes, size: int) -> ToolResult:
+    kind = "an image" if start.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8")) else "binary"
+    text = f"{exact(str(place.path))} is {kind}, {size:,} bytes; it begins {start[:32].hex(' ')}."
+    return ToolResult(text=text, finding=finding(text))
+
+
+class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole new file."""
+
+    path: Path_
+    text: Annotated[str, msgspec.Meta(description="The whole content.")]
+
+
+class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One passage replaced by another."""
+
+    path: Path_
+    old: Annotated[
+        str, msgspec.Meta(min_length=1, description="Exact text that occurs once in the file.")
+    ]
+    new: Annotated[str, msgspec.Meta(description="What stands there instead.")]
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """A file before and after."""
+
+    place: Place
+    before: bytes | None
+    after: bytes
+
+    @property
+    def diff(self) -> str:
+        """The change, line by line, as a person may judge it."""
+        old = decoded(self.before or b"").splitlines(keepends=True)
+        new = decoded(self.after).splitlines(keepends=True)
+        name = "/".join(self.place.parts)
+        source = "/dev/null" if self.before is None else f"a/{name}"
+        pieces = difflib.unified_diff(old, new, source, f"b/{name}")
+        lines = [
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in pieces
+        ]
+        return exact("".join(lines).rstrip("\n"))
+
+
+def _written(arguments: WriteArguments, context: ToolContext) -> _Change:
+    place = context.workspace.locate(arguments.path)
+    try:
+        before: bytes | None = context.workspace.read_whole(arguments.path, MOST_EDITED)
+    except NotAllowed:
+        raise
+    except ToolError:
+        if place.path.exists():
+            raise
+        before = None
+    return _Change(place, before, _encoded(arguments.text))
+
+
+def _edited(arguments: EditArguments, context: ToolContext) -> _Change:
+    before = context.workspace.read_whole(arguments.path, MOST_EDITED)
+    place = context.workspace.locate(arguments.path)
+    old, new = _encoded(arguments.old), _encoded(arguments.new)
+    if before.count(old) == 0 and b"\r\n" in before:
+        old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
+    found = before.count(old)
+    if found != 1:
+        occurs = "does not occur" if not found else f"occurs {found} times"
+        raise ToolError(
+            f"The text to replace {occurs} in {arguments.path}.",
+            "Read the file again and send a passage that occurs exactly once.",
+        )
+    if old == new:
+        raise ToolError("The new text is the same as the old.", "Send what should change.")
+    return _Change(place, before, before.replace(old, new))
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ToolError("The text has a lone surrogate in it.", "Send valid Unicode.") from None
+
+
+def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
+    return Preview(
+        title=f"{verb} {exact(str(change.place.path))}",
+        body=change.diff or "(no change)",
+        standing=context.workspace.standing(change.place),
+        place=change.place.parts,
+    )
+
+
+def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
+    return _preview("write", _written(arguments, context), context)
+
+
+def _preview_edit(arguments: EditArguments, context: ToolContext) -> Preview:
+    return _preview("edit", _edited(arguments, context), context)
+
+
+async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
+    return await asyncio.to_thread(_apply, _written(arguments, context), arguments.path, context)
+
+
+async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
+    return await asyncio.to_thread(_apply, _edited(arguments, context), arguments.path, context)
+
+
+def _apply(change: _Change, path: str, context: ToolContext) -> ToolResult:
+    """Put the change in place, unless the file is no longer what the change was made from."""
+    if change.before is not None and (
+        context.workspace.read_whole(path, MOST_EDITED) != change.before
+    ):
+        raise ToolError(f"{path} changed in the meantime.", "Read it again.")
+    place = context.workspace.replace(path, change.after)
+    diff = change.diff
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in diff.split("\n"))
+    removed = sum(line.startswith("-") and not line.startswith("---") for line in diff.split("\n"))
+    verb = "Created" if change.before is None else "Changed"
+    text = (
+        f"{verb} {exact(str(place.path))}: +{added} −{removed} lines, {len(change.after):,} bytes."
+    )
+    return ToolResult(
+        text=text, finding=finding(f"{text} sha256 {digest_of(change.after)[:12]}"), diff=diff
+    )
+
+
+FILE_TOOLS: Final[tuple[Tool, ...]] = (
+    declare(
+        "read",
+        "Read a text file, or a range of its lines.",
+        "read",
+        ReadArguments,
+        _read,
+        lambda arguments, _: Preview(title=f"read {exact(arguments.path)}"),
+    ),
+    declare(
+        "write",
+        "Create a file or replace its whole content.",
+        "write",
+        WriteArguments,
+        _write,
+        _preview_write,
+    ),
+    declare(
+        "edit",
+        "Replace one exact passage of a file; it must occur exactly once.",
+        "write",
+        EditArguments,
+        _edit,
+        _preview_edit,
+    ),
+)

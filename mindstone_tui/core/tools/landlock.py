@@ -1,0 +1,118 @@
+"""Confines a process with Landlock and seccomp, where there is no bubblewrap.
+
+Started beside `supervisor.py` in a process of its own, so it imports nothing but the standard
+library. Landlock can only add rights below a folder, never take them away again, so each entry of
+the workspace is opened one by one and the protected ones are left out. What Landlock does not know
+(UDP, Unix sockets, io_uring) a seccomp filter refuses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import stat
+import struct
+import sys
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL = 1 << 6, 1 << 11, 1 << 14, 1 << 15
+_LOOK = _EXECUTE | _READ_FILE | _READ_DIR
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_NET_BIND_AND_CONNECT = 0b11
+_SCOPE_SOCKETS_AND_SIGNALS = 0b11
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 38, 22
+
+# AUDIT_ARCH and the numbers of socket(2) per machine; io_uring_setup(2) is 425 everywhere.
+_MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+_IO_URING_SETUP = 425
+_X32 = 0x40000000
+
+
+def abi() -> int:
+    """The version of Landlock this kernel speaks; 0 when it has none."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    version: int = _syscall(_CREATE_RULESET, None, 0, 1)
+    return max(version, 0)
+
+
+def usable() -> bool:
+    """Whether this machine can be confined this way at all."""
+    return abi() >= 3 and platform.machine() in _MACHINES
+
+
+def apply(rules: dict[str, object]) -> None:
+    """Confine this process and all it starts: `readable`, `writable` (paths) and `network`."""
+    version = abi()
+    network = bool(rules["network"])
+    handled = (1 << (16 if version >= 5 else 15)) - 1
+    net = _NET_BIND_AND_CONNECT if version >= 4 and not network else 0
+    scope = _SCOPE_SOCKETS_AND_SIGNALS if version >= 6 else 0
+    attributes = struct.pack("QQQ", handled, net, scope)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = _checked(_syscall(_CREATE_RULESET, attributes, size, 0))
+    change = handled & ~(_MAKE_CHAR | _MAKE_BLOCK)
+    for paths, rights in ((rules["readable"], _LOOK), (rules["writable"], change)):
+        assert isinstance(paths, list)
+        for path in paths:
+            _grant(ruleset, str(path), rights)
+    libc = ctypes.CDLL(None, use_errno=True)
+    _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _checked(_syscall(_RESTRICT_SELF, ruleset, 0))
+    os.close(ruleset)
+    if not network:
+        _refuse_sockets(libc)
+
+
+def _grant(ruleset: int, path: str, rights: int) -> None:
+    """Allow these rights on a path and below it; a path that is gone grants nothing."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISLNK(mode):
+            return
+        allowed = rights if stat.S_ISDIR(mode) else rights & (_ON_FILES | _IOCTL)
+        rule = struct.pack("<Qi", allowed, fd)
+        _checked(_syscall(_ADD_RULE, ruleset, 1, rule, 0))
+    finally:
+        os.close(fd)
+
+
+def _refuse_sockets(libc: ctypes.CDLL) -> None:
+    """Make socket(2) fail, on the machine's own calling convention and on no other."""
+    architecture, socket = _MACHINES[platform.machine()]
+    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    allow, refuse, kill = 0x7FFF0000, 0x00050001, 0x80000000
+    program = [
+        (load, 0, 0, 4),
+        (equal, 0, 6, architecture),
+        (load, 0, 0, 0),
+        (at_least, 3, 0, _X32),
+        (equal, 2, 0, socket),
+        (equal, 1, 0, _IO_URING_SETUP),
+        (give, 0, 0, allow),
+        (give, 0, 0, refuse),
+        (give, 0, 0, kill),
+    ]
+    code = b"".join(struct.pack("HBBI", *step) for step in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
+    _checked(libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0))
+
+
+def _syscall(number: int, *arguments: object) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    return int(libc.syscall(ctypes.c_long(number), *wide))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"Landlock refused: {os.strerror(number)}")
+    return result

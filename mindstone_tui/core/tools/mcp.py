@@ -1,0 +1,277 @@
+"""Tools from MCP servers: the same approvals, and names and schemas that cannot change unseen.
+
+A server is another program, so nothing it says is believed. Its tools always ask unless a rule
+allows them, whatever they claim about themselves. What they are called and what they take is pinned
+when they are first seen; a tool that comes back different is withheld and the difference is shown.
+A server that crashes, hangs or talks nonsense costs the call, never the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from mindstone_tui.core.errors import ConfigError, ToolError
+from mindstone_tui.core.foreign import exact, for_terminal, one_line
+from mindstone_tui.core.tools.mcp_pins import NAME, Change, declaration, difference, unusable
+from mindstone_tui.core.tools.mcp_wire import Murmur, child
+from mindstone_tui.core.tools.process import clean_environment
+from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult, bounded, finding
+
+if TYPE_CHECKING:  # heavy: imported when the first server is started
+    from mcp import Client
+
+_MOST_PAGES: Final = 20
+_START_SECONDS: Final = 20.0
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One server in the user's own configuration; a project cannot name any."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments of a server that talks over its standard streams."""
+    url: str = ""
+    """Address of a server that talks over HTTP."""
+    environment: dict[str, str] = {}
+    """Variables the server gets beside the harmless ones."""
+    headers: dict[str, str] = {}
+    seconds: float = 60.0
+    """Longest a single call may take."""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server has to offer now."""
+
+    tools: tuple[Tool, ...]
+    pins: dict[str, str]
+    """To be kept: what each accepted tool was declared as."""
+    withheld: tuple[Change, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """Tools that cannot be used at all, with the reason."""
+
+
+class McpServer:
+    """One connection, started on demand and again after a crash."""
+
+    def __init__(
+        self, name: str, settings: ServerSettings, *, environ: Mapping[str, str], cwd: Path
+    ) -> None:
+        if not NAME.match(name) or "__" in name:
+            raise ConfigError(f"{name!r} cannot be a server's name.", "Use letters, digits and _.")
+        if bool(settings.command) == bool(settings.url):
+            raise ConfigError(f"The server {name} needs either a command or a url.", "Give one.")
+        if settings.url and not re.match(r"https?://", settings.url):
+            raise ConfigError(f"The server {name} has a strange url.", "It begins with https://.")
+        self.name = name
+        self.murmur = Murmur()
+        self._settings = settings
+        self._environ = {**clean_environment(environ), **settings.environment}
+        self._cwd = cwd
+        self._owner: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+        self._closing = asyncio.Event()
+        self._declared: dict[str, str] = {}
+
+    async def offer(self, pins: Mapping[str, str]) -> Offer:
+        """Ask what the server can do; only what is pinned or new altogether is offered."""
+        declared, ignored = await self._declarations()
+        first_time = not pins
+        accepted: dict[str, str] = {}
+        withheld: list[Change] = []
+        for tool, pin in declared.items():
+            if first_time or pins.get(tool) == pin:
+                accepted[tool] = pin
+            else:
+                withheld.append(
+                    Change(tool=tool, diff=difference(pins.get(tool, ""), pin), pin=pin)
+                )
+        self._declared = accepted
+        return Offer(
+            tools=tuple(self._tool(tool, pin) for tool, pin in accepted.items()),
+            pins={**pins, **accepted},
+            withheld=tuple(withheld),
+            ignored=ignored,
+        )
+
+    async def close(self) -> None:
+        """End the connection and the server with it."""
+        self._closing.set()
+        owner, self._owner, self._client = self._owner, None, None
+        if owner is not None:
+            _, late = await asyncio.wait({owner}, timeout=10)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(owner, return_exceptions=True)
+
+    async def _connected(self) -> Client:
+        """The live connection; made when there is none, or the last one broke."""
+        if self._client is not None and self._owner is not None and not self._owner.done():
+            return self._client
+        await self.close()
+        self._closing = asyncio.Event()
+        ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(ready))
+        waiting: set[asyncio.Future[Any]] = {ready, self._owner}
+        done, _ = await asyncio.wait(
+            waiting, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        if ready in done:
+            self._client = ready.result()
+            return self._client
+        ready.cancel()
+        why = "it did not answer in time" if not done else self._why()
+        self._owner.cancel()
+        await asyncio.gather(self._owner, return_exceptions=True)
+        raise ToolError(f"The server {self.name} cannot be used: {why}.", "Check its settings.")
+
+    def _why(self) -> str:
+        assert self._owner is not None
+        error = None if self._owner.cancelled() else self._owner.exception()
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return one_line(f"{error or 'it ended'} {self.murmur.text}".strip(), 300)
+
+    async def _own(self, ready: asyncio.Future[Client]) -> None:
+        """Hold the connection open; the library wants it closed by the task that opened it."""
+        from mcp import Client
+
+        async with contextlib.AsyncExitStack() as stack:
+            transport = (
+                child(self._settings.command, self._environ, self._cwd, self.murmur)
+                if self._settings.command
+                else await self._http(stack)
+            )
+            client = await stack.enter_async_context(
+                Client(transport, read_timeout_seconds=self._settings.seconds, cache=None)
+            )
+            if not ready.done():
+                ready.set_result(client)
+            await self._closing.wait()
+
+    async def _http(self, stack: contextlib.AsyncExitStack) -> Any:
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        caller = await stack.enter_async_context(
+            httpx2.AsyncClient(
+                headers=self._settings.headers, timeout=self._settings.seconds, trust_env=False
+            )
+        )
+        return streamable_http_client(self._settings.url, http_client=caller)
+
+    async def _declarations(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Every usable tool's declaration as one canonical text, and why others are not usable."""
+        declared: dict[str, str] = {}
+        ignored: list[str] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._asked(lambda client, at=cursor: client.list_tools(cursor=at))
+            for tool in page.tools:
+                if why := unusable(tool.name, tool.input_schema, declared):
+                    ignored.append(f"{exact(tool.name[:60])}: {why}")
+                    continue
+                declared[tool.name] = declaration(tool.description or "", tool.input_schema)
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        return declared, tuple(ignored)
+
+    async def _asked(self, ask: Any, seconds: float | None = None) -> Any:
+        """Put one question to the server; whatever goes wrong becomes a `ToolError`."""
+        from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED
+
+        client = await self._connected()
+        try:
+            async with asyncio.timeout(seconds or self._settings.seconds):
+                return await ask(client)
+        except TimeoutError:
+            await self.close()
+            raise _Late(f"The server {self.name} did not answer in time.", "Try again.") from None
+        except Exception as error:  # a foreign library over a foreign program: any error may come
+            if not isinstance(error, MCPError) or error.code == CONNECTION_CLOSED:
+                await self.close()
+            said = one_line(f"{error}", 300)
+            raise ToolError(f"The server {self.name} failed: {said}", "Try again.") from error
+
+    def _tool(self, tool: str, pin: str) -> Tool:
+        pinned: dict[str, Any] = msgspec.json.decode(pin)
+
+        async def run(given: Mapping[str, object], context: ToolContext) -> ToolResult:
+            return await self._call(tool, dict(given), context)
+
+        def preview(given: Mapping[str, object], context: ToolContext) -> Preview:
+            body = msgspec.json.format(msgspec.json.encode(dict(given)), indent=2).decode()
+            return Preview(title=f"{self.name}: {tool}", body=exact(body))
+
+        return Tool(
+            name=f"{self.name}__{tool}",
+            description=pinned["description"],
+            parameters=pinned["parameters"],
+            risk="run",
+            run=run,
+            preview=preview,
+            confined=False,
+        )
+
+    async def _call(self, tool: str, given: dict[str, object], context: ToolContext) -> ToolResult:
+        """One call, ended by its answer, by its time or by the person."""
+        origin = f"tool {tool} of the server {self.name}"
+        asking = asyncio.ensure_future(self._answered(tool, given, context.limits.seconds))
+        stopping = asyncio.ensure_future(context.stop.wait()) if context.stop else None
+        try:
+            await asyncio.wait(
+                {asking, stopping} if stopping else {asking}, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not asking.done():
+                return ToolResult(text="Interrupted.", status="interrupted", finding="interrupted")
+            answer = asking.result()
+        except _Late as late:
+            return ToolResult(text=late.what, status="timeout", finding=finding(late.what))
+        finally:
+            for task in (asking, stopping):
+                if task is not None:
+                    task.cancel()
+            await asyncio.gather(asking, *([stopping] if stopping else []), return_exceptions=True)
+        text, full = bounded("\n".join(_read(block) for block in answer.content), context)
+        return ToolResult(
+            text=text or "(no output)",
+            status="error" if answer.is_error else "ok",
+            full=full,
+            finding=finding(f"{tool}: {text}"),
+            origin=origin,
+        )
+
+    async def _answered(self, tool: str, given: dict[str, object], seconds: float) -> Any:
+        """The server's answer, after making sure that the tool is still what was agreed to."""
+        was = self._client
+        if await self._connected() is not was:
+            declared, _ = await self._declarations()
+            if declared.get(tool) != self._declared.get(tool):
+                raise ToolError(f"{tool} is no longer what it was.", "Look at the change first.")
+        limit = min(seconds, self._settings.seconds)
+        return await self._asked(lambda client: client.call_tool(tool, given), limit)
+
+
+class _Late(ToolError):
+    """No answer in time."""
+
+
+def _read(block: Any) -> str:
+    """One piece of an answer as text; what is not text is named."""
+    match block.type:
+        case "text":
+            return for_terminal(str(block.text))
+        case "image" | "audio":
+            kind = one_line(str(block.mime_type), 60)
+            return f"[{block.type}, {kind}, {len(block.data):,} characters]"
+        case "resource" if hasattr(block.resource, "text"):
+            return for_terminal(str(block.resource.text))
+        case other:
+            return f"[{one_line(str(other), 40)}]"

@@ -1,0 +1,307 @@
+"""Where files may be read and written, enforced by walking descriptors.
+
+A path is never handed to the kernel whole. It is walked component by component from the descriptor
+of a root, each step refusing to follow a link by itself; links are read and walked like any other
+part, and a step out of the root ends the walk. So `..`, links to elsewhere, links swapped in at the
+last moment and `/proc` tricks all end in the same refusal, and the path that was really reached is
+known. Writing replaces a file by a new one, so a hard link's other name keeps the old content.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.errors import NotAllowed, ToolError
+
+Standing = Literal["open", "sensitive", "protected"]
+"""`open` may be changed; `sensitive` steers other programs and always asks; `protected` never."""
+
+PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnupg"})
+SENSITIVE: Final = frozenset(
+    {
+        *(".vscode", ".idea", ".devcontainer", ".husky", ".github", ".gitlab-ci.yml", ".circleci"),
+        *(".envrc", ".env", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc", ".gitmodules"),
+        *(".gitattributes", ".gitconfig", ".pre-commit-config.yaml", "agents.md", "claude.md"),
+        *("gemini.md", ".cursorrules", ".claude", ".codex", ".gemini", ".cursor", ".bashrc"),
+        *(".profile", ".bash_profile", ".zshrc", ".zshenv", ".config", ".aws", ".docker", ".kube"),
+    }
+)
+_Missing = Literal["fail", "make", "imagine"]
+_NOT_A_WORKSPACE: Final = ("/proc", "/sys", "/dev", "/run")
+_MOST_LINKS: Final = 40
+_STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A file or folder inside the workspace, as the walk really found it."""
+
+    root: Path
+    parts: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The real path, free of links."""
+        return self.root.joinpath(*self.parts)
+
+
+class Workspace:
+    """The folders the agent works in."""
+
+    def __init__(self, roots: tuple[Path, ...], protected: tuple[Path, ...] = ()) -> None:
+        if not roots:
+            raise ToolError("No folder to work in was given.", "Start inside a project folder.")
+        self.roots = tuple(_root(root) for root in roots)
+        self.protected = tuple(path.resolve() for path in protected)
+        """Places that are never read or written, whatever root they lie in."""
+
+    @property
+    def cwd(self) -> Path:
+        """Where relative paths start."""
+        return self.roots[0]
+
+    def standing(self, place: Place) -> Standing:
+        """How guarded a place is, judged by the path that was really reached."""
+        names = {_plain(part) for part in place.parts}
+        if names & PROTECTED or not place.parts or self._is_ours(place.path):
+            return "protected"
+        return "sensitive" if names & SENSITIVE else "open"
+
+    def locate(self, path: str) -> Place:
+        """The real place a path leads to; its last parts may not exist yet."""
+        root, parts = self._split(path)
+        with _Walk(self, root, path) as walk:
+            walk.go(parts, missing="imagine")
+            return Place(root, tuple(walk.names))
+
+    @contextlib.contextmanager
+    def reading(self, path: str) -> Iterator[tuple[Place, int]]:
+        """A regular file or folder opened for reading, and where it really is."""
+        with self._walk(path) as (place, folder, name):
+            if self._is_ours(place.path):
+                raise NotAllowed(f"{path} belongs to MindStone itself.", "Use its own commands.")
+            try:
+                fd = os.open(
+                    name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+                )
+            except OSError as error:
+                raise _file_error(path, error) from None
+            try:
+                mode = os.fstat(fd).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise NotAllowed(f"{path} is a device or a pipe.", "Read regular files only.")
+                yield place, fd
+            finally:
+                os.close(fd)
+
+    def read_whole(self, path: str, limit: int) -> bytes:
+        """A file's bytes, refused when there are more than `limit`."""
+        with self.reading(path) as (_, fd):
+            info = os.fstat(fd)
+            if stat.S_ISDIR(info.st_mode):
+                raise ToolError(f"{path} is a folder.", "List it instead.")
+            if info.st_size > limit:
+                raise ToolError(f"{path} is larger than {limit:,} bytes.", "Work on a part of it.")
+            with os.fdopen(os.dup(fd), "rb") as file:
+                return file.read(limit + 1)
+
+    def replace(self, path: str, data: bytes) -> Place:
+        """Put a new file in the place of the old one, if any, keeping its permissions."""
+        with self._walk(path, missing="make") as (place, folder, name):
+            if self.standing(place) == "protected":
+                raise NotAllowed(f"{place.path} is protected.", "Change it yourself, outside.")
+            mode = _mode_of(name, folder, path)
+            temporary = f".{name[:80]}.{secrets.token_hex(6)}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                fd = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
+                try:
+                    _write_all(fd, data)
+                    if mode is not None:
+                        os.fchmod(fd, mode)
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise _file_error(path, error) from None
+            return place
+
+    def _is_ours(self, path: Path) -> bool:
+        return any(path == ours or ours in path.parents for ours in self.protected)
+
+    def _split(self, path: str) -> tuple[Path, list[str]]:
+        """The root a path belongs to and its parts below it, still unchecked."""
+        if "\0" in path:
+            raise NotAllowed("A path cannot contain a NUL byte.", "Send a plain path.")
+        if not path.startswith("/"):
+            return self.roots[0], path.split("/")
+        for root in self.roots:
+            if path == str(root) or path.startswith(f"{root}/"):
+                return root, path[len(str(root)) :].split("/")
+        raise _outside(path, self.roots)
+
+    @contextlib.contextmanager
+    def _walk(self, path: str, *, missing: _Missing = "fail") -> Iterator[tuple[Place, int, str]]:
+        """Walk to a path; gives its place, the open folder that holds it, and its name there."""
+        root, parts = self._split(path)
+        with _Walk(self, root, path) as walk:
+            walk.go(parts, missing=missing)
+            inside = len(walk.folders) > len(walk.names)
+            name = "." if inside else walk.names[-1]
+            yield Place(root, tuple(walk.names)), walk.folders[-1], name
+
+
+class _Walk:
+    """One way down from a root, a descriptor per folder, so that no step is taken twice."""
+
+    def __init__(self, workspace: Workspace, root: Path, asked: str) -> None:
+        self._workspace = workspace
+        self._root = root
+        self._asked = asked
+        self._links = 0
+        self.names: list[str] = []
+        self.folders: list[int] = []
+
+    def __enter__(self) -> _Walk:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self.folders.append(os.open(self._root, flags))
+        except OSError as error:
+            raise _file_error(str(self._root), error) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for folder in self.folders:
+            os.close(folder)
+
+    def go(self, parts: list[str], *, missing: _Missing) -> None:
+        """Take each part in turn; the last may be a file, or not there yet."""
+        todo = [part for part in reversed(parts) if part not in ("", ".")]
+        while todo:
+            part = todo.pop()
+            if len(self.names) == len(self.folders):  # the last name was not the end after all
+                if missing == "imagine" and ".." not in (part, *todo) and not self._is_there():
+                    self.names += [part, *reversed(todo)]
+                    return
+                self._enter(make=missing == "make")
+            if part == "..":
+                self._back()
+                continue
+            target = self._link(part)
+            if target is None:
+                self.names.append(part)
+            else:
+                todo += self._follow(target)
+
+    def _enter(self, *, make: bool) -> None:
+        """Open the folder that the last name stands for."""
+        name, above = self.names[-1], self.folders[-1]
+        if make and not self._is_there():
+            self._refuse_protected()
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o777, dir_fd=above)
+        try:
+            self.folders.append(os.open(name, _STEP | os.O_DIRECTORY, dir_fd=above))
+        except OSError as error:
+            raise _file_error(self._asked, error) from None
+
+    def _back(self) -> None:
+        if not self.names:
+            raise _outside(self._asked, self._workspace.roots)
+        self.names.pop()
+        os.close(self.folders.pop())
+
+    def _link(self, part: str) -> str | None:
+        """Where a part points when it is a symbolic link."""
+        try:
+            return os.readlink(part, dir_fd=self.folders[-1])
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT):
+                return None
+            raise _file_error(self._asked, error) from None
+
+    def _follow(self, target: str) -> list[str]:
+        """The parts a link adds, in reverse; an absolute one starts over from the root."""
+        self._links += 1
+        if self._links > _MOST_LINKS:
+            raise NotAllowed(f"{self._asked} leads through too many links.", "Use the real path.")
+        if target.startswith("/"):
+            prefix = f"{self._root}/"
+            if not f"{target}/".startswith(prefix):
+                raise _outside(self._asked, self._workspace.roots)
+            self.names.clear()
+            while len(self.folders) > 1:
+                os.close(self.folders.pop())
+            target = target[len(prefix) :]
+        return [part for part in reversed(target.split("/")) if part not in ("", ".")]
+
+    def _is_there(self) -> bool:
+        try:
+            os.stat(self.names[-1], dir_fd=self.folders[-1], follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _refuse_protected(self) -> None:
+        place = Place(self._root, tuple(self.names))
+        if self._workspace.standing(place) == "protected":
+            raise NotAllowed(f"{place.path} is protected.", "Change it yourself, outside.")
+
+
+def _root(path: Path) -> Path:
+    """A root as the absolute real folder it is."""
+    real = path.resolve()
+    if not real.is_dir():
+        raise ToolError(f"{path} is not a folder.", "Name a folder that exists.")
+    if any(str(real) == place or str(real).startswith(f"{place}/") for place in _NOT_A_WORKSPACE):
+        raise NotAllowed(f"{real} belongs to the system.", "Work in a folder of your own.")
+    return real
+
+
+def _plain(name: str) -> str:
+    """A name as a lenient file system might compare it."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(sign for sign in folded if unicodedata.category(sign) != "Cf").rstrip(". ")
+
+
+def _mode_of(name: str, folder: int, path: str) -> int | None:
+    """The permissions to keep, or None for a new file; anything but a file is refused."""
+    try:
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(info.st_mode):
+        raise NotAllowed(f"{path} is not a regular file.", "Choose another name.")
+    return stat.S_IMODE(info.st_mode) & 0o777
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _outside(path: str, roots: tuple[Path, ...]) -> NotAllowed:
+    return NotAllowed(
+        f"{path} leads out of the workspace.",
+        f"Stay inside {', '.join(str(root) for root in roots)}, or add a root in the settings.",
+    )
+
+
+def _file_error(path: str, error: OSError) -> ToolError:
+    """Why a file cannot be used, as the model and the person may be told."""
+    if error.errno == errno.ELOOP:
+        return NotAllowed(f"{path} changed into a link while it was opened.", "Try again.")
+    return ToolError(f"{path}: {error.strerror or error}.", "Check the path with list or glob.")

@@ -1,0 +1,171 @@
+"""The app: themes, keys, clipboard and screens around one conversation.
+
+`MindstoneApp` is built by the command line and by tests alike. It draws first; the conversation is
+opened after that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, on, work
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.tui import clipboard, numbers, themes
+from mindstone_tui.tui.doors import Doors
+from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
+from mindstone_tui.tui.screens.chat import ChatScreen
+from mindstone_tui.tui.screens.inspector import InspectorScreen
+from mindstone_tui.tui.screens.wishes import (
+    MemoryWaits,
+    ScreenWanted,
+    TurnFinished,
+    WindowMeasured,
+)
+from mindstone_tui.tui.widgets.prose import Prose
+
+
+class MindstoneApp(App[int]):
+    """MindStone in a terminal."""
+
+    TITLE = "MindStone"
+    CSS_PATH = Path(__file__).parent / "mindstone.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit"),
+    ]
+
+    def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
+        self.around = around
+        super().__init__()
+        self.chat = ChatScreen(open_conversation, around)
+        self.doors = Doors(self)
+        self.list_themes()
+        wanted = around.settings.theme
+        self.theme = wanted if wanted in self.available_themes else "basalt"
+
+    def list_themes(self) -> themes.Listed:
+        """Look at the theme files, now."""
+        found = themes.find(themes.shipped(), self.around.user_themes)
+        for theme in found.themes.values():
+            self.register_theme(theme)
+        return found
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return themes.fallback_variables()
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.chat
+
+    def on_mount(self) -> None:
+        self.set_keymap(self.around.settings.keys)
+
+    async def action_quit(self) -> None:
+        await self.chat.close()
+        self.exit(0)
+
+    # what the chat asks for
+
+    @on(ScreenWanted)
+    async def _open(self, event: ScreenWanted) -> None:
+        event.stop()
+        try:
+            await self.doors.open(event.screen, event.argument)
+        except MindstoneError as error:
+            self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
+
+    @on(MemoryWaits)
+    def _proposed(self, event: MemoryWaits) -> None:
+        event.stop()
+        self.doors.proposals.append(event.proposal)
+
+    @on(WindowMeasured)
+    def _measured(self, event: WindowMeasured) -> None:
+        event.stop()
+        if isinstance(self.screen, InspectorScreen):
+            self.screen.report = event.report
+
+    @on(TurnFinished)
+    def _finished(self, event: TurnFinished) -> None:
+        """Call someone who looks elsewhere back to a turn that took long."""
+        event.stop()
+        settings = self.around.settings
+        if self.app_focus or event.elapsed < settings.notify_after:
+            return
+        if settings.notify == "bell":
+            self.bell()
+        elif settings.notify == "osc9" and self._driver is not None:
+            self._driver.write(f"\x1b]9;MindStone: turn {event.ended.ending}\x07")
+
+    # copying
+
+    def copy_to_clipboard(self, text: str) -> None:
+        self._clipboard = text
+        if self._driver is not None:
+            self._driver.write(clipboard.sequences(text, os.environ))
+        if command := clipboard.program(os.environ):
+            self._hand_over(text, command)
+
+    @work(thread=True, group="clipboard")
+    def _hand_over(self, text: str, command: tuple[str, ...]) -> None:
+        clipboard.hand_over(text, command)
+
+    @on(events.TextSelected)
+    def _copy_selection(self) -> None:
+        if text := self.screen.get_selected_text():
+            self.copied(text)
+
+    @on(Prose.CodeClicked)
+    def _copy_code(self, event: Prose.CodeClicked) -> None:
+        self.copied(event.code)
+
+    @on(Prose.LinkClicked)
+    def _copy_address(self, event: Prose.LinkClicked) -> None:
+        # Opening an address that a model wrote is a person's own step.
+        self.copied(event.href)
+
+    def copied(self, text: str) -> None:
+        """Copy, and say so."""
+        self.copy_to_clipboard(text)
+        count = numbers.plural(len(text), "character")
+        self.notify(f"Copied {count}", timeout=2, markup=False)
+
+    # the palette
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every slash command and every screen, by name."""
+        for binding in ChatScreen.BINDINGS:
+            if isinstance(binding, Binding) and binding.action.startswith("want("):
+                name, argument = _wanted(binding.action)
+                yield SystemCommand(
+                    binding.description,
+                    f"Key: {binding.key}",
+                    lambda name=name, argument=argument: self.post_message(
+                        ScreenWanted(name, argument)
+                    ),
+                )
+        for command in self.around.commands:
+            yield SystemCommand(
+                f"/{command.name}",
+                command.help.replace("[", "("),
+                lambda command=command: self._type_or_run(command),
+            )
+
+    def _type_or_run(self, command: CommandHelp) -> None:
+        """Run a command that needs nothing more; put any other into the prompt."""
+        if command.usage:
+            self.chat.desk.prompt.write(f"/{command.name} ")
+            self.chat.set_focus(self.chat.desk.prompt)
+        else:
+            self.chat.command(f"/{command.name}")
+
+
+def _wanted(action: str) -> tuple[str, str]:
+    """`want('copy', 'code')` → `copy`, `code`."""
+    words = [word.strip(" '") for word in action.removeprefix("want(").rstrip(")").split(",")]
+    return words[0], words[1] if len(words) > 1 else ""

@@ -1,0 +1,217 @@
+"""Where a wish leads: each name that a key or a slash command may ask for, and what opens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from mindstone_tui.core.errors import UnknownName, UsageError
+from mindstone_tui.core.events import MemoryProposed
+from mindstone_tui.tui import numbers, outside
+from mindstone_tui.tui.screens.approval import ApprovalScreen
+from mindstone_tui.tui.screens.chat import ChatScreen
+from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
+from mindstone_tui.tui.screens.help import HelpScreen
+from mindstone_tui.tui.screens.inspector import InspectorScreen
+from mindstone_tui.tui.screens.memory import MemoryScreen
+from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
+from mindstone_tui.tui.screens.transcript import TranscriptScreen
+from mindstone_tui.tui.widgets.context_panel import LeftLog
+from mindstone_tui.tui.widgets.fold import FoldTitle
+from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.recalled import Card
+
+if TYPE_CHECKING:
+    from mindstone_tui.tui.app import MindstoneApp
+
+
+class Doors:
+    """Opens screens and does what only the app can do."""
+
+    def __init__(self, app: MindstoneApp) -> None:
+        self._app = app
+        self.proposals: list[MemoryProposed] = []
+        """Memories that wait for a decision."""
+        self._ways: dict[str, Callable[[str], Awaitable[None]]] = {
+            "context": self._context,
+            "transcript": self._transcript,
+            "sessions": self._sessions,
+            "session": self._session,
+            "model": self._model,
+            "memory": self._memory,
+            "theme": self._theme,
+            "help": self._help,
+            "copy": self._copy,
+            "editor": self._editor,
+            "scrollback": self._scrollback,
+            "panel": self._panel,
+            "quit": self._quit,
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that can be asked for."""
+        return tuple(self._ways)
+
+    async def open(self, name: str, argument: str = "") -> None:
+        """Go where a name leads; raises `UnknownName`."""
+        way = self._ways.get(name)
+        if way is None:
+            near = get_close_matches(name, self._ways, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(self._ways)}."
+            raise UnknownName(f"The app has no screen named {name}.", hint)
+        await way(argument.strip())
+
+    @property
+    def _chat(self) -> ChatScreen:
+        return self._app.chat
+
+    # screens
+
+    async def _context(self, argument: str) -> None:
+        chat = self._chat
+        await self._app.push_screen(
+            InspectorScreen(
+                chat.panel.report,
+                chat.panel.query_one(LeftLog).entries,
+                command=chat.command,
+                open_line=lambda where: chat.action_want("transcript", where),
+            )
+        )
+
+    async def _transcript(self, argument: str) -> None:
+        """`turn 7`, a line's number or id, in this session or (named first) in another."""
+        library = self._app.around.library
+        if library is None:
+            raise UsageError("There is no history to browse here.")
+        here = self._chat.status.session
+        first, _, rest = argument.partition(" ")
+        elsewhere = first.startswith("agent:")
+        session, where = (first, rest) if elsewhere else (here, argument)
+        await self._app.push_screen(
+            TranscriptScreen(
+                library.browse(session),
+                session,
+                where,
+                command=self._chat.command if session == here else None,
+            )
+        )
+
+    async def _sessions(self, argument: str) -> None:
+        library = self._app.around.library
+        if library is None:
+            raise UsageError("There are no other sessions to choose from here.")
+
+        async def picked(choice: Picked | None) -> None:
+            if choice is None:
+                return
+            if choice.seq is not None:
+                await self._transcript(f"{choice.key} {choice.seq}")
+            elif choice.key != self._chat.status.session:
+                await self._session(choice.key)
+
+        await self._app.push_screen(SessionsScreen(library, self._chat.status.session), picked)
+
+    async def _session(self, key: str) -> None:
+        """Leave this session and open another."""
+        await self._chat.switch(key)
+
+    async def _model(self, argument: str) -> None:
+        if self._app.around.models is None:
+            raise UsageError("No other model was configured.", "/model NAME switches by name.")
+        current = self._chat.status.model
+        choices = [
+            Choice(
+                choice.name,
+                f"{numbers.tokens(choice.window)} · {choice.note}"
+                if choice.window
+                else choice.note,
+                choice.name == current,
+            )
+            for choice in await self._app.around.models()
+        ]
+        self._choose("Who answers?", choices, lambda name: self._chat.command(f"/model {name}"))
+
+    async def _memory(self, argument: str) -> None:
+        if not self.proposals:
+            raise UsageError("No memory is proposed at the moment.")
+        proposal = self.proposals[0]
+
+        def decided(decision: str | None) -> None:
+            if decision:
+                self.proposals.remove(proposal)
+                self._chat.command(f"/memory {decision} {proposal.proposal}")
+
+        await self._app.push_screen(MemoryScreen(proposal), decided)
+
+    async def _theme(self, argument: str) -> None:
+        found = self._app.list_themes()
+        if argument in found.themes:
+            self._app.theme = argument
+            return
+        broken = "\n".join(f"{one.path.name}: {one.why}" for one in found.unusable)
+        choices = [
+            Choice(name, "dark" if theme.dark else "light", name == self._app.theme)
+            for name, theme in sorted(found.themes.items())
+        ]
+        self._choose("Theme", choices, self._set_theme, broken)
+
+    def _set_theme(self, name: str) -> None:
+        self._app.theme = name
+
+    def _choose(
+        self, title: str, choices: list[Choice], take: Callable[[str], None], note: str = ""
+    ) -> None:
+        self._app.push_screen(
+            ChooseScreen(title, choices, note), lambda name: take(name) if name else None
+        )
+
+    async def _help(self, argument: str) -> None:
+        families = (
+            ("Anywhere in the chat", ChatScreen.BINDINGS),
+            ("In the prompt", Prompt.BINDINGS),
+            ("On a folded line", FoldTitle.BINDINGS),
+            ("On a recalled passage", Card.BINDINGS),
+            ("In the list of what left", LeftLog.BINDINGS),
+            ("In the inspector", InspectorScreen.BINDINGS),
+            ("In the transcript", TranscriptScreen.BINDINGS),
+            ("When a tool asks", ApprovalScreen.BINDINGS),
+            ("When a memory is proposed", MemoryScreen.BINDINGS),
+            ("Everywhere", type(self._app).BINDINGS),
+        )
+        around = self._app.around
+        await self._app.push_screen(HelpScreen(families, around.settings.keys, around.commands))
+
+    # deeds
+
+    async def _copy(self, what: str) -> None:
+        """The last answer, the n-th last one, the last `code`, or `all`."""
+        said = [one for one in self._chat.conversation.feed.exchanges if one.answer]
+        if what == "all":
+            self._app.copied(self._chat.text)
+        elif what == "code":
+            codes = [code for view in self._chat.conversation.views for code in view.codes]
+            if not codes:
+                raise UsageError("There is no code block to copy.")
+            self._app.copied(codes[-1])
+        else:
+            number = int(what) if what.isdecimal() and what != "0" else 1
+            if number > len(said):
+                raise UsageError("There is no answer to copy.")
+            self._app.copied(said[-number].answer)
+
+    async def _editor(self, argument: str) -> None:
+        prompt = self._chat.desk.prompt
+        command = outside.editor_command(self._app.around.settings.editor, os.environ)
+        prompt.write(outside.edit(self._app, prompt.text, command))
+
+    async def _scrollback(self, argument: str) -> None:
+        outside.show_plain(self._app, self._chat.text)
+
+    async def _panel(self, argument: str) -> None:
+        self._chat.action_panel()
+
+    async def _quit(self, argument: str) -> None:
+        await self._app.action_quit()

@@ -1,0 +1,119 @@
+"""The conversation as exchanges: each the list of events that tells it.
+
+Widgets are made from these lists when they come into view and thrown away when they leave it, so
+the lists are what is kept. They are kept small: once an answer is recorded its pieces are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mindstone_tui.core import events as ev
+
+_BETWEEN = (ev.ContextReported, ev.SessionReady, ev.ScreenAsked, ev.UsageReported, ev.ModelCalled)
+"""Events the chat does not draw."""
+
+
+class Exchange:
+    """One turn, with what happened after it and before the next."""
+
+    def __init__(self, turn: int, events: Iterable[ev.AnyEvent] = ()) -> None:
+        self.turn = turn
+        self.events: list[ev.AnyEvent] = []
+        for event in events:
+            self.add(event)
+
+    def add(self, event: ev.AnyEvent) -> None:
+        """Take one more event; a recorded whole replaces its streamed pieces."""
+        match event:
+            case ev.AnswerRecorded():
+                self._drop(ev.TextDelta)
+            case ev.ToolEnded(call=call):
+                self._drop(ev.ToolOutput, call)
+            case ev.TurnEnded():
+                self._join_thinking()
+        self.events.append(event)
+
+    def _drop(self, kind: type[ev.TextDelta] | type[ev.ToolOutput], call: str = "") -> None:
+        self.events = [
+            event
+            for event in self.events
+            if not isinstance(event, kind) or getattr(event, "call", "") != call
+        ]
+
+    def _join_thinking(self) -> None:
+        joined: list[ev.AnyEvent] = []
+        run: list[str] = []
+        for event in [*self.events, None]:
+            if isinstance(event, ev.ThinkingDelta):
+                run.append(event.text)
+                continue
+            if run:
+                joined.append(ev.ThinkingDelta(turn=self.turn, text="".join(run)))
+                run = []
+            if event is not None:
+                joined.append(event)
+        self.events = joined
+
+    @property
+    def ended(self) -> bool:
+        """The turn is over, or there was none."""
+        started = any(isinstance(event, ev.TurnStarted) for event in self.events)
+        return not started or any(isinstance(event, ev.TurnEnded) for event in self.events)
+
+    @property
+    def answer(self) -> str:
+        """Everything the model said in it."""
+        said = [
+            event.text
+            for event in self.events
+            if isinstance(event, ev.AnswerRecorded | ev.TextDelta) and event.text
+        ]
+        recorded = any(isinstance(event, ev.AnswerRecorded) for event in self.events)
+        return ("\n\n" if recorded else "").join(said)
+
+    @property
+    def question(self) -> str:
+        """What was asked in it."""
+        return next((e.text for e in self.events if isinstance(e, ev.TurnStarted)), "")
+
+
+class Feed:
+    """Every exchange that was read or heard so far, oldest first."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+
+    def __len__(self) -> int:
+        return len(self.exchanges)
+
+    def add(self, event: ev.AnyEvent) -> Exchange | None:
+        """Put an event where it belongs; None when the chat has nothing to draw for it."""
+        if isinstance(event, _BETWEEN):
+            return None
+        turn: int = getattr(event, "turn", 0)
+        if isinstance(event, ev.TurnStarted) or (
+            isinstance(event, ev.EntryAppeared) and event.kind == "user_message"
+        ):
+            return self._open(turn, event)
+        exchange = self._find(turn)
+        if exchange is None:
+            return self._open(turn, event)
+        exchange.add(event)
+        return exchange
+
+    def prepend(self, older: Sequence[Exchange]) -> None:
+        """Put what was read from history before everything else."""
+        self.exchanges[:0] = older
+
+    def _open(self, turn: int, event: ev.AnyEvent) -> Exchange:
+        exchange = Exchange(turn, [event])
+        self.exchanges.append(exchange)
+        return exchange
+
+    def _find(self, turn: int) -> Exchange | None:
+        if turn:
+            for exchange in reversed(self.exchanges[-4:]):
+                if exchange.turn == turn:
+                    return exchange
+        return self.exchanges[-1] if self.exchanges else None

@@ -1,0 +1,27 @@
+"""The one way foreign text reaches a widget: sanitised, and never parsed as markup.
+
+Everything a model, a tool, a file, another program or a person wrote goes through `text` or `line`
+before it is drawn; text that someone has to judge goes through `judged`. What comes back is
+`Content`, which Textual draws as it is.
+"""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from mindstone_tui.core.foreign import exact, for_terminal, one_line
+
+
+def text(foreign: str, style: str = "") -> Content:
+    """The whole text, harmless."""
+    return Content.styled(for_terminal(foreign), style)
+
+
+def line(foreign: str, limit: int = 120, style: str = "") -> Content:
+    """Its beginning on a single line."""
+    return Content.styled(one_line(foreign, limit), style)
+
+
+def judged(foreign: str, style: str = "") -> Content:
+    """The text with everything unusual named, for someone who has to approve it."""
+    return Content.styled(exact(foreign), style)

@@ -1,0 +1,123 @@
+"""What the app is given by the program around it, as small protocols and values.
+
+The app owns no store, no turn and no policy: it draws a `Conversation` and reads old lines through
+`Browse`. Everything here may be missing; the app then offers less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from mindstone_tui.core.config.settings import TuiSettings
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.events import Conversation
+from mindstone_tui.core.transcript.history import Damaged
+from mindstone_tui.core.values import Value
+
+OpenConversation = Callable[[str], Awaitable[Conversation]]
+"""Open a session by its key; an empty key is the one the program was started on."""
+
+
+class Browse(Protocol):
+    """A session's history, page by page; nothing here reads more than it is asked for."""
+
+    async def length(self) -> int:
+        """How many lines there are now."""
+        ...
+
+    async def lines(self, first: int, count: int) -> Sequence[Line | Damaged]:
+        """At most `count` lines, from number `first` on."""
+        ...
+
+    async def search(self, text: str, before: int) -> int | None:
+        """The newest line before number `before` that contains the text, in capitals or not."""
+        ...
+
+    async def place_of(self, entry: str) -> int | None:
+        """The number of the line with this id."""
+        ...
+
+    async def first_of(self, turn: int) -> int | None:
+        """The number of a turn's first line."""
+        ...
+
+
+class CommandHelp(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A slash command as the registry declares it."""
+
+    name: str
+    usage: str = ""
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    """Words that may follow, for completion."""
+
+
+class SessionRow(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A session, for the picker."""
+
+    key: str
+    title: str = ""
+    """What was first asked, or the name it was given."""
+    changed: str = ""
+    """When its last line was written, ISO 8601."""
+    turns: int = 0
+    size: int = 0
+
+
+class SessionHit(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A place in some session that matches a search."""
+
+    key: str
+    seq: int
+    turn: int
+    ts: str
+    speaker: str
+    text: str
+    score: float = 0.0
+
+
+class Library(Protocol):
+    """All sessions of this user."""
+
+    async def sessions(self) -> Sequence[SessionRow]:
+        """Every session, newest first."""
+        ...
+
+    async def search(self, text: str) -> Sequence[SessionHit]:
+        """The best places in all sessions."""
+        ...
+
+    def browse(self, key: str) -> Browse:
+        """One session's history."""
+        ...
+
+
+class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A model that could answer."""
+
+    name: str
+    note: str = ""
+    """Where it was found, or what it is."""
+    window: int = 0
+    found: bool = False
+    """Found on this machine (a server, a key) rather than configured."""
+
+
+class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """Everything the app is given apart from its conversation."""
+
+    settings: TuiSettings = TuiSettings()
+    commands: tuple[CommandHelp, ...] = ()
+    library: Library | None = None
+    models: Callable[[], Awaitable[Sequence[ModelChoice]]] | None = None
+    """Looks for models, servers and keys; called after the first paint."""
+    user_themes: Path | None = None
+    folder: Path = Path()
+    """Where `@` completion looks for files."""
+    session: str = ""
+    approval_grace: float = 0.4
+    """Seconds in which a new approval dialog ignores keys that were meant for the prompt."""

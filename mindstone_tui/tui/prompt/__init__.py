@@ -1,0 +1,1 @@
+"""Where a person writes: completion, history, folded pastes, vim keys."""

@@ -1,0 +1,94 @@
+"""What could stand at the cursor: slash commands and their words, and files after an `@`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from mindstone_tui.tui.ports import CommandHelp
+
+MOST = 50
+_WORD_BEFORE = re.compile(r"(?:^|\s)(@\S*)$")
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """One completion."""
+
+    insert: str
+    label: str
+    help: str = ""
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """Offers for the text from column `start` to the cursor."""
+
+    start: int
+    offers: tuple[Offer, ...]
+
+
+def wants_files(line: str, column: int) -> bool:
+    """The cursor is in a word that begins with `@`."""
+    return _WORD_BEFORE.search(line[:column]) is not None
+
+
+def complete(
+    line: str,
+    column: int,
+    *,
+    first_line: bool,
+    commands: Sequence[CommandHelp],
+    files: Sequence[str],
+) -> Completion | None:
+    """Offers for a place in the prompt, best first; None when there is nothing to offer."""
+    before = line[:column]
+    if first_line and before.startswith("/"):
+        return _command(before, commands)
+    if found := _WORD_BEFORE.search(before):
+        word = found.group(1)
+        offers = tuple(Offer(f"@{_quoted(name)} ", name) for name in ranked(word[1:], files)[:MOST])
+        return Completion(column - len(word), offers) if offers else None
+    return None
+
+
+def _command(before: str, commands: Sequence[CommandHelp]) -> Completion | None:
+    name, space, rest = before[1:].partition(" ")
+    if not space:
+        by_name = {command.name: command for command in commands}
+        offers = tuple(
+            Offer(f"/{n} ", f"/{n} {by_name[n].usage}".rstrip(), by_name[n].help)
+            for n in ranked(name, by_name)
+        )
+        return Completion(0, offers) if offers else None
+    command = next((one for one in commands if one.name == name), None)
+    if command is None or " " in rest:
+        return None
+    offers = tuple(Offer(f"{word} ", word) for word in ranked(rest, command.choices)[:MOST])
+    return Completion(len(before) - len(rest), offers) if offers else None
+
+
+def ranked(typed: str, names: Iterable[str]) -> list[str]:
+    """Names that contain the typed letters in order: prefixes first, then runs, then the rest."""
+    letters = typed.lower()
+    if not letters:
+        return list(names)
+    scattered = re.compile(".*?".join(map(re.escape, letters)))
+    scored: list[tuple[int, int, str]] = []
+    for name in names:
+        low = name.lower()
+        base = low.rsplit("/", 1)[-1]
+        if low.startswith(letters) or base.startswith(letters):
+            rank = 0
+        elif letters in low:
+            rank = 1
+        elif scattered.search(low):
+            rank = 2
+        else:
+            continue
+        scored.append((rank, len(name), name))
+    return [name for _, _, name in sorted(scored)]
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if " " in name else name

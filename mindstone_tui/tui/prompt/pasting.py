@@ -1,0 +1,79 @@
+"""Long pastes and pictures as a short sign in the prompt; what is sent is what was pasted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.tui import numbers
+
+LONG_LINES: Final = 8
+LONG_CHARACTERS: Final = 1_200
+PICTURES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+_SIGN: Final = re.compile(r"\[(?:pasted [\d,]+ (?:lines|characters)|image [^\]\n]+) #\d+\]")
+_MENTIONED: Final = re.compile(r'(?:^|\s)@(?:"([^"\n]+)"|(\S+))')
+
+
+class Pastes:
+    """What the signs in the prompt stand for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._texts: dict[str, str] = {}
+        self._pictures: dict[str, Path] = {}
+
+    def fold(self, pasted: str) -> str:
+        """What to put into the prompt for a paste: itself if it is short, else a sign."""
+        text = for_terminal(pasted)
+        if picture := self._picture(text):
+            sign = f"[image {picture.name.replace(']', '_')} {self._number()}]"
+            self._pictures[sign] = picture
+            return sign
+        lines = text.count("\n") + 1
+        if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS:
+            return text
+        size = numbers.plural(lines, "line") if lines > LONG_LINES else f"{len(text):,} characters"
+        sign = f"[pasted {size} {self._number()}]"
+        self._texts[sign] = text
+        return sign
+
+    def _number(self) -> str:
+        return f"#{len(self._texts) + len(self._pictures) + 1}"
+
+    def unfold(self, text: str) -> str:
+        """The text with every paste in its place; pictures stay signs."""
+        return _SIGN.sub(lambda found: self._texts.get(found.group(), found.group()), text)
+
+    def sign_at(self, text: str, column: int) -> tuple[int, int, str] | None:
+        """The folded paste at a column of a line: from, to, and what it stands for."""
+        for found in _SIGN.finditer(text):
+            if found.start() <= column <= found.end() and found.group() in self._texts:
+                return found.start(), found.end(), self._texts[found.group()]
+        return None
+
+    def pictures_in(self, text: str) -> list[Path]:
+        """Pictures that go with a text: pasted ones, and those named after an `@`."""
+        signs = (found.group() for found in _SIGN.finditer(text))
+        pasted = [self._pictures[sign] for sign in signs if sign in self._pictures]
+        named = (self._folder / (a or b) for a, b in _MENTIONED.findall(text))
+        return pasted + [path for path in named if _is_picture(path)]
+
+    def _picture(self, text: str) -> Path | None:
+        """The picture whose path this is, as terminals write it when a file is dropped on them."""
+        if "\n" in text.strip() or len(text) > 4_096:
+            return None
+        try:
+            words = shlex.split(text.strip().removeprefix("file://"))
+        except ValueError:
+            return None
+        if len(words) != 1:
+            return None
+        path = self._folder / Path(words[0]).expanduser()
+        return path if _is_picture(path) else None
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in PICTURES and path.is_file()

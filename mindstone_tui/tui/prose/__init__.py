@@ -1,0 +1,1 @@
+"""Markdown as a terminal can show it: one widget an answer, no text lost, nothing executed."""

@@ -1,0 +1,210 @@
+"""Pieces into lines of cells, with selection that copies what was written.
+
+Each piece is drawn once for a width and a style and remembered, so a growing answer costs only its
+last block. A cell remembers which character of the text it shows; that is how Textual selects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual.content import Content
+from textual.css.styles import RulesMap
+from textual.geometry import Offset
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.style import Style
+from textual.visual import RenderOptions, Visual
+
+from mindstone_tui.tui.prose.parsing import Piece
+from mindstone_tui.tui.prose.tables import table
+
+COPY = "copy"
+_NARROWEST = 8
+
+
+class _Placed(msgspec.Struct, eq=False):
+    """A piece at a certain width."""
+
+    piece: Piece
+    content: Content
+    first_line: int
+    """The number of its first line among all lines of the text."""
+    lines: int
+
+
+class Drawing(Visual):
+    """A parsed text, ready to be drawn at any width."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._placed: tuple[int, list[_Placed]] = (-1, [])
+        self._strips: dict[tuple[int, int, Style], list[Strip]] = {}
+
+    def with_pieces(self, pieces: Sequence[Piece]) -> Drawing:
+        """A drawing of other pieces that goes on using what was drawn for the shared ones."""
+        drawing = Drawing(pieces)
+        kept = {id(piece) for piece in pieces}
+        drawing._strips = {key: value for key, value in self._strips.items() if key[0] in kept}
+        return drawing
+
+    def _place(self, width: int) -> list[_Placed]:
+        if self._placed[0] != width:
+            placed: list[_Placed] = []
+            line = 0
+            for piece in self._pieces:
+                content = _at_width(piece, max(width - len(piece.rest), _NARROWEST))
+                lines = content.plain.count("\n") + 1
+                placed.append(_Placed(piece, content, line, lines))
+                line += lines
+            self._placed = (width, placed)
+        return self._placed[1]
+
+    def render_strips(
+        self, width: int, height: int | None, style: Style, options: RenderOptions
+    ) -> list[Strip]:
+        strips: list[Strip] = []
+        for at, placed in enumerate(self._place(width)):
+            if placed.piece.gap and at:
+                strips.append(Strip.blank(width, style.rich_style))
+            strips += self._draw(placed, width, style, options)
+        return strips if height is None else strips[:height]
+
+    def _draw(
+        self, placed: _Placed, width: int, style: Style, options: RenderOptions
+    ) -> list[Strip]:
+        selection = _within(options.selection, placed)
+        key = (id(placed.piece), width, style)
+        if selection is None and key in self._strips:
+            return self._strips[key]
+        strips = _draw(placed, width, style, _Options.of(options, selection))
+        if selection is None:
+            self._strips[key] = strips
+        return strips
+
+    def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
+        return container_width
+
+    def get_height(self, rules: RulesMap, width: int) -> int:
+        height = 0
+        for at, placed in enumerate(self._place(width)):
+            room = max(width - len(placed.piece.rest), _NARROWEST)
+            boxed = placed.piece.code is not None
+            height += bool(placed.piece.gap and at) + boxed
+            height += placed.content.get_height({}, room - 2 * boxed)
+        return height
+
+    @property
+    def codes(self) -> list[str]:
+        """Every code block, in order."""
+        return [piece.code for piece in self._pieces if piece.code is not None]
+
+    def code_at(self, line: int) -> str:
+        """The code block that begins at a line of the text."""
+        found = (p.piece.code for p in self._placed[1] if p.first_line == line)
+        return next(found, None) or ""
+
+    def selected(self, selection: Selection) -> str:
+        """The text under a selection, with bullets and quote signs where a line is whole."""
+        lines: list[str] = []
+        starts: list[str] = []
+        for placed in self._placed[1]:
+            own = placed.content.plain.split("\n")
+            lines += own
+            starts += [placed.piece.first] + [placed.piece.rest] * (len(own) - 1)
+        out = []
+        for y, line in enumerate(lines):
+            span = selection.get_span(y)
+            if span is None:
+                continue
+            start, end = span
+            text = line[start:] if end == -1 else line[start:end]
+            out.append((starts[y] if start == 0 else "") + text)
+        return "\n".join(out)
+
+
+class _Options:
+    """Render options without the widget's own wrapping rules."""
+
+    @staticmethod
+    def of(options: RenderOptions, selection: Selection | None) -> RenderOptions:
+        return RenderOptions(
+            options.get_style,
+            {},
+            selection,
+            options.selection_style if selection is not None else None,
+            options.post_style,
+        )
+
+
+def _at_width(piece: Piece, room: int) -> Content:
+    if piece.table:
+        return table(piece.table, room)
+    if piece.rule:
+        return Content.styled("─" * min(room, 40), "$faint")
+    return piece.content
+
+
+def _draw(placed: _Placed, width: int, style: Style, options: RenderOptions) -> list[Strip]:
+    piece = placed.piece
+    room = max(width - len(piece.rest), _NARROWEST)
+    if piece.code is not None:
+        strips = _boxed(placed, room, style, options)
+    else:
+        strips = placed.content.render_strips(room, None, style, options)
+    quiet = options.get_style("$muted")
+    drawn = []
+    for at, strip in enumerate(strips):
+        start = piece.first if at == 0 else piece.rest
+        segments = [_moved(segment, placed.first_line) for segment in strip]
+        if start:
+            segments.insert(0, Segment(start, (style + quiet).rich_style))
+        line = Strip(segments)
+        drawn.append(line.extend_cell_length(width, style.rich_style))
+    return drawn
+
+
+def _boxed(placed: _Placed, room: int, style: Style, options: RenderOptions) -> list[Strip]:
+    """Code on a ground of its own, below a line with its language and a place to copy it."""
+    ground = style + options.get_style("on $surface")
+    edge = Segment(" ", ground.rich_style)
+    label = (ground + options.get_style("$faint")).rich_style
+    button = label + RichStyle.from_meta({"copy": placed.first_line})
+    language = placed.piece.language[: max(room - 2 - len(COPY), 0)]
+    title = Segment(language.ljust(room - 2 - len(COPY)), label)
+    return [
+        Strip([edge, title, Segment(COPY, button), edge]),
+        *(
+            Strip([edge, *strip.extend_cell_length(room - 2, ground.rich_style), edge])
+            for strip in placed.content.render_strips(room - 2, None, ground, options)
+        ),
+    ]
+
+
+def _moved(segment: Segment, lines: int) -> Segment:
+    """The same cell, counted from the first line of the whole text."""
+    style = segment.style
+    if lines == 0 or style is None or not style._meta:
+        return segment
+    offset = style.meta.get("offset")
+    if offset is None:
+        return segment
+    x, y = offset
+    return Segment(segment.text, style + RichStyle.from_meta({"offset": (x, y + lines)}))
+
+
+def _within(selection: Selection | None, placed: _Placed) -> Selection | None:
+    """The part of a selection that lies in a piece, counted from the piece's first line."""
+    if selection is None:
+        return None
+    first, last = placed.first_line, placed.first_line + placed.lines - 1
+    start, end = selection
+    if (start is not None and start.y > last) or (end is not None and end.y < first):
+        return None
+    return Selection(
+        None if start is None or start.y < first else Offset(start.x, start.y - first),
+        None if end is None or end.y > last else Offset(end.x, end.y - first),
+    )

@@ -1,0 +1,195 @@
+"""Markdown into pieces: what stands on each line, and what stands in front of it.
+
+Nothing is thrown away. HTML, entities and link definitions are text like any other, because a model
+that writes `<T>` or `[1]: notes` means just that; a link shows where it leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import msgspec
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from textual.content import Content, Span
+from textual.style import Style
+
+from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.values import Value
+from mindstone_tui.tui.prose.code import highlighted
+
+BULLETS = ("•", "◦", "▪")
+
+
+class Piece(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, eq=False):
+    """Lines that are drawn alike."""
+
+    content: Content
+    first: str = ""
+    """Stands before the first line."""
+    rest: str = ""
+    """Stands before every other line, wrapped ones too."""
+    gap: bool = True
+    """An empty line comes before."""
+    code: str | None = None
+    """The code of a block, for copying."""
+    language: str = ""
+    table: tuple[tuple[Content, ...], ...] = ()
+    """Rows of cells, the header first."""
+    rule: bool = False
+    """A line across."""
+
+
+class _Indent(msgspec.Struct):
+    first: str
+    rest: str
+    used: bool = False
+
+
+@cache
+def parser() -> MarkdownIt:
+    """CommonMark with tables and strikethrough, and without anything that hides text."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    return markdown.disable(["reference", "html_block", "html_inline", "entity"])
+
+
+def parse(source: str, *, streaming: bool = False) -> tuple[list[Piece], int]:
+    """The pieces of a text, and the line at which its last block begins.
+
+    While a text grows, only that last block can still change.
+    """
+    tokens = parser().parse(source)
+    last_line = next((t.map[0] for t in reversed(tokens) if t.map and t.level == 0), 0)
+    return list(_Walk(streaming).over(tokens)), last_line
+
+
+class _Walk:
+    """One pass over the tokens of a text."""
+
+    def __init__(self, streaming: bool) -> None:
+        self._streaming = streaming
+        self._indents: list[_Indent] = []
+        self._lists: list[tuple[str, int]] = []
+        self._gap = True
+
+    def over(self, tokens: Sequence[Token]) -> Iterator[Piece]:
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            match token.type:
+                case "bullet_list_open" | "ordered_list_open":
+                    self._gap = not self._lists
+                    start = int(str(token.attrGet("start") or 1))
+                    self._lists.append((token.type, start))
+                case "bullet_list_close" | "ordered_list_close":
+                    self._lists.pop()
+                    self._gap = not self._lists
+                case "list_item_open":
+                    self._indents.append(self._item())
+                case "blockquote_open":
+                    self._indents.append(_Indent("▎ ", "▎ "))
+                case "list_item_close" | "blockquote_close":
+                    if not self._indents[-1].used:
+                        yield self._piece(Content(""), tight=True)
+                    self._indents.pop()
+                case "inline":
+                    yield self._inline(token, tokens[at - 1])
+                case "fence" | "code_block":
+                    yield self._code(token)
+                case "hr":
+                    yield self._piece(Content(""), rule=True)
+                case "table_open":
+                    end = next(n for n in range(at, len(tokens)) if tokens[n].type == "table_close")
+                    yield self._piece(Content(""), table=_rows(tokens[at:end]))
+                    at = end
+            at += 1
+
+    def _item(self) -> _Indent:
+        kind, number = self._lists[-1]
+        if kind == "ordered_list_open":
+            self._lists[-1] = (kind, number + 1)
+            sign = f"{number}. "
+        else:
+            sign = BULLETS[min(len(self._lists), len(BULLETS)) - 1] + " "
+        return _Indent(sign, " " * len(sign))
+
+    def _piece(self, content: Content, *, tight: bool = False, **fields: object) -> Piece:
+        first = "".join(i.rest if i.used else i.first for i in self._indents)
+        rest = "".join(i.rest for i in self._indents)
+        for indent in self._indents:
+            indent.used = True
+        gap = self._gap or not tight
+        self._gap = False
+        return msgspec.structs.replace(
+            Piece(content=content, first=first, rest=rest, gap=gap), **fields
+        )
+
+    def _inline(self, token: Token, opening: Token) -> Piece:
+        content = inline(token.children or [])
+        if opening.type == "heading_open":
+            style = "bold $primary" if opening.tag in ("h1", "h2") else "bold"
+            self._gap = True
+            return self._piece(content.stylize_before(style))
+        return self._piece(content, tight=opening.hidden)
+
+    def _code(self, token: Token) -> Piece:
+        code = token.content.removesuffix("\n")
+        language = for_terminal(token.info).split()[0] if token.info.split() else ""
+        drawn = highlighted(code, language, whole=not self._streaming)
+        return self._piece(drawn, code=code, language=language)
+
+
+def _rows(tokens: Sequence[Token]) -> tuple[tuple[Content, ...], ...]:
+    rows: list[list[Content]] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            rows[-1].append(inline(token.children or []))
+    return tuple(map(tuple, rows))
+
+
+_OPENERS = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
+
+
+def inline(tokens: Sequence[Token]) -> Content:
+    """Text with its emphasis, code and links."""
+    text: list[str] = []
+    spans: list[Span] = []
+    opened: list[tuple[int, str | Style, str]] = []
+    length = 0
+
+    def add(piece: str, style: str = "") -> None:
+        nonlocal length
+        text.append(piece)
+        if style:
+            spans.append(Span(length, length + len(piece), style))
+        length += len(piece)
+
+    for token in tokens:
+        match token.type:
+            case "text":
+                add(token.content)
+            case "softbreak" | "hardbreak":
+                add("\n")
+            case "code_inline":
+                add(token.content, "$code-name on $panel")
+            case "strong_open" | "em_open" | "s_open":
+                opened.append((length, _OPENERS[token.type], ""))
+            case "link_open":
+                href = for_terminal(str(token.attrGet("href") or ""))
+                opened.append((length, Style.from_meta({"href": href}), href))
+            case "image":
+                where = for_terminal(str(token.attrGet("src") or ""))
+                add(f"[image {token.content}: {where}]", "$muted")
+            case "strong_close" | "em_close" | "s_close" | "link_close":
+                start, style, href = opened.pop()
+                spans.append(Span(start, length, style))
+                if token.type == "link_close":
+                    spans.append(Span(start, length, "underline $primary"))
+                    if "".join(text)[start:] != href:
+                        add(f" ({href})", "$muted")
+            case _:
+                add(token.content)
+    return Content("".join(text), spans=spans)

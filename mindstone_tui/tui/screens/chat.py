@@ -1,0 +1,358 @@
+"""The chat: it draws every event in order and turns what a person does into verbs."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import msgspec
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.getters import query_one
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.worker import Worker
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.tui import numbers
+from mindstone_tui.tui.ports import OpenConversation, Surroundings
+from mindstone_tui.tui.screens.approval import ApprovalScreen
+from mindstone_tui.tui.screens.wishes import MemoryWaits, ScreenWanted, TurnFinished, WindowMeasured
+from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
+from mindstone_tui.tui.widgets.conversation import ConversationView
+from mindstone_tui.tui.widgets.desk import Desk
+from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.recalled import Card
+from mindstone_tui.tui.widgets.status_line import StatusLine
+from mindstone_tui.tui.widgets.waiting import Queued
+from mindstone_tui.tui.widgets.welcome import Welcome
+
+
+class ChatScreen(Screen[None]):
+    """Conversation left, window right, prompt below."""
+
+    AUTO_FOCUS = "#prompt"
+    HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar
+        (0, "-narrow"),
+        (100, "-normal"),
+        (150, "-wide"),
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "interrupt", "Stop", id="chat.interrupt"),
+        Binding("ctrl+b", "panel", "Context panel", id="chat.panel"),
+        Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.up"),
+        Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.down"),
+        Binding("ctrl+end", "newest", "Newest", priority=True, show=False, id="chat.end"),
+        Binding("f1", "want('help')", "Help", id="chat.help"),
+        Binding("f2", "want('context')", "Inspect the window", id="chat.context"),
+        Binding("f3,ctrl+r", "want('sessions')", "Sessions and search", id="chat.sessions"),
+        Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
+        Binding("f5", "want('model')", "Model", id="chat.model"),
+        Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
+        Binding("f8", "want('theme')", "Theme", id="chat.theme"),
+        Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
+        Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
+        Binding("alt+c", "want('copy')", "Copy the last answer", id="chat.copy"),
+        Binding("alt+k", "want('copy', 'code')", "Copy the last code", id="chat.copy-code"),
+    ]
+
+    conversation = query_one(ConversationView)
+    panel = query_one(ContextPanel)
+    desk = query_one(Desk)
+    status = query_one(StatusLine)
+
+    def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
+        super().__init__()
+        self._open = open_conversation
+        self.around = around
+        self.talk: ev.Conversation | None = None
+        self.running = 0
+        """The turn that runs, or 0."""
+        self._since = 0.0
+        self._doing = ""
+        self._ticking: Timer | None = None
+        self._asked: list[ev.ToolAsked] = []
+        self._following: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="main"):
+            with Vertical(id="left"):
+                yield ConversationView(id="conversation")
+                yield Desk(self.around.commands, self.around.folder, vim=self.around.settings.vim)
+            yield ContextPanel(id="panel")
+        yield StatusLine()
+
+    def on_mount(self) -> None:
+        self.panel.set_class(not self.around.settings.panel, "-off")
+        # The first paint comes before anything that takes time.
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        self._following = self._follow()
+
+    # the stream
+
+    @work(group="session", exit_on_error=False)
+    async def _follow(self) -> None:
+        """Open the session, then draw every event in order until it closes."""
+        try:
+            self.talk = await self._open(self.around.session)
+        except MindstoneError as error:
+            await self._show_problem(error)
+            return
+        async for event in self.talk.events():
+            await self.show(event)
+
+    async def _show_problem(self, error: MindstoneError) -> None:
+        await self.conversation.show(
+            ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
+        )
+
+    async def show(self, event: ev.AnyEvent) -> None:
+        """Draw one event everywhere it belongs."""
+        match event:
+            case ev.SessionReady():
+                await self._ready(event)
+            case ev.ContextReported(report=report):
+                self.panel.report = report
+                self.status.report = report
+                self.post_message(WindowMeasured(report))
+            case ev.TurnStarted():
+                self._begin(event)
+            case ev.TurnEnded():
+                self._end(event)
+            case ev.ToolAsked():
+                self._ask(event)
+            case ev.ToolStarted() | ev.ToolEnded():
+                self._answered(event)
+            case ev.ScreenAsked():
+                self.post_message(ScreenWanted(event.screen, event.argument))
+            case ev.TextDelta():
+                self._say_doing("answering")
+            case ev.ThinkingDelta():
+                self._say_doing("thinking")
+            case ev.ModelChanged(model=model):
+                self.status.model = model
+            case ev.MemoryProposed():
+                self.post_message(MemoryWaits(event))
+        await self.conversation.show(event)
+        await self.desk.waiting.show(event)
+        self.desk.prompt.queued = bool(self.desk.waiting.messages)
+        self.panel.show(event)
+
+    async def _ready(self, event: ev.SessionReady) -> None:
+        self.status.session, self.status.model = event.session, event.model
+        library = self.around.library
+        if event.turns and library is not None:
+            await self.conversation.open(library.browse(event.session))
+            said = [one.question for one in self.conversation.feed.exchanges if one.question]
+            self.desk.prompt.remember_older(said)
+        elif not event.turns:
+            welcome = Welcome(event)
+            await self.conversation.place(welcome)
+            self._look_for_models(welcome)
+
+    @work(group="models", exit_on_error=False)
+    async def _look_for_models(self, welcome: Welcome) -> None:
+        if self.around.models is not None:
+            found = await self.around.models()
+            if welcome.is_attached:
+                await welcome.offer(found)
+
+    # the turn
+
+    def _begin(self, event: ev.TurnStarted) -> None:
+        self.running = event.turn
+        self._since = time.monotonic()
+        self.query(Welcome).remove()
+        self.add_class("-running")
+        self._say_doing("sent")
+        if self._ticking is None:
+            self._ticking = self.set_interval(1, self._tick)
+
+    def _end(self, event: ev.TurnEnded) -> None:
+        self.running = 0
+        self.remove_class("-running")
+        if self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+        self._doing = self.status.doing = ""
+        self._asked.clear()
+        self._withdraw_question("")
+        self.post_message(TurnFinished(event, time.monotonic() - self._since))
+
+    def _say_doing(self, what: str) -> None:
+        if what != self._doing:
+            self._doing = what
+            self._tick()
+
+    def _tick(self) -> None:
+        if self.running:
+            elapsed = numbers.seconds(float(int(time.monotonic() - self._since)))
+            self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
+
+    # approvals
+
+    def _ask(self, event: ev.ToolAsked) -> None:
+        self._asked.append(event)
+        self._say_doing("waits for you")
+        if len(self._asked) == 1:
+            self._put_question()
+
+    def _put_question(self) -> None:
+        asked = self._asked[0]
+
+        def answered(answer: ev.Answer | None) -> None:
+            if asked in self._asked:
+                self._asked.remove(asked)
+                if answer is not None and self.talk is not None:
+                    self.talk.answer(asked.call, answer)
+            if self._asked:
+                self._put_question()
+
+        self.app.push_screen(ApprovalScreen(asked, grace=self.around.approval_grace), answered)
+
+    def _answered(self, event: ev.ToolStarted | ev.ToolEnded) -> None:
+        self._asked = [asked for asked in self._asked if asked.call != event.call]
+        self._withdraw_question(event.call)
+        if isinstance(event, ev.ToolStarted):
+            self._say_doing(f"runs {event.name}")
+
+    def _withdraw_question(self, call: str) -> None:
+        """The question was settled elsewhere; an empty call means whichever is open."""
+        top = self.app.screen
+        if isinstance(top, ApprovalScreen) and (not call or top.asked.call == call):
+            top.dismiss(None)
+
+    @property
+    def text(self) -> str:
+        """The conversation as plain text."""
+        return "\n\n".join(
+            part
+            for one in self.conversation.feed.exchanges
+            for part in ((f"> {one.question}" if one.question else ""), one.answer)
+            if part
+        )
+
+    # what a person does
+
+    @on(Prompt.Submitted)
+    def _submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        if self.talk is None:
+            self.desk.prompt.write(event.text)
+            return
+        self.conversation.anchor()
+        if event.text.startswith("!"):
+            self.talk.command(f"/shell {event.text[1:].strip()}")
+        elif event.text.startswith("/"):
+            self.talk.command(event.text)
+        else:
+            self.talk.send(event.text, attachments=event.attachments, steer=event.steer)
+
+    @on(Prompt.TakeBack)
+    def _take_back_newest(self) -> None:
+        if self.desk.waiting.messages:
+            newest = self.desk.waiting.messages[-1]
+            self.desk.prompt.write(newest.text)
+            self._withdraw(newest.entry)
+
+    @on(Queued.TakenBack)
+    def _take_back(self, event: Queued.TakenBack) -> None:
+        self._withdraw(event.entry)
+
+    def _withdraw(self, entry: str) -> None:
+        if self.talk is not None:
+            self.talk.withdraw(entry)
+
+    @on(Card.Dropped)
+    def _drop(self, event: Card.Dropped) -> None:
+        self.command(f"/recall drop {event.passage.entry}")
+
+    @on(Card.Opened)
+    def _open_source(self, event: Card.Opened) -> None:
+        where = f"{event.passage.session} {event.passage.seq}"
+        self.post_message(ScreenWanted("transcript", where))
+
+    @on(LeftLog.Wanted)
+    def _left_wanted(self, event: LeftLog.Wanted) -> None:
+        if event.deed == "open":
+            self.post_message(ScreenWanted("transcript", f"turn {event.turn}"))
+        else:
+            self.command(f"/restore {event.turn}")
+            if event.deed == "pin":
+                self.command(f"/pin {event.turn}")
+
+    @on(Welcome.Chosen)
+    def _choose_model(self, event: Welcome.Chosen) -> None:
+        self.command(f"/model {event.model}")
+
+    def command(self, line: str) -> None:
+        """Run a slash command."""
+        if self.talk is not None:
+            self.talk.command(line)
+
+    def action_want(self, screen: str, argument: str = "") -> None:
+        self.post_message(ScreenWanted(screen, argument))
+
+    def action_interrupt(self) -> None:
+        if self.running and self.talk is not None:
+            self.talk.interrupt()
+        else:
+            self.set_focus(self.desk.prompt)
+
+    @on(Prompt.Broken)
+    def _broken(self) -> None:
+        if self.running and self.talk is not None:
+            self.talk.interrupt()
+        else:
+            self.notify("Ctrl+D or /quit leaves.", timeout=2, markup=False)
+
+    @on(Prompt.Left)
+    def _leave(self) -> None:
+        self.action_want("quit")
+
+    def action_panel(self) -> None:
+        if self.has_class("-narrow"):
+            self.panel.toggle_class("-over")
+        else:
+            self.panel.toggle_class("-off")
+
+    def action_page(self, direction: int) -> None:
+        view = self.conversation
+        if direction < 0:
+            view.scroll_page_up(animate=False)
+        else:
+            view.scroll_page_down(animate=False)
+
+    async def action_newest(self) -> None:
+        await self.conversation.action_newest()
+
+    def on_key(self, event: events.Key) -> None:
+        """Typing goes to the prompt, wherever the focus is."""
+        prompt = self.desk.prompt
+        if self.focused is prompt or event.key in self.active_bindings:
+            return
+        if event.is_printable and event.character:
+            event.stop()
+            self.set_focus(prompt)
+            prompt.insert(event.character)
+
+    async def close(self) -> None:
+        """Finish the session."""
+        if self.talk is not None:
+            await self.talk.close()
+
+    async def switch(self, key: str) -> None:
+        """Leave this session and open another on a fresh screen."""
+        await self.close()
+        if self._following is not None:
+            await self._following.wait()
+        self.talk = None
+        self.around = msgspec.structs.replace(self.around, session=key)
+        await self.recompose()
+        self.on_mount()
+        self.set_focus(self.desk.prompt)

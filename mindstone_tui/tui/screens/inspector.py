@@ -1,0 +1,256 @@
+"""Every block of the next prompt: its size and age, why it stays or may go, and what if it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets.option_list import Option
+
+from mindstone_tui.core.context.report import Block, ContextReport
+from mindstone_tui.core.entries.window import Left
+from mindstone_tui.tui import gauges, inert, numbers
+
+_HEAD = "     turn   tokens  age  what            state      score  "
+
+
+class InspectorScreen(Screen[None]):
+    """The window as a list; marks are for whole exchanges, because they leave whole."""
+
+    AUTO_FOCUS = "#blocks"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space,m", "mark", "Mark", id="inspector.mark"),
+        Binding("p", "pin", "Pin / unpin", id="inspector.pin"),
+        Binding("x,delete", "prune", "Prune marked", id="inspector.prune"),
+        Binding("r", "restore", "Restore", id="inspector.restore"),
+        Binding("enter", "open", "Open in transcript", id="inspector.open"),
+        Binding("escape,q,f2", "close", "Back", id="inspector.close"),
+    ]
+
+    report: reactive[ContextReport | None] = reactive(None)
+    _list = query_one("#blocks", OptionList)
+
+    def __init__(
+        self,
+        report: ContextReport | None,
+        left: Sequence[Left],
+        *,
+        command: Callable[[str], None],
+        open_line: Callable[[str], None],
+    ) -> None:
+        super().__init__()
+        self.set_reactive(InspectorScreen.report, report)
+        self._left = list(left)
+        self._command = command
+        self._open_line = open_line
+        self.marked: set[int] = set()
+        self._confirming = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static("", id="summary", markup=False)
+            yield Static(Content.styled(_HEAD, "$faint"), id="head", markup=False)
+            yield OptionList(id="blocks", markup=False)
+            yield Static("", id="detail", markup=False)
+            yield Static("", id="effect", markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._draw()
+
+    def watch_report(self) -> None:
+        if self.is_mounted:
+            self._draw()
+
+    # drawing
+
+    @property
+    def _blocks(self) -> tuple[Block, ...]:
+        return self.report.blocks if self.report is not None else ()
+
+    def _draw(self) -> None:
+        report = self.report
+        if report is None:
+            self.query_one("#summary", Static).update(Content("Nothing was measured yet."))
+            return
+        width = max(self.size.width - 6, 40)
+        self.query_one("#summary", Static).update(
+            Content("\n").join(
+                [
+                    Content.assemble(
+                        gauges.zone(report),
+                        "  ",
+                        gauges.size(report),
+                        (f"  {report.mode} · {report.policy}", "$muted"),
+                    ),
+                    gauges.fullness(report, min(width, 100)),
+                ]
+            )
+        )
+        at = self._list.highlighted or 0
+        self._list.clear_options()
+        rows = [Option(_block(block, block.turn in self.marked)) for block in self._blocks]
+        rows += [Option(_gone(left)) for left in self._left]
+        self._list.add_options(rows)
+        if rows:
+            self._list.highlighted = min(at, len(rows) - 1)
+        self._preview()
+
+    def on_option_list_option_highlighted(self) -> None:
+        detail = Content("")
+        if (block := self._here()) is not None:
+            parts = "  ".join(f"{name} {value:.2f}" for name, value in block.parts.items())
+            detail = Content("\n").join(
+                [
+                    inert.line(block.preview, 300),
+                    Content.assemble(
+                        (f"#{block.seq} ", "$muted"),
+                        inert.line(block.entry, 40, "$muted"),
+                        "  ",
+                        inert.line(block.why, 80, "$muted"),
+                        "  ",
+                        inert.line(parts, 120, "$faint"),
+                    ),
+                ]
+            )
+        self.query_one("#detail", Static).update(detail)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.action_open()
+
+    def _here(self) -> Block | None:
+        at = self._list.highlighted
+        return self._blocks[at] if at is not None and at < len(self._blocks) else None
+
+    def _here_left(self) -> Left | None:
+        at = self._list.highlighted
+        if at is None or at < len(self._blocks):
+            return None
+        return self._left[at - len(self._blocks)]
+
+    # deeds
+
+    def action_mark(self) -> None:
+        """Mark the exchange under the cursor, if it may leave."""
+        block = self._here()
+        if block is None:
+            return
+        whole = [one for one in self._blocks if one.turn == block.turn]
+        shield = next((one for one in whole if one.protected), None)
+        if shield is not None:
+            self.notify(f"Turn {block.turn} stays: {shield.why}.", markup=False)
+            return
+        self.marked ^= {block.turn}
+        self._confirming = False
+        self._draw()
+
+    def effect(self) -> tuple[int, float]:
+        """Tokens and fullness after the marked exchanges have left, as an estimate."""
+        report = self.report
+        if report is None:
+            return 0, 0.0
+        gone = sum(block.tokens for block in self._blocks if block.turn in self.marked)
+        after = report.prompt.tokens - gone
+        return after, after / max(report.usable, 1)
+
+    def _preview(self) -> None:
+        effect = self.query_one("#effect", Static)
+        if not self.marked or self.report is None:
+            effect.update(Content(""))
+            return
+        tokens, full = self.effect()
+        before = self.report
+        count = numbers.plural(len(self.marked), "exchange")
+        ask = "  x again prunes, escape does not" if self._confirming else "  x prunes"
+        effect.update(
+            Content.assemble(
+                (f"{count} marked", "bold $accent"),
+                f"  {numbers.tokens(before.prompt.tokens)} → {numbers.tokens(tokens)} tokens"
+                f"  {numbers.percent(before.utilization)} → {numbers.percent(full)}",
+                ("  estimated, indexed and read back first", "$muted"),
+                (ask, "$accent"),
+            )
+        )
+
+    def action_prune(self) -> None:
+        """Show what it would do; the second time, do it."""
+        if not self.marked:
+            self.action_mark()
+        if not self.marked:
+            return
+        if not self._confirming:
+            self._confirming = True
+            self._preview()
+            return
+        self._command("/prune " + " ".join(map(str, sorted(self.marked))))
+        self.marked.clear()
+        self._confirming = False
+        self._draw()
+
+    def action_pin(self) -> None:
+        if (block := self._here()) is not None:
+            self._command(f"/{'unpin' if block.pinned else 'pin'} {block.turn}")
+
+    def action_restore(self) -> None:
+        if (left := self._here_left()) is not None:
+            self._command(f"/restore {left.turn}")
+            self._left.remove(left)
+            self._draw()
+
+    def action_open(self) -> None:
+        if (block := self._here()) is not None:
+            self._open_line(str(block.seq))
+        elif (left := self._here_left()) is not None:
+            self._open_line(f"turn {left.turn}")
+
+    def action_close(self) -> None:
+        if self._confirming:
+            self._confirming = False
+            self._preview()
+        else:
+            self.dismiss()
+
+
+def _block(block: Block, marked: bool) -> Content:
+    state, colour = "may leave", "$muted"
+    if block.pinned:
+        state, colour = "pinned", "$context-pinned"
+    elif block.protected:
+        state, colour = "protected", "$success"
+    elif block.trimmed:
+        state, colour = "trimmed", "$warning"
+    score = f"{block.score:.2f}" if block.score is not None else ""
+    what = block.role or block.kind
+    return Content.assemble(
+        ("[x] " if marked else "    ", "bold $accent"),
+        (f"{block.turn:>5}", "$muted"),
+        f"{numbers.tokens(block.tokens):>9}",
+        (f"{block.age:>5}", "$muted"),
+        "  ",
+        inert.line(what, 14).pad_right(max(0, 16 - len(what[:14]))),
+        (f"{state:<11}", colour),
+        (f"{score:>5}  ", "$muted"),
+        inert.line(block.preview, 200),
+    )
+
+
+def _gone(left: Left) -> Content:
+    return Content.assemble(
+        "    ",
+        (f"{left.turn:>5}", "$context-pruned"),
+        f"{numbers.tokens(left.tokens):>9}",
+        "       ",
+        ("exchange        ", "$muted"),
+        ("outside    ", "$context-pruned"),
+        (f"{left.score:>5.2f}  ", "$muted"),
+        inert.line(f"{left.reason} · r restores it", 120, "$muted"),
+    )

@@ -1,0 +1,142 @@
+"""Every session, and every place in them that holds what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+import msgspec
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.tui import inert, numbers
+from mindstone_tui.tui.ports import Library, SessionHit, SessionRow
+from mindstone_tui.tui.prompt.completing import ranked
+
+SHORTEST = 3
+"""Letters before the content of sessions is searched."""
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """A session, and a line in it when a place was chosen."""
+
+    key: str
+    seq: int | None = None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SessionsScreen(ModalScreen[Picked]):
+    """Type to filter by name and to search what was said."""
+
+    AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Back", id="sessions.close"),
+        Binding("up", "move(-1)", "Up", show=False, priority=True),
+        Binding("down", "move(1)", "Down", show=False, priority=True),
+    ]
+
+    _list = query_one(OptionList)
+
+    def __init__(
+        self, library: Library, current: str, *, clock: Callable[[], datetime] = _now
+    ) -> None:
+        super().__init__()
+        self._library = library
+        self._current = current
+        self._clock = clock
+        self._rows: Sequence[SessionRow] = ()
+        self._picks: list[Picked] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog"):
+            yield Static(Content.styled("Sessions", "bold"), markup=False)
+            yield Input(placeholder="filter by name, search what was said", compact=True)
+            yield OptionList(markup=False)
+            yield Static("", id="note", markup=False)
+
+    def on_mount(self) -> None:
+        self._look("")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._look(event.value.strip())
+
+    @work(exclusive=True, group="sessions")
+    async def _look(self, typed: str) -> None:
+        try:
+            if not self._rows:
+                self._rows = await self._library.sessions()
+            self._show(typed, ())
+            if len(typed) >= SHORTEST:
+                self._say("searching…")
+                self._show(typed, await self._library.search(typed))
+        except MindstoneError as error:
+            self._say(f"{error.what} {error.remedy}")
+
+    def _say(self, text: str) -> None:
+        self.query_one("#note", Static).update(inert.text(text, "$muted"))
+
+    def _show(self, typed: str, hits: Sequence[SessionHit]) -> None:
+        names = {f"{row.key} {row.title}": row for row in self._rows}
+        rows = [names[name] for name in ranked(typed, names)] if typed else list(self._rows)
+        now = self._clock()
+        options = [Option(_session(row, row.key == self._current, now)) for row in rows]
+        options += [Option(_hit(hit)) for hit in hits]
+        self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]
+        self._list.clear_options()
+        self._list.add_options(options)
+        if options:
+            self._list.highlighted = 0
+        found = f" · {numbers.plural(len(hits), 'place')} found" if typed else ""
+        self._say(numbers.plural(len(rows), "session") + found)
+
+    def action_move(self, by: int) -> None:
+        if by < 0:
+            self._list.action_cursor_up()
+        else:
+            self._list.action_cursor_down()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        if self._list.highlighted is not None:
+            self.dismiss(self._picks[self._list.highlighted])
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._picks[event.option_index])
+
+
+def _session(row: SessionRow, current: bool, now: datetime) -> Content:
+    try:
+        when = numbers.ago(datetime.fromisoformat(row.changed), now)
+    except ValueError:
+        when = ""
+    key = inert.line(row.key, 34, "bold")
+    return Content.assemble(
+        ("● " if current else "  ", "$primary"),
+        key,
+        " " * max(1, 36 - key.cell_length),
+        (f"{when:>10}  {numbers.plural(row.turns, 'turn'):>11}  ", "$muted"),
+        inert.line(row.title, 120),
+    )
+
+
+def _hit(hit: SessionHit) -> Content:
+    return Content.assemble(
+        ("↺ ", "$context-recalled"),
+        inert.line(f"{hit.key} · turn {hit.turn} · {numbers.day(hit.ts)}", 60, "$muted"),
+        "  ",
+        inert.line(f"{hit.speaker}: {hit.text}", 160),
+    )

@@ -1,0 +1,145 @@
+"""Any line of any session, found without reading the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.getters import query_one
+from textual.screen import Screen
+from textual.widgets import Footer, Input, Static
+
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.transcript.history import Damaged
+from mindstone_tui.tui import inert
+from mindstone_tui.tui.lines import whole
+from mindstone_tui.tui.ports import Browse
+from mindstone_tui.tui.widgets.line_list import LineList
+
+LONGEST_SHOWN = 40_000
+
+
+class TranscriptScreen(Screen[None]):
+    """The list above, the line under the cursor below."""
+
+    AUTO_FOCUS = "LineList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search", id="transcript.search"),
+        Binding("n", "older", "Next older match", id="transcript.older"),
+        Binding("r", "restore", "Restore turn", id="transcript.restore"),
+        Binding("p", "pin", "Pin turn", id="transcript.pin"),
+        Binding("y", "copy", "Copy line", id="transcript.copy"),
+        Binding("escape,q", "close", "Back", id="transcript.close"),
+    ]
+
+    _lines = query_one(LineList)
+
+    def __init__(
+        self,
+        browse: Browse,
+        session: str,
+        where: str = "",
+        *,
+        command: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._browse = browse
+        self._session = session
+        self._where = where
+        self._command = command
+        self._line: Line | Damaged | None = None
+        self._wanted = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(inert.line(self._session, 120, "bold"), id="title", markup=False)
+        yield LineList(self._browse)
+        yield Input(placeholder="search; Enter finds the newest match above", id="search")
+        with VerticalScroll(id="reading"):
+            yield Static("", id="whole", markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#search").display = False
+        self._begin()
+
+    @work(group="transcript")
+    async def _begin(self) -> None:
+        """Go where the screen was opened: `turn 7`, a line's number, its id, or the newest."""
+        try:
+            await self._lines.open(await self._place())
+        except MindstoneError as error:
+            self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
+
+    async def _place(self) -> int | None:
+        where = self._where
+        if where.startswith("turn "):
+            return await self._browse.first_of(int(where.removeprefix("turn ")))
+        if where.isdecimal():
+            return int(where)
+        return await self._browse.place_of(where) if where else None
+
+    @on(LineList.Highlighted)
+    def _read(self, event: LineList.Highlighted) -> None:
+        self._line = event.line
+        text = Content("")
+        if event.line is not None:
+            shown = whole(event.line)
+            text = inert.text(shown[:LONGEST_SHOWN])
+            if len(shown) > LONGEST_SHOWN:
+                text += Content.styled("\n… the rest is in the transcript", "$muted")
+        self.query_one("#whole", Static).update(text)
+        self.query_one("#reading").scroll_home(animate=False)
+
+    def action_search(self) -> None:
+        search = self.query_one("#search", Input)
+        search.display = True
+        search.focus()
+
+    @on(Input.Submitted, "#search")
+    def _search(self, event: Input.Submitted) -> None:
+        self._wanted = event.value
+        self._lines.focus()
+        self._find(self._lines.cursor + 1)
+
+    def action_older(self) -> None:
+        self._find(self._lines.cursor)
+
+    @work(exclusive=True, group="search")
+    async def _find(self, before: int) -> None:
+        if not self._wanted:
+            return
+        found = await self._browse.search(self._wanted, before)
+        if found is None:
+            self.notify("Nothing older matches.", markup=False)
+        else:
+            await self._lines.go_to(found)
+
+    def action_restore(self) -> None:
+        self._do("restore")
+
+    def action_pin(self) -> None:
+        self._do("pin")
+
+    def _do(self, verb: str) -> None:
+        if self._command is not None and isinstance(self._line, Line) and self._line.turn:
+            self._command(f"/{verb} {self._line.turn}")
+            self.notify(f"/{verb} {self._line.turn}", timeout=2, markup=False)
+
+    def action_copy(self) -> None:
+        if self._line is not None:
+            self.app.copy_to_clipboard(whole(self._line))
+            self.notify("Copied", timeout=2, markup=False)
+
+    def action_close(self) -> None:
+        search = self.query_one("#search")
+        if search.display and search.has_focus:
+            search.display = False
+            self._lines.focus()
+        else:
+            self.dismiss()

@@ -1,0 +1,178 @@
+"""Themes: one TOML file each, with what it leaves out filled from its base colours.
+
+A theme that cannot be used is listed with the reason and never stops the app. The user's folder is
+read again each time the list is shown, so an edited file counts at once.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+import mindstone_tui
+
+BASE: Final[tuple[str, ...]] = (
+    "primary",
+    "secondary",
+    "accent",
+    "foreground",
+    "background",
+    "surface",
+    "panel",
+    "success",
+    "warning",
+    "error",
+)
+OWN: Final[Mapping[str, Mapping[str, str]]] = {
+    "zone": {"green": "success", "yellow": "accent", "orange": "warning", "red": "error"},
+    "context": {"pinned": "accent", "recalled": "secondary", "pruned": "error", "you": "primary"},
+    "code": {
+        "keyword": "primary",
+        "string": "success",
+        "number": "warning",
+        "name": "accent",
+        "comment": "secondary",
+    },
+}
+"""Our colours by family, each with the base colour that stands in for it."""
+
+_DARK: Final = {"foreground": "#d8dee9", "background": "#15181d"}
+_LIGHT: Final = {"foreground": "#23272e", "background": "#f7f6f3"}
+
+
+class Unusable(msgspec.Struct, frozen=True):
+    """A theme file that cannot be used, and why."""
+
+    path: Path
+    why: str
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """What a look at the theme folders found."""
+
+    themes: dict[str, Theme]
+    unusable: list[Unusable]
+
+
+def shipped() -> Path:
+    """The folder of the themes that come with the program."""
+    package = Path(mindstone_tui.__file__).parent
+    installed = package / "themes"
+    return installed if installed.is_dir() else package.parent / "themes"
+
+
+def find(*folders: Path | None) -> Listed:
+    """Every theme of these folders by name; a later folder may replace an earlier one's."""
+    listed = Listed({}, [])
+    for path in _files(folders):
+        try:
+            theme = load(path)
+        except ThemeProblem as problem:
+            listed.unusable.append(Unusable(path, str(problem)))
+        else:
+            listed.themes[theme.name] = theme
+    return listed
+
+
+class ThemeProblem(ValueError):
+    """Why a theme file cannot be used; names the key."""
+
+
+def load(path: Path) -> Theme:
+    """Read one theme file; raises `ThemeProblem`."""
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ThemeProblem(str(error)) from error
+    return build(path.stem, fields)
+
+
+def build(name: str, fields: dict[str, Any]) -> Theme:
+    """A theme from its fields; whatever is missing follows from the colours that are there."""
+    known = {*BASE, *OWN, "name", "dark", "variables"}
+    if unknown := sorted(set(fields) - known):
+        raise ThemeProblem(f"{unknown[0]}: no such key; there are {', '.join(sorted(known))}")
+    dark = fields.get("dark", True)
+    if not isinstance(dark, bool):
+        raise ThemeProblem("dark: must be true or false")
+    if "primary" not in fields:
+        raise ThemeProblem("primary: is missing; it is the only colour a theme must have")
+    base = {key: _colour(key, fields[key]) for key in BASE if key in fields}
+    for key, colour in (_DARK if dark else _LIGHT).items():
+        base.setdefault(key, colour)
+    base.setdefault("secondary", base["primary"])
+    base.setdefault("accent", base["primary"])
+    for key, meaning in (("success", "primary"), ("warning", "accent"), ("error", "accent")):
+        base.setdefault(key, base[meaning])
+    return Theme(
+        name=str(fields.get("name", name)),
+        dark=dark,
+        primary=base["primary"],
+        secondary=base["secondary"],
+        accent=base["accent"],
+        foreground=base["foreground"],
+        background=base["background"],
+        surface=base.get("surface"),
+        panel=base.get("panel"),
+        success=base["success"],
+        warning=base["warning"],
+        error=base["error"],
+        variables={**_quiet(base), **_own(fields, base), **fields.get("variables", {})},
+    )
+
+
+def _quiet(base: Mapping[str, str]) -> dict[str, str]:
+    """Two steps from the text towards the ground, for what should not shout."""
+    ground, text = Color.parse(base["background"]), Color.parse(base["foreground"])
+    return {
+        "muted": text.blend(ground, 0.38).hex,
+        "faint": text.blend(ground, 0.58).hex,
+        "line": text.blend(ground, 0.80).hex,
+    }
+
+
+def _own(fields: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for family, defaults in OWN.items():
+        given = fields.get(family, {})
+        if not isinstance(given, dict):
+            raise ThemeProblem(f"{family}: must be a table")
+        if unknown := sorted(set(given) - set(defaults)):
+            raise ThemeProblem(f"{family}.{unknown[0]}: no such colour")
+        for key, stand_in in defaults.items():
+            colour = given.get(key, base[stand_in])
+            variables[f"{family}-{key}"] = _colour(f"{family}.{key}", colour)
+    return variables
+
+
+def fallback_variables() -> dict[str, str]:
+    """Our own variables for a theme that is not one of our files."""
+    ours = {
+        f"{family}-{key}": f"${stand_in}"
+        for family, defaults in OWN.items()
+        for key, stand_in in defaults.items()
+    }
+    return {"muted": "$secondary", "faint": "$secondary", "line": "$panel", **ours}
+
+
+def _colour(key: str, value: object) -> str:
+    try:
+        Color.parse(str(value))
+    except ColorParseError as error:
+        raise ThemeProblem(f"{key}: {value!r} is not a colour") from error
+    return str(value)
+
+
+def _files(folders: Iterable[Path | None]) -> list[Path]:
+    return [
+        path
+        for folder in folders
+        if folder is not None and folder.is_dir()
+        for path in sorted(folder.glob("*.toml"))
+    ]

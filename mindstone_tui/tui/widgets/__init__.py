@@ -1,0 +1,1 @@
+"""What the screens are made of; each widget draws values it is handed and asks for nothing."""

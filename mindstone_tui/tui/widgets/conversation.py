@@ -1,0 +1,213 @@
+"""The conversation: a window of mounted exchanges over everything said so far.
+
+Only exchanges near the view have widgets. Older ones are read from history and mounted when the
+view comes near them; their place on the screen does not move while that happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.transcript.history import Damaged
+from mindstone_tui.tui.feed import Exchange, Feed
+from mindstone_tui.tui.past import exchanges_in, split_at_turn
+from mindstone_tui.tui.ports import Browse
+from mindstone_tui.tui.widgets.exchange import ExchangeView
+
+PAGE: Final = 120
+"""Lines of history that are read at once."""
+STEP: Final = 8
+"""Exchanges that are mounted at once."""
+MOST: Final = 48
+"""Exchanges that stay mounted; those farthest from the view give way."""
+
+
+class ConversationView(VerticalScroll):
+    """Scrolls through the exchanges; stays at the end until someone scrolls away."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("end,G", "newest", "Newest", show=False, id="chat.newest"),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's own name)
+        super().__init__(id=id)
+        self.feed = Feed()
+        self._views: dict[int, ExchangeView] = {}
+        self._first = 0
+        self._end = 0
+        self._history: Browse | None = None
+        self._unread = 0
+        self._open_turn: list[Line | Damaged] = []
+        self._busy = False
+
+    @property
+    def mounted(self) -> tuple[int, int]:
+        """Which exchanges have widgets: from, up to."""
+        return self._first, self._end
+
+    @property
+    def views(self) -> list[ExchangeView]:
+        """The exchanges that have widgets, oldest first."""
+        return list(self.query(ExchangeView))
+
+    def on_mount(self) -> None:
+        self.anchor()
+
+    async def show(self, event: ev.AnyEvent) -> None:
+        """Draw an event where it belongs."""
+        at_end = self._end == len(self.feed)
+        before = len(self.feed)
+        exchange = self.feed.add(event)
+        if exchange is None:
+            return
+        if len(self.feed) > before:
+            if at_end:
+                await self._mount_newest(exchange)
+            return
+        view = self._views.get(id(exchange))
+        if view is not None:
+            view.play(event)
+
+    async def place(self, widget: Widget) -> None:
+        """Put something at the very top, above all exchanges."""
+        await self.mount(widget, before=0)
+
+    async def _mount_newest(self, exchange: Exchange) -> None:
+        view = self._views[id(exchange)] = ExchangeView(exchange)
+        self._end += 1
+        await self.mount(view)
+        if self._end - self._first > MOST and self.is_vertical_scroll_end:
+            await self._unmount(self._first, self._first + STEP)
+            self._first += STEP
+
+    # history
+
+    async def open(self, history: Browse) -> None:
+        """Show the newest exchanges of a session that has some already."""
+        self._history = history
+        self._unread = await history.length()
+        older: list[Exchange] = []
+        while self._unread and len(older) < STEP:
+            older = [*await self._read_page(), *older]
+        self.feed.prepend(older)
+        self._first = self._end = len(older)
+        await self._mount_above(STEP)
+
+    async def _read_page(self) -> list[Exchange]:
+        """One page further back; a turn that began before it waits for the next page."""
+        assert self._history is not None
+        first = max(0, self._unread - PAGE)
+        lines = await self._history.lines(first, self._unread - first)
+        self._unread = first
+        opening, rest = split_at_turn([*lines, *self._open_turn])
+        if first == 0:
+            opening, rest = [], [*opening, *rest]
+        self._open_turn = opening
+        return exchanges_in(rest)
+
+    async def _mount_above(self, count: int) -> None:
+        first = max(0, self._first - count)
+        fresh = [ExchangeView(exchange) for exchange in self.feed.exchanges[first : self._first]]
+        if not fresh:
+            return
+        for view in fresh:
+            self._views[id(view.exchange)] = view
+        self._first = first
+        await self.mount_all(fresh, before=self._top())
+
+    async def _mount_below(self, count: int) -> None:
+        end = min(len(self.feed), self._end + count)
+        fresh = [ExchangeView(exchange) for exchange in self.feed.exchanges[self._end : end]]
+        for view in fresh:
+            self._views[id(view.exchange)] = view
+        self._end = end
+        await self.mount_all(fresh)
+
+    def _top(self) -> int:
+        views = [at for at, child in enumerate(self.children) if isinstance(child, ExchangeView)]
+        return views[0] if views else len(self.children)
+
+    async def _unmount(self, first: int, end: int) -> None:
+        gone: list[Widget] = [
+            view
+            for exchange in self.feed.exchanges[first:end]
+            if (view := self._views.pop(id(exchange), None)) is not None
+        ]
+        await self.remove_children(gone)
+
+    # scrolling
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        super().watch_scroll_y(old, new)
+        near = self.size.height
+        if new < old and new < near and (self._first or self._unread or self._open_turn):
+            self._go_up()
+        elif new > old and self._end < len(self.feed) and self.max_scroll_y - new < near:
+            self._go_down()
+
+    @work(exclusive=True, group="scroll")
+    async def _go_up(self) -> None:
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            await self._reach_up()
+        finally:
+            self._busy = False
+
+    async def _reach_up(self) -> None:
+        if not self._first and self._unread:
+            older: Sequence[Exchange] = []
+            while self._unread and not older:
+                older = await self._read_page()
+            self.feed.prepend(older)
+            self._first += len(older)
+            self._end += len(older)
+        with self.app.batch_update():
+            before = self.virtual_size.height
+            await self._mount_above(STEP)
+            await self.wait_for_refresh()
+            added = self.virtual_size.height - before
+            self.scroll_to(y=self.scroll_y + added, animate=False, immediate=True)
+            if self._end - self._first > MOST:
+                keep = self._first + MOST
+                await self._unmount(keep, self._end)
+                self._end = keep
+
+    @work(exclusive=True, group="scroll")
+    async def _go_down(self) -> None:
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            with self.app.batch_update():
+                await self._mount_below(STEP)
+                surplus = self._end - self._first - MOST
+                if surplus > 0:
+                    before = self.virtual_size.height
+                    await self.wait_for_refresh()
+                    grown = self.virtual_size.height - before
+                    await self._unmount(self._first, self._first + surplus)
+                    self._first += surplus
+                    await self.wait_for_refresh()
+                    lost = before + grown - self.virtual_size.height
+                    self.scroll_to(y=self.scroll_y - lost, animate=False, immediate=True)
+        finally:
+            self._busy = False
+
+    async def action_newest(self) -> None:
+        """Go back to the newest exchange."""
+        if self._end < len(self.feed):
+            with self.app.batch_update():
+                await self._unmount(self._first, self._end)
+                self._first = self._end = len(self.feed)
+                await self._mount_above(STEP)
+        self.anchor()

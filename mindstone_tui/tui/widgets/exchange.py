@@ -1,0 +1,218 @@
+"""One exchange, drawn by playing its events; live and from history alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.tui import inert, numbers
+from mindstone_tui.tui.feed import Exchange
+from mindstone_tui.tui.telling import Told, tell
+from mindstone_tui.tui.widgets.fold import Fold
+from mindstone_tui.tui.widgets.prose import Prose
+from mindstone_tui.tui.widgets.recalled import Recalled
+from mindstone_tui.tui.widgets.tool_call import ToolCall
+
+W = TypeVar("W", bound=Widget)
+
+_LONG_QUESTION = 30
+"""Lines of a question that are shown before it is folded."""
+
+
+class Thought(Fold):
+    """Reasoning, folded to how much of it there is."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="thought")
+        self._text: list[str] = []
+
+    def write(self, text: str) -> None:
+        """Add what was streamed."""
+        self._text.append(text)
+        self.retitle()
+        if self.opened and self.is_mounted:
+            for body in self.query(".body").results(Static):
+                body.update(inert.text("".join(self._text)))
+
+    def title(self) -> Content:
+        words = len("".join(self._text).split())
+        return Content.styled(f"thinking · {numbers.plural(words, 'word')}", "$muted")
+
+    def body(self) -> Iterator[Widget]:
+        yield Static(inert.text("".join(self._text)), classes="body", markup=False)
+
+
+class LongQuestion(Fold):
+    """A question too long to show whole."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(classes="question")
+        self._text = text
+
+    def title(self) -> Content:
+        lines = self._text.count("\n") + 1
+        start = inert.line(self._text, 200)
+        return start + Content.styled(f"  {numbers.plural(lines, 'line')}", "$muted")
+
+    def body(self) -> Iterator[Widget]:
+        yield Static(inert.text(self._text), classes="body", markup=False)
+
+
+class Aside(Static):
+    """One line about what happened to the window, the session or the turn."""
+
+    def __init__(self, told: Told) -> None:
+        colours = {"quiet": "$muted", "window": "$muted", "good": "$success"}
+        colour = colours.get(told.tone, f"${told.tone}")
+        parts = [Content.styled(f"{told.sign} ", colour), inert.text(told.what, colour)]
+        if told.hint:
+            parts.append(inert.text(f"  {told.hint}", "$faint"))
+        super().__init__(Content("").join(parts), markup=False, classes=f"aside -{told.tone}")
+
+
+class Printed(Static):
+    """A slash command and what it printed."""
+
+    def __init__(self, event: ev.CommandPrinted) -> None:
+        head = inert.line(event.command, 200, "bold $primary" if event.ok else "bold $error")
+        text = inert.text(event.text.rstrip("\n"))
+        super().__init__(Content("\n").join([head, text]), markup=False, classes="printed")
+        self.set_class(not event.ok, "-failed")
+
+
+class ExchangeView(Vertical):
+    """A question, what it set off, and the answer."""
+
+    DEFAULT_CSS = """
+    ExchangeView { width: 1fr; height: auto; }
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__()
+        self.exchange = exchange
+        self._waiting: list[Widget] | None = []
+        self._answer: Prose | None = None
+        self._thought: Thought | None = None
+        self._tools: dict[str, ToolCall] = {}
+        self._compact: bool | None = None
+        for event in exchange.events:
+            self.play(event)
+
+    def compose(self) -> ComposeResult:
+        waiting, self._waiting = self._waiting or [], None
+        yield from waiting
+
+    def play(self, event: ev.AnyEvent) -> None:
+        """Draw one more event."""
+        match event:
+            case ev.TurnStarted(text=text):
+                self._ask(text)
+            case ev.TextDelta(text=text):
+                self._stream(text)
+            case ev.ThinkingDelta(text=text):
+                if self._thought is None:
+                    self._thought = self._add(Thought())
+                self._thought.write(text)
+            case ev.AnswerRecorded():
+                self._record(event)
+            case ev.ToolAsked() | ev.ToolStarted() | ev.ToolOutput() | ev.ToolEnded():
+                self._use(event)
+            case ev.RecallInjected():
+                self._add(Recalled(event))
+            case ev.CommandPrinted():
+                self._add(Printed(event))
+            case ev.EntryAppeared():
+                self._appear(event)
+            case ev.TurnEnded():
+                self._end(event)
+            case _:
+                if told := tell(event):
+                    self._add(Aside(told))
+
+    def _add(self, widget: W) -> W:
+        """Put a widget below the others; one-liners stand close together."""
+        compact = isinstance(widget, Aside | ToolCall | Thought)
+        widget.set_class(self._compact is not None and not (compact and self._compact), "-apart")
+        self._compact = compact
+        if self._waiting is not None:
+            self._waiting.append(widget)
+        else:
+            self.mount(widget)
+        return widget
+
+    def _ask(self, text: str, channel: str = "") -> None:
+        if text.count("\n") >= _LONG_QUESTION:
+            self._add(LongQuestion(text))
+            return
+        content = inert.text(text)
+        if channel:
+            content += inert.line(f"  via {channel}", 40, "$faint")
+        self._add(Static(content, markup=False, classes="question"))
+
+    def _stream(self, text: str) -> None:
+        self._thought = None
+        if self._answer is None:
+            self._answer = self._add(Prose(finished=False, classes="answer"))
+        self._answer.write(text)
+
+    def _record(self, event: ev.AnswerRecorded) -> None:
+        self._thought = None
+        if self._answer is not None:
+            self._answer.finish(event.text)
+        elif event.text:
+            self._answer = self._add(Prose(event.text, classes="answer"))
+        if self._answer is not None:
+            self._answer.set_class(event.partial, "-partial")
+        self._answer = None
+
+    def _use(self, event: ev.ToolAsked | ev.ToolStarted | ev.ToolOutput | ev.ToolEnded) -> None:
+        tool = self._tools.get(event.call)
+        if tool is None:
+            name = "" if isinstance(event, ev.ToolOutput) else event.name
+            shown = event.shown if isinstance(event, ev.ToolAsked | ev.ToolStarted) else name
+            tool = self._tools[event.call] = self._add(ToolCall(event.call, name, shown))
+        tool.play(event)
+
+    def _appear(self, event: ev.EntryAppeared) -> None:
+        if event.role == "user":
+            self._ask(event.text, event.channel)
+        elif event.role == "assistant" and event.text:
+            self._add(Prose(event.text, classes="answer"))
+        elif event.text:
+            what = f"{event.kind.replace('_', ' ')} ({event.channel}): {event.text}"
+            self._add(Aside(Told(sign="·", what=for_terminal(what)[:300])))
+
+    def _end(self, event: ev.TurnEnded) -> None:
+        self._answer = self._thought = None
+        self.add_class(f"-{event.ending}")
+        if told := tell(event):
+            self._add(Aside(told))
+        elif event.elapsed or event.usage.prompt:
+            self._add(Static(ending(event), markup=False, classes="ending"))
+
+    @property
+    def codes(self) -> list[str]:
+        """The code blocks of its answers, in order."""
+        return [code for prose in self.query(Prose) for code in prose.codes]
+
+
+def ending(event: ev.TurnEnded) -> Content:
+    """What a turn took, in one quiet line."""
+    parts = []
+    if event.elapsed:
+        parts.append(numbers.seconds(event.elapsed))
+    if event.tools:
+        parts.append(numbers.plural(event.tools, "tool call"))
+    if event.usage.completion is not None:
+        parts.append(f"{numbers.tokens(event.usage.completion)} tokens out")
+    if event.usage.cost is not None:
+        parts.append(numbers.dollars(event.usage.cost))
+    return Content.styled(" · ".join(parts), "$faint")

@@ -1,0 +1,203 @@
+"""The prompt: several lines, history, completion, folded pastes; Enter sends."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import TextArea
+
+from mindstone_tui.core.events import Attachment
+from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.tui.prompt.pasting import Pastes
+from mindstone_tui.tui.prompt.vim import Vim
+
+
+class Prompt(TextArea):
+    """What will be said next."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "Send", id="prompt.send", show=False),
+        Binding("alt+enter", "steer", "Send into the running turn", id="prompt.steer", show=False),
+        Binding("shift+enter,ctrl+j", "newline", "New line", id="prompt.newline", show=False),
+        Binding("ctrl+o", "unfold", "Open folded paste", id="prompt.unfold", show=False),
+        Binding("up", "up", "Earlier message", id="prompt.earlier", show=False),
+        Binding("down", "down", "Later message", id="prompt.later", show=False),
+        Binding("tab", "accept", "Accept completion", id="prompt.accept", show=False),
+        Binding("ctrl+c", "break", "Copy, clear or stop", id="prompt.break", show=False),
+        Binding("ctrl+d", "leave", "Leave when empty", id="prompt.leave", show=False),
+    ]
+
+    vim_normal = reactive(False)
+
+    class Submitted(Message):
+        """A message, a command or a shell line was sent."""
+
+        def __init__(
+            self, text: str, attachments: tuple[Attachment, ...] = (), *, steer: bool = False
+        ) -> None:
+            super().__init__()
+            self.text = text
+            self.attachments = attachments
+            self.steer = steer
+
+    class Navigated(Message):
+        """A key that belongs to the list of completions while it is open."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
+    class Broken(Message):
+        """Ctrl+C with nothing to copy or clear."""
+
+    class Left(Message):
+        """Ctrl+D in an empty prompt."""
+
+    class TakeBack(Message):
+        """The newest queued message is wanted back."""
+
+    def __init__(self, pastes: Pastes, *, vim: bool = False) -> None:
+        super().__init__(
+            id="prompt",
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder=Content("Say something, / for commands, @ for files, ! for the shell"),
+        )
+        # A cursor that blinks keeps the machine awake.
+        self.cursor_blink = False
+        self._pastes = pastes
+        self._vim = Vim(self) if vim else None
+        self._said: list[str] = []
+        self._at = 0
+        self._draft = ""
+        self.completing = False
+        """The list of completions is open and has the arrow keys, Tab and Enter."""
+        self.queued = False
+        """Messages wait that could be taken back."""
+
+    def remember(self, text: str) -> None:
+        """Add a message to the history that the arrow keys walk through."""
+        if text and (not self._said or self._said[-1] != text):
+            self._said.append(text)
+        self._at = len(self._said)
+
+    def remember_older(self, texts: list[str]) -> None:
+        """Put earlier messages, oldest first, before those of this run."""
+        self._said[:0] = texts
+        self._at = len(self._said)
+
+    def write(self, text: str) -> None:
+        """Replace what stands in the prompt."""
+        self.text = for_terminal(text)
+        self.move_cursor(self.document.end)
+
+    # sending
+
+    def action_send(self) -> None:
+        if self.completing:
+            self.post_message(self.Navigated("enter"))
+            return
+        row, column = self.cursor_location
+        if self.document[row][:column].endswith("\\"):
+            self.replace("\n", (row, column - 1), (row, column))
+            return
+        self._submit(steer=False)
+
+    def action_steer(self) -> None:
+        self._submit(steer=True)
+
+    def _submit(self, *, steer: bool) -> None:
+        text = self._pastes.unfold(self.text).strip()
+        if not text:
+            return
+        pictures = tuple(Attachment(path=path) for path in self._pastes.pictures_in(self.text))
+        self.remember(self.text.strip())
+        self.clear()
+        self.post_message(self.Submitted(text, pictures, steer=steer))
+
+    def action_break(self) -> None:
+        """Copy what is selected, else clear what is written, else let the chat decide."""
+        if self.selected_text:
+            self.action_copy()
+        elif self.text:
+            self.remember(self.text.strip())
+            self.clear()
+        else:
+            self.post_message(self.Broken())
+
+    def action_leave(self) -> None:
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.Left())
+
+    def action_newline(self) -> None:
+        self.insert("\n")
+
+    # history and completion
+
+    def action_up(self) -> None:
+        if self.completing:
+            self.post_message(self.Navigated("up"))
+        elif self.cursor_location[0] > 0:
+            self.action_cursor_up()
+        elif self.queued and not self.text:
+            self.post_message(self.TakeBack())
+        elif self._at > 0:
+            self._walk(self._at - 1)
+
+    def action_down(self) -> None:
+        if self.completing:
+            self.post_message(self.Navigated("down"))
+        elif self.cursor_location[0] < self.document.line_count - 1:
+            self.action_cursor_down()
+        elif self._at < len(self._said):
+            self._walk(self._at + 1)
+
+    def _walk(self, to: int) -> None:
+        if self._at == len(self._said):
+            self._draft = self.text
+        self._at = to
+        self.write(self._draft if to == len(self._said) else self._said[to])
+
+    def action_accept(self) -> None:
+        if self.completing:
+            self.post_message(self.Navigated("tab"))
+        else:
+            self.screen.focus_next()
+
+    def action_unfold(self) -> None:
+        """Put the text of a folded paste where its sign stands."""
+        row, column = self.cursor_location
+        if found := self._pastes.sign_at(self.document[row], column):
+            start, end, text = found
+            self.replace(text, (row, start), (row, end))
+
+    # keys
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "escape" and self.completing:
+            self.post_message(self.Navigated("escape"))
+            event.stop()
+            event.prevent_default()
+            return
+        if self._vim is not None and self._vim.key(event.key, event.character):
+            event.stop()
+            event.prevent_default()
+            self.vim_normal = self._vim.normal
+            return
+        if event.key == "enter":
+            # Textual would call TextArea's handler next, which inserts a line.
+            event.prevent_default()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        text = self._pastes.fold(event.text)
+        result = self.replace(text, *self.selection)
+        self.move_cursor(result.end_location)

@@ -1,0 +1,94 @@
+"""Recalled passages as cards: where each comes from, how well it fits, and a key to drop it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries.memory import RecalledPassage
+from mindstone_tui.tui import inert, numbers
+
+
+class Card(Static, can_focus=True):
+    """One passage; Enter opens its source, `x` drops it, space shows all of it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open source", id="recall.open"),
+        Binding("x,delete", "drop", "Drop passage", id="recall.drop"),
+        Binding("space", "unfold", "Whole text", id="recall.unfold"),
+    ]
+
+    class Opened(Message):
+        """The source of a passage is wanted."""
+
+        def __init__(self, passage: RecalledPassage) -> None:
+            super().__init__()
+            self.passage = passage
+
+    class Dropped(Message):
+        """A passage is not wanted."""
+
+        def __init__(self, passage: RecalledPassage) -> None:
+            super().__init__()
+            self.passage = passage
+
+    def __init__(self, passage: RecalledPassage) -> None:
+        self.passage = passage
+        self._whole = False
+        super().__init__(self._drawn(), markup=False, classes="card")
+
+    def _drawn(self) -> Content:
+        passage = self.passage
+        where = [
+            passage.session,
+            f"turn {passage.turn}",
+            f"#{passage.seq}",
+            numbers.day(passage.ts),
+        ]
+        head = Content.assemble(
+            (f"{passage.score:.2f} ", "bold $context-recalled"),
+            (f"{inert.line(passage.speaker, 20).plain} ", "$muted"),
+            (" · ".join(inert.line(part, 40).plain for part in where), "$muted"),
+        )
+        text = inert.text(passage.text) if self._whole else inert.line(passage.text, 160)
+        return Content("\n").join([head, text])
+
+    def action_open(self) -> None:
+        self.post_message(self.Opened(self.passage))
+
+    def action_drop(self) -> None:
+        self.add_class("-dropped")
+        self.post_message(self.Dropped(self.passage))
+
+    def action_unfold(self) -> None:
+        self._whole = not self._whole
+        self.update(self._drawn())
+
+    def on_click(self) -> None:
+        self.action_unfold()
+
+
+class Recalled(Vertical):
+    """Everything that came back for one turn."""
+
+    def __init__(self, event: ev.RecallInjected) -> None:
+        super().__init__(classes="recalled")
+        self._event = event
+
+    def compose(self) -> ComposeResult:
+        count = numbers.plural(len(self._event.passages), "passage")
+        yield Static(
+            Content.styled(
+                f"↺ {count} recalled · {numbers.tokens(self._event.tokens)} tokens", "$muted"
+            ),
+            markup=False,
+        )
+        for passage in self._event.passages:
+            yield Card(passage)

@@ -1,0 +1,62 @@
+"""Messages that wait for their turn, each with a way to take it back."""
+
+from __future__ import annotations
+
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.tui import inert
+
+
+class Queued(Static):
+    """One message in the queue; a click takes it back."""
+
+    class TakenBack(Message):
+        """A queued message is wanted back."""
+
+        def __init__(self, entry: str) -> None:
+            super().__init__()
+            self.entry = entry
+
+    def __init__(self, event: ev.MessageQueued) -> None:
+        self.entry, self.text = event.entry, event.text
+        content = Content.assemble(
+            ("» ", "$accent"), inert.line(event.text, 160), ("  ↑ takes it back", "$faint")
+        )
+        super().__init__(content, markup=False, classes="queued")
+
+    def on_click(self) -> None:
+        self.post_message(self.TakenBack(self.entry))
+
+
+class Waiting(Vertical):
+    """The queue, oldest first; no higher than what is in it."""
+
+    DEFAULT_CSS = """
+    Waiting { width: 1fr; height: auto; max-height: 6; overflow-y: auto; }
+    """
+
+    async def show(self, event: ev.AnyEvent) -> None:
+        """Keep up with the queue."""
+        match event:
+            case ev.MessageQueued():
+                await self.mount(Queued(event))
+            case ev.MessageWithdrawn(entry=entry):
+                await self._leave(entry=entry)
+            case ev.TurnStarted(text=text):
+                await self._leave(text=text)
+
+    async def _leave(self, *, entry: str = "", text: str = "") -> None:
+        """A message is no longer waiting: it was taken back, or its turn has come."""
+        for queued in self.messages:
+            if (entry and queued.entry == entry) or (text and queued.text == text):
+                await queued.remove()
+                return
+
+    @property
+    def messages(self) -> list[Queued]:
+        """What waits."""
+        return list(self.query(Queued))

@@ -1,0 +1,90 @@
+"""What an empty session says: who answers, what else was found, how to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.tui import inert, numbers
+from mindstone_tui.tui.ports import ModelChoice
+
+STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
+_FIRST_STEPS = (
+    ("/", "commands with help"),
+    ("@", "name a file"),
+    ("F2", "see everything in the window"),
+    ("F1", "all keys"),
+)
+
+
+class Welcome(Vertical):
+    """Shown until something is said."""
+
+    class Chosen(Message):
+        """A model that was found is to answer."""
+
+        def __init__(self, model: str) -> None:
+            super().__init__()
+            self.model = model
+
+    def __init__(self, ready: ev.SessionReady) -> None:
+        super().__init__(id="welcome")
+        self._ready = ready
+        self._found: list[ModelChoice] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content.styled(STONE, "$secondary"), markup=False, id="stone")
+        yield Static(
+            Content.assemble(
+                ("MindStone\n", "bold"),
+                ("The transcript is history. The prompt is a working set.", "$muted"),
+            ),
+            markup=False,
+        )
+        yield Static(
+            Content.assemble(
+                inert.line(self._ready.model, 60, "bold $primary"),
+                " answers. ",
+                inert.text(self._ready.note, "$muted"),
+            ),
+            markup=False,
+        )
+        steps = [
+            Content.assemble((key.ljust(4), "bold $accent"), (what, "$muted"))
+            for key, what in _FIRST_STEPS
+        ]
+        yield Static(Content("\n").join(steps), markup=False)
+
+    async def offer(self, found: Sequence[ModelChoice]) -> None:
+        """List what else could answer; nothing is taken without being asked for."""
+        self._found = [choice for choice in found if choice.found][:9]
+        if not self._found:
+            return
+        await self.mount(
+            Static(
+                Content.styled("Also found here; Enter switches, nothing is sent before", "$muted"),
+                markup=False,
+            ),
+            OptionList(*(Option(_drawn(choice)) for choice in self._found), markup=False),
+        )
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.Chosen(self._found[event.option_index].name))
+
+
+def _drawn(choice: ModelChoice) -> Content:
+    window = f"  {numbers.tokens(choice.window)} window" if choice.window else ""
+    return Content.assemble(
+        inert.line(choice.name, 50, "bold"),
+        (window, "$muted"),
+        "  ",
+        inert.line(choice.note, 80, "$muted"),
+    )

@@ -1,0 +1,335 @@
+"""Importing keeps what was said, who said it and when; it adds nothing twice and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.errors import InterchangeError, NotSaved, UnknownName
+from mindstone_tui.core.interchange.importing import import_file
+from tests.builders import transcript_in
+from tests.core.interchange.full_disk import FullDisk
+from tests.core.interchange.helpers import assert_sound, outline, take_over, told, write_lines
+
+CHAT: list[dict[str, Any]] = [
+    {"id": "D1:1", "role": "user", "name": "Ada", "content": "Hi!", "ts": "2023-05-08T13:56:00Z"},
+    {"id": "D1:2", "role": "assistant", "name": "Bo", "content": "Hello Ada.", "ts": 1683554220},
+    {"id": "D1:3", "role": "user", "name": "Ada", "content": "Use tabs, never spaces."},
+    {"id": "D1:4", "role": "user", "name": "Cy", "content": "And UTF-8."},
+    {"id": "D1:5", "role": "assistant", "name": "Bo", "content": "Noted."},
+]
+
+
+def test_ids_times_speakers_and_exchanges_are_kept(home: Path, tmp_path: Path) -> None:
+    report = take_over(home, write_lines(tmp_path / "chat.jsonl", CHAT))
+
+    assert (report.format, report.added, report.already_there) == ("messages", 5, 0)
+    assert report.session == "agent:default:main"
+    messages = [line for line in told(home) if hasattr(line.entry, "source_id")]
+    assert [line.entry.source_id for line in messages] == [each["id"] for each in CHAT]  # type: ignore[union-attr]
+    assert [line.turn for line in messages] == [1, 1, 2, 3, 3]
+    assert messages[0].ts == "2023-05-08T13:56:00.000Z"
+    assert messages[1].ts == "2023-05-08T13:57:00.000Z"
+    assert {line.channel for line in messages} == {"import"}
+    assert isinstance(messages[3].entry, UserMessage)
+    assert messages[3].entry.name == "Cy"
+    assert isinstance(told(home)[-1].entry, Imported)
+    assert_sound(home)
+
+
+def test_importing_again_adds_nothing(home: Path, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "chat.jsonl", CHAT)
+    take_over(home, path)
+    before = told(home)
+
+    report = take_over(home, path)
+
+    assert (report.added, report.already_there) == (0, 5)
+    assert told(home) == before
+
+
+def test_messages_without_ids_may_repeat_and_still_come_once(home: Path, tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "chat.jsonl",
+        [{"role": "user", "content": "go on"}, {"role": "assistant", "content": "done"}] * 40,
+    )
+    assert take_over(home, path).added == 80
+    again = take_over(home, path)
+    assert (again.added, again.already_there) == (0, 80)
+
+
+def test_a_file_that_grew_adds_only_what_is_new(home: Path, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "chat.jsonl", CHAT[:3])
+    take_over(home, path)
+    write_lines(path, CHAT)
+
+    report = take_over(home, path)
+
+    assert (report.added, report.already_there) == (2, 3)
+    assert [text for _, _, text in outline(home)] == [each["content"] for each in CHAT]
+    assert_sound(home)
+
+
+def test_a_changed_message_with_the_same_id_is_added_beside_the_old_one(
+    home: Path, tmp_path: Path
+) -> None:
+    take_over(home, write_lines(tmp_path / "chat.jsonl", CHAT[:1]))
+    changed = [{**CHAT[0], "content": "Hi there!"}]
+    assert take_over(home, write_lines(tmp_path / "chat.jsonl", changed)).added == 1
+    assert [text for _, _, text in outline(home)] == ["Hi!", "Hi there!"]
+
+
+def test_damaged_lines_are_skipped_and_named(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(
+        b'{"role":"user","content":"one"}\n'
+        b"{not json\n"
+        b'{"role":"user"}\n'
+        b'{"role":"user","content":{"a":1}}\n'
+        b'[1,2]\n\n"text"\n'
+        b'{"role":7,"content":"x"}\n'
+        b'{"role":"system","content":"be brief"}\n'
+        b"\xff\xfe\x00\n"
+        b'{"role":"assistant","content":"two"}\n'
+        b'{"role":"user","content":"cut o'
+    )
+    report = take_over(home, path, format="messages")
+
+    assert report.added == 2
+    assert [each.line for each in report.skipped] == [2, 3, 4, 5, 7, 8, 9, 10, 12]
+    assert all(each.why for each in report.skipped)
+    noted = told(home)[-1].entry
+    assert isinstance(noted, Imported)
+    assert noted.skipped == report.skipped
+    assert_sound(home)
+
+
+def test_a_thousand_times_damaged_file_reports_in_bounds(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(b"{oops\n" * 5_000 + b'{"role":"user","content":"alive"}\n')
+    report = take_over(home, path, format="messages")
+    assert (report.added, report.skipped_total, len(report.skipped)) == (1, 5_000, 1_000)
+    noted = told(home)[-1].entry
+    assert isinstance(noted, Imported)
+    assert noted.skipped[-1].why == "and 4,800 more"
+
+
+def test_a_leading_answer_gets_a_turn_of_its_own(home: Path, tmp_path: Path) -> None:
+    lines = [{"role": "assistant", "content": "Welcome."}, {"role": "user", "content": "Hi."}]
+    take_over(home, write_lines(tmp_path / "chat.jsonl", lines))
+    assert [turn for turn, _, _ in outline(home)] == [1, 2]
+    assert_sound(home)
+
+
+def test_calls_keep_their_results_whatever_the_order(home: Path, tmp_path: Path) -> None:
+    def call(name: str) -> dict[str, Any]:
+        return {"id": name, "name": "read", "arguments": {"path": f"{name}.txt"}}
+
+    lines: list[dict[str, Any]] = [
+        {"role": "user", "content": "Read all."},
+        {"role": "assistant", "content": "First", "tool_calls": [call("a"), call("b")]},
+        {"role": "tool", "tool_call_id": "b", "content": "B"},
+        {"role": "assistant", "content": "While I wait", "tool_calls": [call("c")]},
+        {"role": "tool", "tool_call_id": "c", "content": "C"},
+        {"role": "tool", "tool_call_id": "a", "content": "A"},
+        {"role": "assistant", "content": "", "tool_calls": [call("d")]},
+        {"role": "user", "content": "Stop."},
+        {"role": "tool", "tool_call_id": "nobody", "name": "ls", "content": "orphan"},
+        {"role": "tool", "content": "second orphan"},
+    ]
+    report = take_over(home, write_lines(tmp_path / "chat.jsonl", lines))
+
+    assert_sound(home)
+    assert report.added == 10
+    results = [line.entry for line in told(home) if line.kind == "tool_returned"]
+    found = [(getattr(each, "text", ""), getattr(each, "status", "")) for each in results]
+    assert found[:3] == [("A", "ok"), ("B", "ok"), ("C", "ok")]
+    assert found[3][1] == "interrupted"
+    assert found[4:] == [("orphan", "ok"), ("second orphan", "ok")]
+    endings = [
+        getattr(line.entry, "ending", "") for line in told(home) if line.kind == "turn_ended"
+    ]
+    assert endings == ["interrupted", "done"]
+
+
+def test_a_result_that_comes_with_a_later_import_stays_a_pair(home: Path, tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = [
+        {"id": "1", "role": "user", "content": "Look."},
+        {
+            "id": "2",
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "a", "name": "ls", "arguments": "{}"}],
+        },
+    ]
+    path = write_lines(tmp_path / "chat.jsonl", asked)
+    take_over(home, path)
+    answered = {"id": "3", "role": "tool", "tool_call_id": "a", "content": "file.txt"}
+    write_lines(path, [*asked, answered])
+
+    assert take_over(home, path).added == 1
+    assert take_over(home, path).added == 0
+    assert outline(home)[-1][2] == "file.txt"
+    assert_sound(home)
+
+
+def test_hostile_texts_are_imported_once_and_whole(home: Path, tmp_path: Path) -> None:
+    big = "x" * (3 << 20)
+    path = tmp_path / "chat.jsonl"
+    records = [{"role": "user", "content": "nul \x00 here"}, {"role": "user", "content": big}]
+    path.write_text(
+        "".join(json.dumps(each) + "\n" for each in records)
+        + '{"role":"user","content":"lone \\ud800 surrogate","id":"\\udfff"}\n',
+        encoding="utf-8",
+    )
+    assert take_over(home, path).added == 3
+    again = take_over(home, path)
+    assert (again.added, again.already_there) == (0, 3)
+    texts = [text for _, _, text in outline(home)]
+    assert texts == ["nul ␀ here", big, "lone \ufffd surrogate"]
+
+
+def test_what_is_cleaned_on_the_way_in_is_recognised_again(home: Path, tmp_path: Path) -> None:
+    def clean(text: str) -> str:
+        return text.replace("hunter2", "[redacted]")
+
+    path = write_lines(tmp_path / "c.jsonl", [{"role": "user", "content": "it is hunter2"}])
+    for added in (1, 0):
+        transcript = transcript_in(home)
+        transcript._clean = clean
+        assert import_file(path, transcript, clean=clean).added == added
+        transcript.close()
+    assert outline(home)[0][2] == "it is [redacted]"
+
+
+def test_every_batch_is_handed_to_the_index_and_the_end_is_announced(
+    home: Path, tmp_path: Path
+) -> None:
+    path = write_lines(
+        tmp_path / "c.jsonl", [{"role": "user", "content": f"{n}"} for n in range(700)]
+    )
+    batches: list[list[Line]] = []
+    heads: list[int] = []
+    seen: list[tuple[int, int]] = []
+    take_over(
+        home,
+        path,
+        index=lambda lines: batches.append(list(lines)),
+        finish=lambda transcript: heads.append(transcript.head.seq),
+        progress=lambda read, added: seen.append((read, added)),
+    )
+    assert len(batches) > 1
+    assert all(batch[-1].kind == "turn_ended" for batch in batches)
+    handed = [line.seq for batch in batches for line in batch]
+    assert handed == list(range(1, len(handed) + 1))
+    assert heads == [handed[-1]]
+    assert told(home)[-1].kind == "imported"
+    assert seen[-1] == (700, 700)
+
+
+def test_an_import_cut_off_at_any_line_is_completed_by_running_it_again(
+    home: Path, tmp_path: Path
+) -> None:
+    lines = [
+        *CHAT,
+        {"id": "6", "role": "user", "content": "Look."},
+        {
+            "id": "7",
+            "role": "assistant",
+            "content": "I will.",
+            "tool_calls": [
+                {"id": "a", "name": "ls", "arguments": "{}"},
+                {"id": "b", "name": "cat", "arguments": "{}"},
+            ],
+        },
+        {"id": "8", "role": "tool", "tool_call_id": "a", "content": "A"},
+        {"id": "9", "role": "tool", "tool_call_id": "b", "content": "B"},
+        {"id": "10", "role": "assistant", "content": "There."},
+        {"id": "11", "role": "user", "content": "Thanks."},
+    ]
+    path = write_lines(tmp_path / "chat.jsonl", lines)
+    take_over(home, path)
+    whole = outline(home)
+    raw = (transcript_in(home).places.transcript).read_bytes().splitlines(keepends=True)
+    for cut in range(1, len(raw)):
+        other = tmp_path / f"home-{cut}"
+        transcript = transcript_in(other)
+        transcript.places.transcript.write_bytes(b"".join(raw[:cut]))
+        transcript.close()
+
+        report = take_over(other, path)
+
+        assert report.skipped == ()
+        assert outline(other) == whole, cut
+        assert told(other)[-1].kind == "imported"
+        assert_sound(other)
+        assert take_over(other, path).added == 0
+
+
+def test_a_disk_that_refuses_is_an_error_and_the_next_import_completes_it(
+    home: Path, tmp_path: Path
+) -> None:
+    path = write_lines(
+        tmp_path / "c.jsonl", [{"id": str(n), "role": "user", "content": "x"} for n in range(900)]
+    )
+    transcript = transcript_in(home, disk=FullDisk(writes=3))
+    with pytest.raises(NotSaved):
+        import_file(path, transcript)
+    transcript.close()
+    take_over(home, path)
+    assert len(outline(home)) == 900
+    assert_sound(home)
+
+
+def test_a_wrong_name_or_file_is_said_plainly(home: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(b"")
+    noise = tmp_path / "noise"
+    noise.write_bytes(random.Random(1).randbytes(5_000))
+    with pytest.raises(UnknownName, match="mesages"):
+        take_over(home, empty, format="mesages")
+    for path in (empty, noise):
+        with pytest.raises(InterchangeError, match="not a session"):
+            take_over(home, path)
+    with pytest.raises(InterchangeError, match="no file"):
+        take_over(home, tmp_path / "absent")
+    with pytest.raises(InterchangeError, match="folder"):
+        take_over(home, tmp_path)
+
+
+def test_memory_stays_flat_however_long_the_file_is(tmp_path: Path) -> None:
+    count = 1_000_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 20_000
+    path = tmp_path / "long.jsonl"
+    with path.open("w", encoding="utf-8") as out:
+        for n in range(count):
+            role = "assistant" if n % 2 else "user"
+            out.write(f'{{"id":"m{n}","role":"{role}","content":"message {n} {"words " * 30}"}}\n')
+    probe = (
+        "import resource, sys; from pathlib import Path\n"
+        "from mindstone_tui.core.interchange.importing import import_file\n"
+        "from tests.builders import transcript_in\n"
+        "transcript = transcript_in(Path(sys.argv[2]))\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "added = [import_file(Path(sys.argv[1]), transcript).added for _ in range(2)]\n"
+        "print(*added, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", probe, str(path), str(tmp_path / "home")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    first, second, kilobytes = map(int, run.stdout.split())
+    assert (first, second) == (count, 0)
+    assert kilobytes < 30_000 + count * 0.1

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core.errors import NotAllowed
+from mindstone_tui.core.tools import landlock
+from mindstone_tui.core.tools.probe import find, probe
+from mindstone_tui.core.tools.sandbox import Bubblewrap, Confined, Landlock, Sandbox, unconfined
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.tool import Limits, ToolContext, ToolResult
+from mindstone_tui.core.tools.workspace import Workspace
+from tests.corpora import FULL, lines
+
+BWRAP = shutil.which("bwrap")
+needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
+needs_landlock = pytest.mark.skipif(not landlock.usable(), reason="this kernel has no Landlock")
+PATH = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+ESCAPES = lines("sandbox_escapes.txt")
+
+
+class Scene:
+    """A workspace with something worth reaching all around it, and eyes on all of it."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.work = base / "work"
+        self.out = base / "out"
+        self.secret = base / "hidden" / "secret-key"
+        self.home = base / "home"
+        for folder in (".git/hooks", ".vscode", "sub/.git", "open"):
+            (self.work / folder).mkdir(parents=True)
+        (self.work / ".git" / "config").write_text("[core]\n")
+        (self.work / "sub" / ".git" / "config").write_text("[core]\n")
+        for place in (self.out, self.secret.parent, self.home):
+            place.mkdir()
+        (self.out / "victim").write_text("untouched")
+        (self.base / "victim").write_text("untouched")
+        self.secret.write_text("TOPSECRET")
+        (self.home / ".bashrc").write_text("")
+        self.heard: list[bytes] = []
+        self.signals: list[int] = []
+        self.before = self.guarded()
+
+    def guarded(self) -> dict[str, tuple[int, int, int, bytes]]:
+        """Everything that must stay as it is: names, modes, owners, times and content."""
+        places = [self.base / "victim", self.out, self.home, self.work / "sub" / ".git"]
+        places += [self.work / name for name in (".git", ".vscode", ".mindstone")]
+        found: dict[str, tuple[int, int, int, bytes]] = {}
+        for place in places:
+            for path in (place, *(sorted(place.rglob("*")) if place.is_dir() else ())):
+                if path.exists() or path.is_symlink():
+                    info = path.lstat()
+                    content = path.read_bytes() if path.is_file() else b""
+                    found[str(path)] = (info.st_mode, info.st_uid, info.st_mtime_ns, content)
+        return found
+
+    def escaped(self) -> str:
+        """What got out, if anything did."""
+        now = self.guarded()
+        folders = {name for name, seen in now.items() if seen[0] & 0o040000}
+        changed = [
+            name
+            for name in {**now, **self.before}
+            # A folder's time moves when a placeholder beside it comes and goes.
+            if now.get(name) != self.before.get(name)
+            and not (name in folders and now[name][:2] == self.before.get(name, (0, 0))[:2])
+        ]
+        leaked = [
+            str(path)
+            for path in self.work.rglob("*")
+            if path.is_file() and not path.is_symlink() and b"TOPSECRET" in path.read_bytes()
+        ]
+        elsewhere = [
+            place
+            for place in ("/tmp/mindstone-escape-test", "/dev/shm/mindstone-escape-test")
+            if os.path.lexists(place)
+        ]
+        net = [str(self.work / "net")] if (self.work / "net").exists() else []
+        return " ".join(map(str, [*changed, *leaked, *elsewhere, *net, *self.heard, *self.signals]))
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[dict[str, str]]:
+        """Sockets and a signal handler outside, and the variables that name them."""
+
+        with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix, _abstract() as hidden:
+            tcp.bind(("127.0.0.1", 0))
+            port = tcp.getsockname()[1]
+            unix.bind(str(self.base / "socket"))
+            hidden.bind(f"\0mindstone-test-{port}")
+            for each in (tcp, unix, hidden):
+                each.listen()
+                each.setblocking(False)
+            old = signal.signal(signal.SIGUSR1, lambda number, _: self.signals.append(number))
+            try:
+                yield {
+                    "W": str(self.work),
+                    "OUT": str(self.out),
+                    "SECRET": str(self.secret),
+                    "PORT": str(port),
+                    "SOCK": str(self.base / "socket"),
+                    "HOSTPID": str(os.getpid()),
+                    "PYTHON": sys.executable,
+                }
+                for each in (tcp, unix, hidden):
+                    with contextlib.suppress(BlockingIOError):
+                        each.accept()[0].close()
+                        self.heard.append(b"connected")
+            finally:
+                signal.signal(signal.SIGUSR1, old)
+
+
+def _abstract() -> socket.socket:
+    return socket.socket(socket.AF_UNIX)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def attempt(scene: Scene, sandbox: Sandbox, command: str, seconds: float = 8) -> ToolResult:
+    context = ToolContext(
+        workspace=Workspace((scene.work,)),
+        sandbox=sandbox,
+        environ={"PATH": PATH, "HOME": str(scene.home)},
+        limits=Limits(seconds=seconds),
+    )
+    return await SHELL.run({"command": command}, context)
+
+
+def script(told: dict[str, str], attempts: list[str]) -> str:
+    """Several attempts in one run, each on its own so that none stops the next."""
+    setting = "".join(f"export {name}='{value}'\n" for name, value in told.items())
+    return setting + "\n".join(
+        f"(cd $W; timeout 5 bash -c {_quoted(each)}) >/dev/null 2>&1 </dev/null"
+        for each in attempts
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+async def escapes_of(scene: Scene, sandbox: Sandbox, attempts: list[str]) -> str:
+    with scene.listening() as told:
+        await attempt(scene, sandbox, script(told, attempts), seconds=120)
+    return scene.escaped()
+
+
+def in_groups(attempts: list[str]) -> list[list[str]]:
+    """One attempt a run in the full sweep; a few together otherwise."""
+    size = 1 if FULL else 12
+    return [attempts[at : at + size] for at in range(0, len(attempts), size)]
+
+
+@needs_bwrap
+@pytest.mark.parametrize("attempts", in_groups(ESCAPES), ids=lambda attempts: attempts[0][:40])
+async def test_no_attempt_gets_out_of_bubblewrap(scene: Scene, attempts: list[str]) -> None:
+    sandbox = Bubblewrap(Path(BWRAP or ""), scene.home, hidden=(scene.secret.parent,))
+    assert len(ESCAPES) >= 60
+    assert await escapes_of(scene, sandbox, attempts) == ""
+
+
+# Landlock knows nothing of permissions, owners and times; older kernels let signals pass.
+BEYOND_LANDLOCK = ("chmod ", "chown ", "touch -d", *(("kill ",) if landlock.abi() < 6 else ()))
+KNOWN_TO_LANDLOCK = [each for each in ESCAPES if not each.startswith(BEYOND_LANDLOCK)]
+
+
+@needs_landlock
+@pytest.mark.parametrize(
+    "attempts", in_groups(KNOWN_TO_LANDLOCK), ids=lambda attempts: attempts[0][:40]
+)
+async def test_no_attempt_gets_out_of_landlock(scene: Scene, attempts: list[str]) -> None:
+    sandbox = Landlock(scene.home, hidden=(scene.secret.parent,), path=PATH)
+    assert await escapes_of(scene, sandbox, attempts) == ""
+
+
+@needs_bwrap
+async def test_the_sweep_would_notice_an_escape(scene: Scene) -> None:
+    open_air = [each for each in ESCAPES if each.startswith(("echo owned > $OUT", "cat $SECRET"))]
+    context = ToolContext(
+        workspace=Workspace((scene.work,)), environ={"PATH": PATH}, limits=Limits(seconds=20)
+    )
+    with scene.listening() as told:
+        await SHELL.run({"command": script(told, open_air)}, context)
+    assert str(scene.out / "a") in scene.escaped()
+    assert str(scene.work / "leak") in scene.escaped()
+
+
+def confinements(scene: Scene) -> list[Sandbox]:
+    found: list[Sandbox] = []
+    if BWRAP:
+        found.append(Bubblewrap(Path(BWRAP), scene.home))
+    if landlock.usable():
+        found.append(Landlock(scene.home, path=PATH))
+    return found
+
+
+async def test_ordinary_work_goes_on_inside(scene: Scene) -> None:
+    (scene.work / "existing").write_text("old")
+    for sandbox in confinements(scene):
+        result = await attempt(
+            scene,
+            sandbox,
+            "echo new > existing && mkdir -p open/a && echo x > open/a/b && ls /usr > open/c",
+        )
+        assert result.status == "ok", result.text
+        assert (scene.work / "existing").read_text() == "new\n"
+
+
+async def test_placeholders_are_gone_afterwards(scene: Scene) -> None:
+    for sandbox in confinements(scene):
+        await attempt(scene, sandbox, "ls -a")
+        assert not (scene.work / ".mindstone").exists()
+
+
+@needs_bwrap
+async def test_the_whole_tree_inside_dies_with_its_time(scene: Scene) -> None:
+    sandbox = Bubblewrap(Path(BWRAP or ""), scene.home)
+    told = "(setsid sh -c 'trap \"\" TERM; sleep 2; echo owned > open/late' &) ; sleep 60"
+    result = await attempt(scene, sandbox, told, seconds=0.5)
+    assert result.status == "timeout"
+    again = await attempt(scene, sandbox, "ps ax | grep -c '[s]leep'")
+    assert again.text.startswith("0")
+
+
+def test_a_workspace_as_wide_as_home_is_refused(scene: Scene) -> None:
+    for sandbox in confinements(scene):
+        for root in (scene.home, scene.base):
+            with pytest.raises(NotAllowed, match="wide"):
+                sandbox.confine(("true",), Workspace((root,)), cwd=root, network=False)
+
+
+@needs_bwrap
+def test_a_linked_repository_cannot_be_protected_and_is_refused(scene: Scene) -> None:
+    shutil.rmtree(scene.work / ".git")
+    (scene.work / ".git").symlink_to(scene.out)
+    with pytest.raises(NotAllowed, match="symbolic link"):
+        Bubblewrap(Path(BWRAP or ""), scene.home).confine(
+            ("true",), Workspace((scene.work,)), cwd=scene.work, network=False
+        )
+
+
+async def test_the_probe_tries_for_real_and_says_what_holds(scene: Scene) -> None:
+    environ = {"PATH": PATH, "HOME": str(scene.home)}
+    for sandbox in confinements(scene):
+        told = await probe(environ, sandbox)
+        assert told.working, told
+        assert "there is no network" in told.holds
+        assert "nothing outside the workspace can be written" in told.holds
+
+
+@needs_bwrap
+@needs_landlock
+async def test_what_does_not_work_gives_way_to_what_does(scene: Scene, tmp_path: Path) -> None:
+    broken = tmp_path / "bin" / "bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho no namespaces here; exit 1\n")
+    broken.chmod(0o755)
+    environ = {"PATH": f"{broken.parent}:{PATH}", "HOME": str(scene.home)}
+    sandbox, told = await find(environ)
+    assert sandbox is not None
+    assert (sandbox.name, told.working) == ("landlock", True)
+    whole, _ = await find({"PATH": PATH, "HOME": str(scene.home)})
+    assert whole is not None
+    assert whole.name == "bubblewrap"
+
+
+async def test_the_probe_does_not_believe_a_sandbox_that_confines_nothing() -> None:
+    class Pretender:
+        name = "pretender"
+
+        def confine(
+            self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
+        ) -> Confined:
+            return unconfined(command)
+
+    told = await probe({"PATH": PATH, "HOME": "/nonexistent"}, Pretender())
+    assert not told.working
+    assert "not so: there is no network" in told.does_not_hold

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.tool import Limits, ToolContext, ToolResult
+from mindstone_tui.core.tools.workspace import Workspace
+from tests.corpora import FULL
+
+MEGABYTE = 1024 * 1024
+ENVIRON = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "OPENAI_API_KEY": "sk-never",
+    "LD_PRELOAD": "/x.so",
+    "GIT_CONFIG_COUNT": "1",
+}
+
+
+def context(place: Path, **changes: object) -> ToolContext:
+    return ToolContext(
+        workspace=Workspace((place,)),
+        call="c7",
+        environ=ENVIRON,
+        **{"limits": Limits(seconds=10), **changes},  # type: ignore[arg-type]
+    )
+
+
+async def shell(place: Path, command: str, **changes: object) -> ToolResult:
+    return await SHELL.run({"command": command}, context(place, **changes))
+
+
+def alive(marker: str) -> list[psutil.Process]:
+    """Processes that carry the marker in their command line."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        words = process.info["cmdline"] or []
+        if any(marker in word for word in words) and process.info["status"] != "zombie":
+            found.append(process)
+    return found
+
+
+@pytest.fixture
+def marker() -> str:
+    """A number of seconds to sleep that nobody else uses."""
+    return f"98{secrets.randbelow(10**9)}"
+
+
+async def test_output_and_exit_code_come_back_in_order(tmp_path: Path) -> None:
+    result = await shell(tmp_path, "echo one; echo two >&2; echo three; exit 7")
+    assert result.text == "one\ntwo\nthree\n[exit code 7]"
+    assert result.status == "error"
+    assert result.finding == "exit code 7, 14 bytes; last: three"
+
+
+async def test_the_command_has_no_terminal_no_input_and_none_of_our_keys(tmp_path: Path) -> None:
+    result = await shell(tmp_path, "tty; cat; (echo x > /dev/tty) 2>&1; env")
+    assert "not a tty" in result.text
+    assert "No such device or address" in result.text
+    for name in ("OPENAI_API_KEY", "LD_PRELOAD", "GIT_CONFIG_COUNT"):
+        assert name not in result.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "yes",
+        "cat /dev/urandom",
+        f"head -c {100 if FULL else 20}M /dev/zero | tr '\\0' x",
+        f"head -c {100 if FULL else 20}M /dev/zero",
+        "while :; do printf '\\033[2J\\033]0;x\\007'; done",
+    ],
+)
+async def test_hostile_output_costs_bounded_memory_and_shows_head_and_tail(
+    tmp_path: Path, command: str
+) -> None:
+    limits = Limits(seconds=30, output=(64 if FULL else 8) * MEGABYTE, kept=2 * MEGABYTE)
+    before = psutil.Process().memory_info().rss
+    result = await shell(tmp_path, command, limits=limits)
+    assert psutil.Process().memory_info().rss - before < 64 * MEGABYTE
+    assert len(result.text.encode()) < 4 * limits.shown
+    assert result.full is not None
+    assert len(result.full) == 2 * MEGABYTE
+    assert 'read_entry {"entry": "c7"' in result.text
+    assert "\x1b" not in result.text
+    assert "\0" not in result.text
+
+
+STUBBORN = {
+    "a child that ignores SIGTERM": "trap '' TERM HUP INT; sleep {}; sleep {}",
+    "a double fork in a new session": "(setsid sh -c 'trap \"\" TERM; sleep {}' &); sleep {}",
+    "many orphans": "for i in 1 2 3 4 5 6 7 8; do (setsid sleep {} &); done; sleep {}",
+    "a daemon without streams": "(setsid sleep {} </dev/null >/dev/null 2>&1 &); sleep {}",
+    "children that come back": "while :; do sleep {} & wait; done & disown; sleep {}",
+}
+
+
+@pytest.mark.parametrize("command", STUBBORN.values(), ids=STUBBORN.keys())
+async def test_the_whole_tree_is_gone_when_the_time_is_up(
+    tmp_path: Path, command: str, marker: str
+) -> None:
+    started = time.monotonic()
+    result = await shell(tmp_path, command.replace("{}", marker), limits=Limits(seconds=0.4))
+    assert result.status == "timeout"
+    assert alive(marker) == []
+    assert result.elapsed <= time.monotonic() - started
+
+
+async def test_nothing_outlives_a_command_that_ends_by_itself(tmp_path: Path, marker: str) -> None:
+    result = await shell(tmp_path, f"sleep {marker} & (setsid sleep {marker} &); echo done")
+    assert result.text == "done\n[exit code 0]"
+    assert alive(marker) == []
+
+
+async def test_an_interrupt_keeps_what_was_printed(tmp_path: Path, marker: str) -> None:
+    stop = asyncio.Event()
+    result = await shell(
+        tmp_path, f"echo started; sleep {marker}", stop=stop, progress=lambda _: stop.set()
+    )
+    assert result.status == "interrupted"
+    assert result.text == "started\n[stopped: interrupted]"
+    assert alive(marker) == []
+
+
+async def test_a_cancelled_call_leaves_nothing_behind(tmp_path: Path, marker: str) -> None:
+    running = asyncio.Event()
+    task = asyncio.create_task(
+        shell(tmp_path, f"echo x; sleep {marker}", progress=lambda _: running.set())
+    )
+    await running.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert alive(marker) == []
+
+
+def test_when_the_program_itself_is_killed_its_commands_die_too(
+    tmp_path: Path, marker: str
+) -> None:
+    program = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from tests.core.tools.test_shell import shell\n"
+        "asyncio.run(shell(Path(sys.argv[1]), sys.argv[2],"
+        " progress=lambda _: print('up', flush=True)))"
+    )
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            program,
+            str(tmp_path),
+            f"echo x; (setsid sleep {marker} &); sleep {marker}",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        doomed = alive(marker)
+        process.kill()
+    _, survivors = psutil.wait_procs(doomed, timeout=5)
+    assert doomed
+    assert survivors == []
+
+
+async def test_a_command_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
+    result = await shell(tmp_path, "exec >&- 2>&-; sleep 0.2; touch made; exit 4")
+    assert "exit code 4" in result.text
+    assert (tmp_path / "made").exists()
+
+
+def test_our_own_memory_is_hidden_from_other_programs() -> None:
+    program = (
+        "import ctypes\nfrom mindstone_tui.core.tools.process import hide_own_memory\n"
+        "print(hide_own_memory(), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "True 0\n"
+
+
+async def test_a_missing_program_is_an_exit_code_not_a_crash(tmp_path: Path) -> None:
+    assert "exit code 127" in (await shell(tmp_path, "no-such-program-here")).text

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.core.tools.trust import TrustFile, project_instructions
+from mindstone_tui.core.tools.workspace import Workspace
+from tests.corpora import lines
+
+REPOSITORIES: list[dict[str, Any]] = [json.loads(line) for line in lines("hostile_repos.jsonl")]
+OWNED = Path("/tmp/mindstone-owned")
+
+
+def unpack(repository: dict[str, Any], place: Path) -> Path:
+    """Lay a repository from the corpus out on disk; `["repeat", s, n]` stands for n times s."""
+    place.mkdir(parents=True)
+    for name, content in repository["files"].items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str) else content[1] * content[2]
+        path.write_text(text, encoding="utf-8")
+    for name, target in repository["links"].items():
+        (place / name).symlink_to(target)
+    return place
+
+
+@pytest.mark.parametrize("repository", REPOSITORIES, ids=lambda each: each["name"])
+def test_a_hostile_repository_says_nothing_before_it_is_trusted(
+    repository: dict[str, Any], tmp_path: Path
+) -> None:
+    told = project_instructions(Workspace((unpack(repository, tmp_path / "r"),)), None)
+    assert told.state in ("none", "untrusted")
+    assert told.in_force == ()
+    seen = "".join(file.path + file.text for file in told.files)
+    assert not any(sign < " " and sign not in "\n\t" for sign in seen)
+    assert "root:" not in seen
+    assert sum(file.injected_size for file in told.files) < 40_000
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_looking_at_hostile_repositories_runs_nothing_and_calls_nobody(tmp_path: Path) -> None:
+    assert len(REPOSITORIES) >= 30
+    places = [
+        str(unpack(repository, tmp_path / str(number)))
+        for number, repository in enumerate(REPOSITORIES)
+    ]
+    program = (
+        "import os, sys\nfrom pathlib import Path\n"
+        "from mindstone_tui.core.tools.trust import project_instructions\n"
+        "from mindstone_tui.core.tools.workspace import Workspace\n"
+        "for place in sys.argv[1:]:\n"
+        "    os.chdir(place)\n"
+        "    project_instructions(Workspace((Path(place),)), None)\n"
+        "print('looked')\n"
+    )
+    log = tmp_path / "strace.log"
+    source = Path(__file__).parents[3]
+    looked = subprocess.run(
+        [
+            *("strace", "-f", "-qq", "-o", str(log)),
+            *("-e", "trace=execve,connect,socket,fork,vfork,clone,clone3"),
+            *(os.path.realpath(sys.executable), "-P", "-c", program, *places),
+        ],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(source), *map(str, sys.path[1:])])},
+        capture_output=True,
+        text=True,
+    )
+    assert looked.stdout == "looked\n", looked.stderr
+    calls = [line for line in log.read_text().splitlines() if "exited" not in line]
+    assert len(calls) == 1, calls  # the program itself
+    assert not OWNED.exists()
+
+
+def test_trust_is_given_to_content_and_asked_for_again_when_it_changes(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "AGENTS.md").write_text("Use tabs.\n")
+    trust = TrustFile(tmp_path / "state" / "trust.json")
+    workspace = Workspace((project,))
+
+    first = project_instructions(workspace, trust.digest(project))
+    assert first.state == "untrusted"
+    trust.trust(project, first.digest)
+    second = project_instructions(workspace, trust.digest(project))
+    assert [file.text for file in second.in_force] == ["Use tabs.\n"]
+
+    (project / ".mindstone").mkdir()
+    (project / ".mindstone" / "style.md").write_text("And be brief.\n")
+    changed = project_instructions(workspace, trust.digest(project))
+    assert changed.state == "changed"
+    assert changed.in_force == ()
+
+    trust.forget(project)
+    assert project_instructions(workspace, trust.digest(project)).state == "untrusted"
+
+
+def test_what_is_injected_is_bounded_and_both_sizes_are_known(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("a" * 50_000)
+    (tmp_path / "CLAUDE.md").write_text("b" * 100)
+    first, second = project_instructions(Workspace((tmp_path,)), None, limit=1_000).files
+    assert (first.raw_size, second.raw_size) == (50_000, 100)
+    assert first.text.endswith("[… cut here: 49,000 more bytes in the file]")
+    assert "b" * 50 not in second.text
+
+
+def test_an_unreadable_trust_file_is_said_and_trusts_nobody(tmp_path: Path) -> None:
+    (tmp_path / "trust.json").write_text("{")
+    with pytest.raises(PlaceError, match="cannot be read"):
+        TrustFile(tmp_path / "trust.json").digest(tmp_path)
