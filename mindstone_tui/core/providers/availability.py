@@ -122,6 +122,9 @@ def _providers(
     settings: ModelSettings, places: Places, environ: Mapping[str, str]
 ) -> Iterator[Availability]:
     for provider in VARIABLES:
+        if provider == "openai" and settings.base_url:
+            yield _configured("openai/…", settings, places, environ)
+            continue
         name = EXAMPLES.get(provider, f"{provider}/…")
         listing = look_up(name)
         try:
