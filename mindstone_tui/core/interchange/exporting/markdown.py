@@ -29,7 +29,7 @@ def markdown_pieces(source: Source) -> Iterator[str]:
 
 def _head(session: Overview) -> str:
     facts = [
-        f"- {session.turns:,} turns, {session.messages:,} messages, {session.tools:,} tool results",
+        f"- {', '.join(session.facts)}",
         f"- {session.began} to {session.ended}",
     ]
     if session.models:

@@ -69,6 +69,8 @@ class Recalled(Part):
 
     seq: int
     ts: str
+    session: str
+    """The session they were brought back into; they may come from others."""
     query: str
     passages: tuple[RecalledPassage, ...]
 
@@ -115,6 +117,13 @@ class Overview(Part):
     """Turn, line and title of every prune."""
     imported_from: str = ""
 
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """How much there is of everything, in words."""
+        counted = [(self.turns, "turn"), (self.messages, "message"), (self.tools, "tool result")]
+        prunes = [(len(self.prunes), "prune")] if self.prunes else []
+        return tuple(count(number, noun) for number, noun in [*counted, *prunes])
+
 
 def overview(session: str, lines: Iterable[Line]) -> Overview:
     """Everything that can be said about a session before it is told."""
@@ -125,8 +134,9 @@ def overview(session: str, lines: Iterable[Line]) -> Overview:
     prunes: list[tuple[int, int, str]] = []
     zone: Zone = "green"
     for line in lines:
-        began, ended = began or line.ts, max(ended, line.ts)
         turns = max(turns, line.turn)
+        if isinstance(line.entry, UserMessage | AssistantMessage | ToolReturned):
+            began, ended = min(began or line.ts, line.ts), max(ended, line.ts)
         match line.entry:
             case UserMessage():
                 messages += 1
@@ -209,7 +219,15 @@ def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
                 )
             ]
         case RecallInjected(query=query, passages=passages):
-            return [Recalled(seq=line.seq, ts=line.ts, query=query, passages=passages)]
+            return [
+                Recalled(
+                    seq=line.seq,
+                    ts=line.ts,
+                    session=line.session,
+                    query=query,
+                    passages=passages,
+                )
+            ]
         case _:
             marker = _marker(line)
             return [marker] if marker else []
@@ -253,7 +271,7 @@ def _marker(line: Line) -> Marker | None:
         case ContextPruneBlocked(why=why, detail=detail):
             return _mark(line, f"Nothing could leave the window: {why}", detail)
         case ToolResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
-            title = f"{_count(len(results), 'tool result')} became placeholders"
+            title = f"{count(len(results), 'tool result')} became placeholders"
             return _mark(line, f"{title} ({before:,} → {after:,} tokens)")
         case Pinned(pinned_turn=turn, why=why):
             return _mark(line, f"Turn {turn} was pinned", why)
@@ -274,7 +292,7 @@ def _marker(line: Line) -> Marker | None:
             return _mark(line, f"{level}: {message}", remedy)
         case Imported(format=name, added=added, skipped=skipped):
             details = [f"line {each.line}: {each.why}" for each in skipped]
-            return _mark(line, f"Imported from {name}: {_count(added, 'message')}", *details)
+            return _mark(line, f"Imported from {name}: {count(added, 'message')}", *details)
         case TurnEnded(ending=ending, why=why) if ending != "done":
             return _mark(
                 line, f"The turn was {ending}" if ending != "failed" else "The turn failed", why
@@ -284,11 +302,11 @@ def _marker(line: Line) -> Marker | None:
 
 
 def _pruned(line: Line, pruned: ContextWindowPruned) -> Marker:
-    title = f"{_count(len(pruned.left), 'exchange')} left the window"
+    title = f"{count(len(pruned.left), 'exchange')} left the window"
     sizes = f"{pruned.tokens_before:,} → {pruned.tokens_after:,} tokens"
     details = [
         f"turn {each.turn}: {each.tokens:,} tokens, {each.reason}"
-        + (f", {_count(each.receipt.passages, 'passage')} read back" if each.receipt else "")
+        + (f", {count(each.receipt.passages, 'passage')} read back" if each.receipt else "")
         for each in pruned.left
     ]
     return _mark(line, f"{title} ({sizes}; {pruned.policy}, {pruned.trigger})", *details)
@@ -299,5 +317,6 @@ def _mark(line: Line, title: str, *details: str) -> Marker:
     return Marker(seq=line.seq, ts=line.ts, kind=line.kind, title=title, details=shown)
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """A number of things, in words."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -7,11 +7,13 @@ from typing import Final
 
 from mindstone_tui.core.entries import ZONES
 from mindstone_tui.core.interchange.exporting.prose import escaped
-from mindstone_tui.core.interchange.exporting.story import Overview, Point
+from mindstone_tui.core.interchange.exporting.story import Overview, Point, count
 
 _BARS: Final = 400
 _WIDTH: Final = 1_000
 _HEIGHT: Final = 100
+_NOTCH: Final = 18
+_WIDEST_BAR: Final = 40.0
 
 
 def timeline(session: Overview) -> str:
@@ -19,19 +21,19 @@ def timeline(session: Overview) -> str:
     if not session.points:
         return '<p class="no-timeline">No requests were recorded in this session.</p>'
     bars = _bars(session.points)
-    width = _WIDTH / len(bars)
+    width = min(_WIDTH / len(bars), _WIDEST_BAR)
     drawn = "".join(_bar(at * width, width, point) for at, point in enumerate(bars))
     notches = "".join(
         _notch(_place(seq, bars) * width, seq, title) for _, seq, title in session.prunes
     )
     peak = max(point.utilization for point in session.points)
     words = (
-        f"Context: {len(session.points):,} requests, fullest {peak:.0%}, "
-        f"{len(session.prunes):,} prunes"
+        f"Context: {count(len(session.points), 'request')}, fullest {peak:.0%}, "
+        f"{count(len(session.prunes), 'prune')}"
     )
     key = " ".join(f'<span class="key {zone}">{zone}</span>' for zone in ZONES)
     return (
-        f'<figure class="timeline"><svg viewBox="0 -12 {_WIDTH} {_HEIGHT + 12}" role="img" '
+        f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" role="img" '
         f'preserveAspectRatio="none" aria-label="{escaped(words)}">'
         f'<line class="full" x1="0" y1="0" x2="{_WIDTH}" y2="0"/>{drawn}{notches}</svg>'
         f"<figcaption>{escaped(words)} {key}</figcaption></figure>"
@@ -65,7 +67,8 @@ def _place(seq: int, bars: list[Point]) -> int:
 
 
 def _notch(x: float, seq: int, title: str) -> str:
+    x = min(max(x, 6.0), _WIDTH - 6.0)
     return (
-        f'<a href="#s{seq}"><path class="prune" d="M{x - 5:.2f} -12 h10 l-5 9 z">'
+        f'<a href="#s{seq}"><path class="prune" d="M{x - 6:.2f} -{_NOTCH} h12 l-6 {_NOTCH} z">'
         f"<title>{escaped(title)}</title></path></a>"
     )
