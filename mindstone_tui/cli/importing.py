@@ -17,6 +17,7 @@ from mindstone_tui.core.interchange.importing import ImportReport, import_file
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.settling import settle
 from mindstone_tui.core.transcript import Transcript
 
 
@@ -59,11 +60,12 @@ def import_(
             )
     finally:
         transcript.close()
-    index = RecallIndex.open(
-        own.index, open_embedder(load(home, os.environ).settings.recall.embedder)
-    )
+    settings = load(home, os.environ).settings
+    index = RecallIndex.open(own.index, open_embedder(settings.recall.embedder))
     try:
         index_session(own, index, wait=not no_wait, quiet=json)
+        if report.added:
+            settle(own, settings, index)
     finally:
         index.close()
     if json:

@@ -13,13 +13,17 @@ from typing import Final
 import typer
 
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
-    "history": ("sessions", "log", "verify"),
-    "config": ("config",),
+    "chat": ("chat",),
     "talk": ("run",),
+    "history": ("sessions", "log", "verify"),
     "window": ("context",),
     "recalling": ("recall", "reindex"),
+    "searching": ("search",),
     "replaying": ("replay",),
     "importing": ("import",),
+    "exporting": ("export",),
+    "models": ("models",),
+    "config": ("config",),
     "doctor": ("doctor",),
 }
 """Module in this package → the verbs it registers, in the order that help shows them."""

@@ -26,7 +26,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     details: str = ""
     changes_window: bool = False
     """Waits until no turn is running, because the running one plans with the window."""
-    words: Callable[[Bench], tuple[str, ...]] | None = None
+    words: tuple[str, ...] = ()
     """Completions for its argument."""
 
     @property
@@ -43,7 +43,7 @@ def command(
     *,
     usage: str = "",
     changes_window: bool = False,
-    words: Callable[[Bench], tuple[str, ...]] | None = None,
+    words: tuple[str, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """Register a slash command; the first line of its docstring is its help."""
 

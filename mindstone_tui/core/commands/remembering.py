@@ -14,7 +14,7 @@ from mindstone_tui.core.recall.ranking import Hit
 _SHOWN = 8
 
 
-@command("recall", usage="QUERY | why N | drop N | on | off", words=lambda _: ("why", "drop"))
+@command("recall", usage="QUERY | why N | drop N | on | off", words=("why", "drop"))
 async def recall(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Search history; explain or drop a hit; switch automatic recall on or off."""
     word, _, rest = argument.partition(" ")

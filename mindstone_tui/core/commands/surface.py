@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from mindstone_tui.core.commands.bench import Bench
-from mindstone_tui.core.commands.registry import COMMANDS, command, parse
+from mindstone_tui.core.commands.registry import COMMANDS, command, parse, wrong_use
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
 
 
-@command("help", usage="[COMMAND]", words=lambda _: tuple(COMMANDS))
+@command("help", usage="[COMMAND]", words=())
 async def show_help(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """List every command, or explain one."""
     del bench
@@ -20,6 +20,15 @@ async def show_help(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     else:
         text = "\n".join(f"{each.synopsis:44} {each.help}" for each in COMMANDS.values())
         yield ScreenAsked(screen="help", otherwise=text)
+
+
+@command("shell", usage="COMMAND")
+async def shell(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Run a shell command yourself; the model does not see it."""
+    if not argument:
+        raise wrong_use("shell", "Which command?")
+    result = await bench.run_shell(argument)
+    yield CommandPrinted(command="shell", text=result.text, ok=result.status == "ok")
 
 
 @command("theme", usage="[NAME]")

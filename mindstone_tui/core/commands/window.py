@@ -20,7 +20,7 @@ MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
 
 
-@command("context", usage="[list|detail]", words=lambda _: ("list", "detail"))
+@command("context", usage="[list|detail]", words=("list", "detail"))
 async def context(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Show what the model sees next, and what takes the room.
 
@@ -108,7 +108,7 @@ async def why(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     )
 
 
-@command("policy", usage="[NAME]", changes_window=True, words=lambda _: POLICIES)
+@command("policy", usage="[NAME]", changes_window=True, words=POLICIES)
 async def policy(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Show or set in which order exchanges and tool results leave."""
     if argument and argument not in POLICIES:
@@ -121,7 +121,7 @@ async def policy(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     yield CommandPrinted(command="policy", text=f"The policy is {bench.desk.report().policy}.")
 
 
-@command("mode", usage="[NAME]", changes_window=True, words=lambda _: MODES)
+@command("mode", usage="[NAME]", changes_window=True, words=MODES)
 async def mode(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Show or set how room is made: sliding_window, auto_compact or cascade."""
     if argument and argument not in MODES:

@@ -152,20 +152,20 @@ class Session:
             self._turn.cancel()
 
     async def close(self) -> None:
-        """Finish, and end the stream."""
+        """Finish, and end the stream: a running turn is interrupted, its chores are done."""
         if self._closing:
             return
         self._closing = True
+        while not self._inbox.empty():
+            self._inbox.get_nowait()
         self.interrupt()
-        if self._turn is not None:
-            await asyncio.wait({self._turn})
+        await self._idle.wait()
         for task in (self._owner, self._follower, *self._glances):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         await self._bench.close()
-        self._lease.give_back()
         head = self._desk.transcript.head
         if (path := self._bench.rescue()) is not None:
             self._emit(
@@ -191,40 +191,74 @@ class Session:
             asked = await self._inbox.get()
             try:
                 if isinstance(asked, _Asked):
-                    async with self._leased():
-                        await self._run_command(asked)
+                    await self._serve_command(asked)
                 elif asked.queued not in self._withdrawn:
-                    self._turn = asyncio.create_task(self._take_turn(asked), name="turn")
-                    await asyncio.wait({self._turn})
-                    self._turn = None
+                    await self._serve_message(asked)
             finally:
+                self._lease.give_back()
                 if self._inbox.empty():
                     self._idle.set()
-                    self._bench.tidy()
+                    if not self._closing:
+                        self._bench.tidy()
+
+    async def _serve_message(self, said: _Said) -> None:
+        """One turn, which can be interrupted, and then its chores, which cannot."""
+        self._turn = asyncio.create_task(self._take_turn(said), name="turn")
+        await asyncio.wait({self._turn})
+        self._turn = None
+        if not self._lease.held:
+            return
+        try:
+            async for event in self._bench.after_turn():
+                self._emit(event)
+        except MindstoneError as error:
+            self._complain(error)
+        except Exception as error:  # a bug in the chores around a turn must not end the session
+            self._desk.report_bug(error)
+
+    async def _serve_command(self, asked: _Asked) -> None:
+        try:
+            await self._take_lease()
+        except MindstoneError as error:
+            self._emit(events.CommandPrinted(command=asked.line, text=str(error), ok=False))
+            self._emit(events.CommandEnded(command=asked.line, ok=False))
+            return
+        await self._run_command(asked)
 
     async def _take_turn(self, said: _Said) -> None:
         """One turn under the lease; whatever happens, the stream hears how it ended."""
-        message = UserMessage(text=said.text, images=said.images, queued=said.queued)
-        origin = "queued" if said.queued else "message"
         ended = False
         try:
-            async with self._leased():
-                await self._bench.before_turn()
-                async for event in take_turn(self._desk, message, origin):
-                    ended = isinstance(event, events.TurnEnded)
-                    self._emit(event)
-                await self._after_turn()
+            if not self._lease.try_take():
+                said = self._wait_in_line(said)
+            await self._take_lease()
+            for notice in await self._bench.before_turn():
+                self._emit(notice)
+            message = UserMessage(text=said.text, images=said.images, queued=said.queued)
+            origin = "queued" if said.queued else "message"
+            async for event in take_turn(self._desk, message, origin):
+                ended = isinstance(event, events.TurnEnded)
+                self._emit(event)
         except asyncio.CancelledError:
-            self._fail("interrupted", "The person interrupted before the turn began.", "")
+            if not ended:
+                self._fail("interrupted", "The person interrupted before the turn began.", "")
         except MindstoneError as error:
             if isinstance(error, NotSaved):
                 self._complain(error)
             if not ended:
                 self._fail("failed", error.what, error.remedy)
-        except Exception as error:  # a bug in the chores around a turn must not end the session
+        except Exception as error:  # a bug before the turn must not end the session, either
             self._desk.report_bug(error)
             if not ended:
                 self._fail("failed", str(error), "The log file has the details.")
+
+    def _wait_in_line(self, said: _Said) -> _Said:
+        """Another surface takes a turn: put the message on disk before waiting for it."""
+        if said.queued or not self._wait:
+            return said
+        waiting = MessageQueued(text=said.text, images=said.images)
+        line = self._desk.record(waiting, self._desk.transcript.last_turn)
+        return _Said(said.text, said.images, line.id)
 
     def _fail(self, ending: str, why: str, remedy: str) -> None:
         turn = self._desk.transcript.last_turn
@@ -237,24 +271,15 @@ class Session:
             )
         )
 
-    async def _after_turn(self) -> None:
-        async for event in self._bench.after_turn():
-            self._emit(event)
-
-    @contextlib.asynccontextmanager
-    async def _leased(self) -> AsyncIterator[None]:
-        """Hold the right to a turn, with everything that others wrote taken in first."""
+    async def _take_lease(self) -> None:
+        """Have the right to a turn, with everything that others wrote taken in first."""
         key = self._bench.key
 
         def on_wait() -> None:
             self._emit(events.Noticed(message=f"Waiting: another program takes a turn in {key}."))
 
         await self._lease.take(wait=self._wait, on_wait=on_wait)
-        try:
-            self._take_in(self._bench.catch_up())
-            yield
-        finally:
-            self._lease.give_back()
+        self._take_in(self._bench.catch_up())
 
     async def _run_command(self, asked: _Asked) -> None:
         """Run a command; its output is recorded, and part of no prompt."""

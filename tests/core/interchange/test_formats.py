@@ -141,6 +141,29 @@ HOSTILE: dict[str, bytes] = {
     "wrong types": b'{"type":["x"],"message":7,"uuid":{},"sessionId":[],"role":{},"content":3}',
     "a number without end": b'{"role":"user","content":[{"text":1' + b"0" * 9_000 + b"}]}",
     "text of numbers": b"1\n2\n3\n",
+    "very many calls": json.dumps(
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": f"{n}", "arguments": {}} for n in range(2_000)],
+        }
+    ).encode(),
+    "very long ids": json.dumps(
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "x" * 600_000}] * 3}
+    ).encode()
+    + b'\n{"role":"tool","content":"y","tool_call_id":"'
+    + b"x" * 600_000
+    + b'"}',
+    "very many thoughts": json.dumps(
+        {
+            "type": "message",
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "thinking", "thinking": f"{n}"} for n in range(30_000)],
+            },
+        }
+    ).encode(),
+    "very many kinds": b"\n".join(b'{"type":"kind-%d"}' % n for n in range(3_000)),
     "an array of nonsense": b'[1,"x",null,{"mapping":3},{"mapping":{"a":5}},[],{}]',
     "an unfinished array": b'[{"mapping":{"a":{"message":{"author":',
     "a circle": json.dumps(
