@@ -13,6 +13,7 @@ from mindstone_tui.core.context.clipping import head
 from mindstone_tui.core.context.eviction import Scored, text_of
 from mindstone_tui.core.context.making_room import units_of
 from mindstone_tui.core.context.measure import Measured, Piece
+from mindstone_tui.core.context.messages import Key
 from mindstone_tui.core.context.report import (
     Block,
     ContextReport,
@@ -85,7 +86,9 @@ def build(
             tail=call.tail,
             blob=view.blob() if call.images else None,
         ).hash,
-        stable_prefix_tokens=stable_prefix(view, call, measured),
+        stable_prefix_tokens=stable_prefix(
+            view, measured, keys_of(view.fold, call.model, call.turn)
+        ),
         mode=view.mode,
         policy=view.policy,
         turn=call.turn,
@@ -112,10 +115,9 @@ def build(
     )
 
 
-def stable_prefix(view: View, call: Call, measured: Measured) -> int:
+def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     """Tokens at the front that are the same as in the request before."""
     before = view.sent_before()
-    now = keys_of(view.fold, call.model, call.turn)
     same = 0
     for old, new in zip(before, now, strict=False):
         if old != new:

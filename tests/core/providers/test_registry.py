@@ -139,6 +139,12 @@ def test_the_key_for_a_custom_server_comes_from_the_named_variable(places: Place
         address_of("openai/m", settings, places, {})
 
 
+def test_an_address_in_the_environment_is_followed_openly(places: Places) -> None:
+    environ = {"ANTHROPIC_BASE_URL": "https://proxy.example", "ANTHROPIC_API_KEY": "k"}
+    provider = registry.resolve("anthropic/claude-x", ModelSettings(), places, environ)
+    assert "proxy.example" in provider.info("anthropic/claude-x").note
+
+
 def test_a_bare_name_is_asked_at_the_users_own_server(places: Places) -> None:
     settings = ModelSettings(base_url="http://127.0.0.1:9/v1")
     assert address_of("my-model", settings, places, {}).model == "openai/my-model"
