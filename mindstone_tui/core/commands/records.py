@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
@@ -31,6 +30,6 @@ async def export(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     kind = kind or "html"
     if kind not in FORMATS:
         raise wrong_use("export", f"There is no format {kind}; known: {', '.join(FORMATS)}.")
-    path = bench.cwd / Path(name.strip() or f"mindstone-{bench.key.main}.{kind}").expanduser()
+    path = bench.cwd / (name.strip() or f"mindstone-{bench.key.main}.{kind}")
     await bench.export(kind, path)
     yield CommandPrinted(command="export", text=f"Written to {path}.", data={"path": str(path)})
