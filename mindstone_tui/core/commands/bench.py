@@ -12,6 +12,7 @@ from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.tools.tool import Tool, ToolResult
+from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary
 
@@ -55,6 +56,22 @@ class Bench(Protocol):
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
+        ...
+
+    async def accept_tools(self, server: str) -> list[str]:
+        """Take a server's changed tools as they are now."""
+        ...
+
+    def project(self) -> ProjectInstructions:
+        """What the folder wants to tell the agent, and whether it may."""
+        ...
+
+    def trust_project(self) -> ProjectInstructions:
+        """Let this folder's instruction files be read, as they are now."""
+        ...
+
+    def distrust_project(self) -> None:
+        """Read this folder's instruction files no longer."""
         ...
 
     async def run_shell(self, line: str) -> ToolResult:

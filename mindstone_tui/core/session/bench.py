@@ -20,6 +20,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
 )
 from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import NoSuchEntry, RecallError, UsageError
 from mindstone_tui.core.foreign import inside
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
@@ -27,8 +28,10 @@ from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.session.forking import fork_session
 from mindstone_tui.core.session.remembering import Remembering
+from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.tool import Tool, ToolResult
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
 
@@ -48,6 +51,9 @@ class SessionBench:
         resolve: Callable[[str], Provider],
         models: Callable[[], Sequence[ModelInfo]],
         history: History,
+        servers: Servers,
+        project: Callable[[], ProjectInstructions],
+        trust: TrustFile,
     ) -> None:
         self.desk = desk
         self.home = home
@@ -59,6 +65,10 @@ class SessionBench:
         self._resolve = resolve
         self._models = models
         self._history = history
+        self._servers = servers
+        self._project = project
+        self._trust = trust
+        self._told: set[str] = set()
         self._tidying: asyncio.Task[None] | None = None
 
     # What commands ask for
@@ -121,6 +131,28 @@ class SessionBench:
             self.desk.tools.pop(name, None)
         return True
 
+    async def accept_tools(self, server: str) -> list[str]:
+        """Take a server's changed tools as they are now."""
+        return self._offer(await self._servers.accept(server))
+
+    def project(self) -> ProjectInstructions:
+        """What the folder wants to tell the agent, and whether it may."""
+        return self._project()
+
+    def trust_project(self) -> ProjectInstructions:
+        """Let this folder's instruction files be read, as they are now."""
+        found = self._project()
+        if found.state != "none":
+            self._trust.trust(found.folder, found.digest)
+            files = {each.path: str(each.raw_size) for each in found.files}
+            entry = ProjectTrusted(folder=str(found.folder), files=files)
+            self.desk.record(entry, self.desk.transcript.last_turn)
+        return self._project()
+
+    def distrust_project(self) -> None:
+        """Read this folder's instruction files no longer."""
+        self._trust.forget(self.cwd)
+
     def sessions(self) -> Sequence[SessionSummary]:
         """All sessions, newest first."""
         return list_sessions(self.home)
@@ -167,10 +199,28 @@ class SessionBench:
         self.desk.transcript.look()
         return self.desk.working_set.catch_up()
 
-    def before_turn(self) -> None:
-        """Close a turn that a crash left open: its calls get results that say so."""
+    async def before_turn(self) -> list[events.Noticed]:
+        """Close a turn that a crash left open, start the tool servers, look at the project."""
         self._stop_tidying()
         close_open_turn(self.desk, self._history)
+        told = self._offer(await self._servers.start())
+        project = self._project()
+        if project.state in ("untrusted", "changed"):
+            names = ", ".join(each.path for each in project.files)
+            verb = (
+                "changed since it was trusted" if project.state == "changed" else "is not trusted"
+            )
+            told.append(f"This folder {verb}, so {names} is not read; `/trust` allows it.")
+        fresh = [each for each in told if each not in self._told]
+        self._told.update(fresh)
+        return [events.Noticed(message=each, level="warning") for each in fresh]
+
+    def _offer(self, found: tuple[dict[str, Tool], list[str]]) -> list[str]:
+        tools, told = found
+        self._tools |= tools
+        disabled = self.desk.settings.tools.disabled
+        self.desk.tools |= {name: tool for name, tool in tools.items() if name not in disabled}
+        return told
 
     async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
         """Index the exchange, learn which recalled passages were used."""
@@ -217,6 +267,7 @@ class SessionBench:
         """Give back the model, the index and the reader."""
         self._stop_tidying()
         await self.desk.provider.close()
+        await self._servers.close()
         await asyncio.to_thread(self.remembering.close)
         self._history.close()
 

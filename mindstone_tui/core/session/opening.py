@@ -16,6 +16,7 @@ from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ModelFailed, UsageReported
+from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.protocol import Provider, Window
@@ -27,6 +28,7 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
+from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.toolbox import toolbox
 from mindstone_tui.core.tokens import Calibration
@@ -35,6 +37,7 @@ from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.rules import Rule
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.values import Value
@@ -110,6 +113,11 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda note: desk.record(note, transcript.last_turn),
     )
     workspace = _workspace(opening, settings)
+    trust = TrustFile(home.trust)
+
+    def project() -> ProjectInstructions:
+        return project_instructions(workspace, trust.digest(workspace.cwd))
+
     desk = Desk(
         transcript=transcript,
         working_set=working_set,
@@ -123,7 +131,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         gate=_gate(opening, settings),
         recaller=remembering,
         redactor=redactor,
-        standing=lambda: _standing(opening, settings, desk),
+        standing=lambda: _standing(opening, settings, desk, project()),
         recognise=_recognise,
         report_bug=lambda error: record(error, home.log, transcript.clean),
         position=_position(history, model),
@@ -138,6 +146,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         resolve=provider_of,
         models=lambda: [provider_of(name).info(name) for name in embedded_models(home)],
         history=history,
+        servers=Servers(settings.tools, home.tool_pins, environ=opening.environ, cwd=workspace.cwd),
+        project=project,
+        trust=trust,
     )
     return desk, bench
 
@@ -205,13 +216,24 @@ async def _sandbox(opening: Opening) -> Sandbox | None:
     return found
 
 
-def _standing(opening: Opening, settings: Settings, desk: Desk) -> Standing:
+def _standing(
+    opening: Opening, settings: Settings, desk: Desk, project: ProjectInstructions
+) -> Standing:
     return standing_context(
         opening.places.agent(opening.key.agent),
         opening.cwd,
         count=desk.count,
         room=settings.memory.standing_tokens,
         with_tools=desk.info.tools,
+        extra=[
+            Section(
+                name="project",
+                text=f"Instructions of this project, from {each.path}:\n\n{each.text}",
+                source=each.path,
+                raw_size=each.raw_size,
+            )
+            for each in project.in_force
+        ],
     )
 
 

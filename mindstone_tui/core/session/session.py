@@ -232,7 +232,8 @@ class Session:
             if not self._lease.try_take():
                 said = self._wait_in_line(said)
             await self._take_lease()
-            self._bench.before_turn()
+            for notice in await self._bench.before_turn():
+                self._emit(notice)
             message = UserMessage(text=said.text, images=said.images, queued=said.queued)
             origin = "queued" if said.queued else "message"
             async for event in take_turn(self._desk, message, origin):

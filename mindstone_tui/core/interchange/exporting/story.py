@@ -69,6 +69,8 @@ class Recalled(Part):
 
     seq: int
     ts: str
+    session: str
+    """The session they were brought back into; they may come from others."""
     query: str
     passages: tuple[RecalledPassage, ...]
 
@@ -217,7 +219,15 @@ def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
                 )
             ]
         case RecallInjected(query=query, passages=passages):
-            return [Recalled(seq=line.seq, ts=line.ts, query=query, passages=passages)]
+            return [
+                Recalled(
+                    seq=line.seq,
+                    ts=line.ts,
+                    session=line.session,
+                    query=query,
+                    passages=passages,
+                )
+            ]
         case _:
             marker = _marker(line)
             return [marker] if marker else []
