@@ -198,15 +198,6 @@ async def run_auto_compact(
     )
 
 
-def auto_compact_action(
-    utilization: float, marks: Marks, *, armed: bool
-) -> Literal["", "checkpoint", "compact"]:
-    """What `auto_compact` does at this fullness; the checkpoint mark fires once until re-armed."""
-    if utilization >= marks.compact:
-        return "compact"
-    return "checkpoint" if armed and utilization >= marks.checkpoint else ""
-
-
 class Exchange(Part):
     """An exchange as a planner sees it."""
 

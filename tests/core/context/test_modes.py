@@ -100,7 +100,6 @@ class Stage:
             Means(
                 scribe=Scribe(count=words, ask=ask, model="test/model"),
                 steps={name: self._step(name) for name in names},
-                armed=lambda: "checkpoint" not in self.steps,
                 ended=self._note,
             )
         )
@@ -189,8 +188,11 @@ async def test_a_compacted_window_is_rebuilt_by_another_process(home: Path) -> N
     assert other.rebuild(prepared.plan).hash == prepared.request.hash
 
 
-async def test_at_the_checkpoint_mark_only_a_checkpoint_and_a_handoff_are_made(home: Path) -> None:
-    stage = Stage(home, "auto_compact")
+@pytest.mark.parametrize("mode", ["auto_compact", "sliding_window"])
+async def test_at_the_checkpoint_mark_a_checkpoint_and_a_handoff_are_made_once(
+    home: Path, mode: Mode
+) -> None:
+    stage = Stage(home, mode)
     talk(stage, 13, 90)
     prepared = await stage.ask()
     assert 0.85 <= prepared.tokens / 3_000 < 0.92
@@ -198,6 +200,11 @@ async def test_at_the_checkpoint_mark_only_a_checkpoint_and_a_handoff_are_made(h
     assert "summary_derived" not in stage.kinds(prepared)
     await stage.ask()
     assert stage.steps == ["checkpoint", "handoff"]
+    talk(stage, 4, 90)
+    await stage.ask()
+    talk(stage, 8, 90)
+    await stage.ask()
+    assert stage.steps.count("checkpoint") > 1
 
 
 @pytest.mark.parametrize("failing", ["checkpoint", "handoff"])
@@ -339,4 +346,4 @@ async def test_the_sliding_window_asks_no_model(home: Path) -> None:
     prepared = await stage.ask()
     assert "context_window_pruned" in stage.kinds(prepared)
     assert ask.seen == []
-    assert stage.steps == []
+    assert stage.steps == ["checkpoint", "handoff"]
