@@ -169,7 +169,7 @@ class Transcript:
         self._ledger.close()
 
     def _settle(self) -> None:
-        """Know the tail; write the header of a new session, clean up after a crash in an old one."""
+        """Know the tail; write a new session's header, clean up after a crash in an old one."""
         try:
             with self._ledger.locked() as news:
                 self._record(news)
