@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 import typing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,6 +35,10 @@ def _value(hint: Any, name: str) -> Any:
         return _value(next(part for part in inside if part is not type(None)), name)
     if origin is typing.Literal:
         return inside[-1]
+    if origin is list:
+        return [_value(inside[0], name)]
+    if origin is tuple and inside[-1] is not ...:
+        return tuple(_value(part, name) for part in inside)
     if origin is tuple:
         return (_value(inside[0], name),)
     if origin is dict:
@@ -45,6 +50,7 @@ def _value(hint: Any, name: str) -> Any:
         int: 7,
         float: 0.5,
         bool: False,
+        Path: Path("folder/file"),
         object: {"type": "object"},
         Any: {"type": "object"},
     }
