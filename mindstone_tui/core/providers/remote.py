@@ -183,7 +183,7 @@ class RemoteProvider:
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= LONGEST_WAIT else None
         backoff = FIRST_WAIT * float(2**attempt) * (1 + self._jitter() / 2)
-        return min(backoff, LONGEST_WAIT)
+        return round(min(backoff, LONGEST_WAIT), 2)
 
 
 async def close_connections() -> None:

@@ -33,8 +33,8 @@ def timeline(session: Overview) -> str:
     )
     key = " ".join(f'<span class="key {zone}">{zone}</span>' for zone in ZONES)
     return (
-        f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" role="img" '
-        f'preserveAspectRatio="none" aria-label="{escaped(words)}">'
+        f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" '
+        f'role="img" preserveAspectRatio="none" aria-label="{escaped(words)}">'
         f'<line class="full" x1="0" y1="0" x2="{_WIDTH}" y2="0"/>{drawn}{notches}</svg>'
         f"<figcaption>{escaped(words)} {key}</figcaption></figure>"
     )
