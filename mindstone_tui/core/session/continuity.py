@@ -69,6 +69,11 @@ class Continuity:
         self.modes = Modes(self._means())
         desk.working_set.room_maker = self.modes.make_room
 
+    def answer_with(self, ask: Ask | None) -> None:
+        """Let another model write summaries and prose, or none; `desk.model` is its name."""
+        self.ask = self.memories.ask = ask
+        self.modes.means = self._means()
+
     # The task
 
     def standing(self) -> keeping.Standing:

@@ -159,6 +159,10 @@ async def test_prose_comes_from_the_model_only_when_it_is_asked_for(home: Path) 
     work(session)
     await session.continuity.write_handoff("test")
     assert ask.seen == []
+    session.continuity.answer_with(None)
+    await session.continuity.write_handoff("test", prose=True)
+    assert ask.seen == []
+    session.continuity.answer_with(ask)
     line = await session.continuity.write_handoff("test", prose=True)
     path = places_in(home).folder / str(getattr(line.entry, "path", ""))
     assert "Go on with parse_block." in path.read_text()
