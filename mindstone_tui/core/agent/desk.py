@@ -241,6 +241,11 @@ class Desk:
         )
         return [self.record(alert, line.turn)]
 
+    @property
+    def side_output(self) -> int:
+        """Tokens that a side call's answer may have."""
+        return min(self.report().reserve, self.info.max_output or 1 << 30)
+
     def take_steering(self) -> list[UserMessage]:
         """What the person added to the running turn, once."""
         waiting, self.steering = self.steering, []
