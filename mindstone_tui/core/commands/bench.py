@@ -17,6 +17,16 @@ from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary
 
 
+class Proved(Protocol):
+    """How many requests could be rebuilt."""
+
+    @property
+    def requests(self) -> int: ...
+
+    @property
+    def matched(self) -> int: ...
+
+
 class Bench(Protocol):
     """The session as a command sees it."""
 
@@ -76,6 +86,14 @@ class Bench(Protocol):
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
+        ...
+
+    async def prove(self) -> Proved:
+        """Rebuild every request of this session and compare it with its recorded hash."""
+        ...
+
+    async def export(self, kind: str, path: Path) -> None:
+        """Write this session to a file."""
         ...
 
     def free_name(self) -> str:

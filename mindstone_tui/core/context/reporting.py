@@ -29,6 +29,8 @@ from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.entries.window import Component
 
+_LEFT_SHOWN: Final = 50
+
 _PREVIEW: Final = 80
 
 
@@ -107,12 +109,19 @@ def build(
             if seq in view.fold.recalls
         ),
         cached_tokens=anchor.cached if anchor else None,
-        cost=round(view.watch.carried.spent, 6) if view.watch.carried.spent else None,
+        cost=_cost(view),
         cost_unknown=view.watch.carried.cost_unknown,
         prune=_prune_cost(measured, marks, prices or Prices()),
         warnings=tuple(_warnings(view, call, measured, units, shares, marks)),
         velocities=tuple(each.tokens for each in growth),
+        left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
     )
+
+
+def _cost(view: View) -> float | None:
+    """Dollars as far as they are known; None when nothing is."""
+    spent = view.watch.carried.spent
+    return None if view.watch.carried.cost_unknown and not spent else round(spent, 6)
 
 
 def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:

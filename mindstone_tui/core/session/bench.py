@@ -12,6 +12,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -23,9 +24,11 @@ from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import NoSuchEntry, RecallError, UsageError
 from mindstone_tui.core.foreign import inside
+from mindstone_tui.core.interchange.exporting import export
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.replay.proof import Proof, prove
 from mindstone_tui.core.session.forking import fork_session
 from mindstone_tui.core.session.remembering import Remembering
 from mindstone_tui.core.session.servers import Servers
@@ -162,6 +165,25 @@ class SessionBench:
         result = await SHELL.run({"command": line}, self.desk.tool_context("shell"))
         clean = self.desk.redactor.redact(inside(result.text)).text
         return msgspec.structs.replace(result, text=clean)
+
+    async def prove(self) -> Proof:
+        """Rebuild every request of this session and compare it with its recorded hash."""
+
+        def work() -> Proof:
+            with History(self.places) as history:
+                return prove(history)
+
+        return await asyncio.to_thread(work)
+
+    async def export(self, kind: str, path: Path) -> None:
+        """Write this session to a file."""
+
+        def work() -> None:
+            with History(self.places) as history:
+                text = "".join(export(history, kind, clean=self.desk.transcript.clean))
+            replace_file(path, text.encode())
+
+        await asyncio.to_thread(work)
 
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""

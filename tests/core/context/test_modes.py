@@ -17,8 +17,7 @@ from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.working_set import WorkingSet
-from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.entries import Line, Message, ToolSchema
+from mindstone_tui.core.entries import Line, Message
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.memory import SummaryDerived
 from mindstone_tui.core.entries.window import (
@@ -27,51 +26,12 @@ from mindstone_tui.core.entries.window import (
     Receipt,
     ToolResultsTrimmed,
 )
-from mindstone_tui.core.errors import IndexUnavailable, ProviderUnreachable
+from mindstone_tui.core.errors import ProviderUnreachable
 from tests.builders import say, transcript_in, use_tool
 from tests.core.context.asking import Saying, words
+from tests.core.context.staging import Index, Unsynced, Words
 
 WINDOW = 4_000
-
-
-class Words:
-    """Counts words: a reader can check it."""
-
-    method = "words"
-
-    def text(self, text: str) -> int:
-        return words(text)
-
-    def message(self, message: Message) -> int:
-        calls = "".join(str(call) for call in message.get("tool_calls") or ())
-        return 4 + words(str(message.get("content") or "")) + words(calls)
-
-    def tools(self, tools: Sequence[ToolSchema]) -> int:
-        return len(tools)
-
-    def image(self, width: int, height: int) -> int:
-        return width * height
-
-    async def ready(self) -> None:
-        """Nothing to load."""
-
-
-class Index:
-    """Gives receipts, unless it is broken."""
-
-    broken = False
-
-    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
-        if self.broken:
-            raise IndexUnavailable("The index is broken.")
-        return {each.turn: Receipt(turn=each.turn, passages=1, digest="x") for each in turns}
-
-
-class Unsynced(Disk):
-    """A disk that is believed at once: these tests cut no power."""
-
-    def sync(self, fd: int) -> None:
-        """Nothing."""
 
 
 class Stage:
@@ -100,7 +60,6 @@ class Stage:
             Means(
                 scribe=Scribe(count=words, ask=ask, model="test/model"),
                 steps={name: self._step(name) for name in names},
-                armed=lambda: "checkpoint" not in self.steps,
                 ended=self._note,
             )
         )
@@ -189,8 +148,11 @@ async def test_a_compacted_window_is_rebuilt_by_another_process(home: Path) -> N
     assert other.rebuild(prepared.plan).hash == prepared.request.hash
 
 
-async def test_at_the_checkpoint_mark_only_a_checkpoint_and_a_handoff_are_made(home: Path) -> None:
-    stage = Stage(home, "auto_compact")
+@pytest.mark.parametrize("mode", ["auto_compact", "sliding_window"])
+async def test_at_the_checkpoint_mark_a_checkpoint_and_a_handoff_are_made_once(
+    home: Path, mode: Mode
+) -> None:
+    stage = Stage(home, mode)
     talk(stage, 13, 90)
     prepared = await stage.ask()
     assert 0.85 <= prepared.tokens / 3_000 < 0.92
@@ -198,6 +160,11 @@ async def test_at_the_checkpoint_mark_only_a_checkpoint_and_a_handoff_are_made(h
     assert "summary_derived" not in stage.kinds(prepared)
     await stage.ask()
     assert stage.steps == ["checkpoint", "handoff"]
+    talk(stage, 4, 90)
+    await stage.ask()
+    talk(stage, 8, 90)
+    await stage.ask()
+    assert stage.steps.count("checkpoint") > 1
 
 
 @pytest.mark.parametrize("failing", ["checkpoint", "handoff"])
@@ -339,4 +306,4 @@ async def test_the_sliding_window_asks_no_model(home: Path) -> None:
     prepared = await stage.ask()
     assert "context_window_pruned" in stage.kinds(prepared)
     assert ask.seen == []
-    assert stage.steps == []
+    assert stage.steps == ["checkpoint", "handoff"]

@@ -312,3 +312,20 @@ def test_times_are_read_in_every_common_spelling(value: object, expected: str) -
 def test_every_format_recognises_only_its_own(tmp_path: Path) -> None:
     for name in [*WHOLE, *BEGINNINGS]:
         assert name.startswith(format_of(FIXTURES / name).name)
+
+
+@pytest.mark.parametrize(
+    "name", ["gemini-cli.json", "gemini-cli.jsonl", "goose.json", "goose.jsonl"]
+)
+def test_the_name_of_a_file_does_not_matter(home: Path, tmp_path: Path, name: str) -> None:
+    for ending in ("json", "jsonl", "bak"):
+        copy = tmp_path / f"renamed.{ending}"
+        copy.write_bytes((FIXTURES / name).read_bytes())
+        assert take_over(tmp_path / ending, copy).added >= 4
+
+
+def test_an_answer_that_is_written_again_counts_once(home: Path) -> None:
+    take_over(home, FIXTURES / "gemini-cli.jsonl")
+    assert [kind for _, kind, _ in outline(home)] == [
+        *("user_message", "assistant_message", "tool_returned", "assistant_message")
+    ]

@@ -179,6 +179,14 @@ def test_the_list_says_what_is_usable_and_why_the_rest_is_not(places: Places) ->
     assert "sk-secret" not in str(listed)
 
 
+def test_a_server_of_ones_own_is_listed_with_its_address(places: Places) -> None:
+    settings = ModelSettings(base_url="http://127.0.0.1:9/v1")
+    listed = {each.name: each for each in available(settings, places, {})}
+    assert listed["openai/…"].usable
+    assert "http://127.0.0.1:9/v1" in listed["openai/…"].why
+    assert "openai/gpt-4o" not in listed
+
+
 def test_the_configured_model_is_listed_first_with_its_problem(places: Places) -> None:
     first = available(ModelSettings(default="groq/llama"), places, {})[0]
     assert (first.name, first.usable, first.default) == ("groq/llama", False, True)

@@ -6,8 +6,9 @@ import itertools
 from typing import Final
 
 from mindstone_tui.core.entries import ZONES
+from mindstone_tui.core.interchange.exporting.markers import count
+from mindstone_tui.core.interchange.exporting.overview import Overview, Point
 from mindstone_tui.core.interchange.exporting.prose import escaped
-from mindstone_tui.core.interchange.exporting.story import Overview, Point, count
 
 _BARS: Final = 400
 _WIDTH: Final = 1_000
@@ -33,8 +34,8 @@ def timeline(session: Overview) -> str:
     )
     key = " ".join(f'<span class="key {zone}">{zone}</span>' for zone in ZONES)
     return (
-        f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" role="img" '
-        f'preserveAspectRatio="none" aria-label="{escaped(words)}">'
+        f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" '
+        f'role="img" preserveAspectRatio="none" aria-label="{escaped(words)}">'
         f'<line class="full" x1="0" y1="0" x2="{_WIDTH}" y2="0"/>{drawn}{notches}</svg>'
         f"<figcaption>{escaped(words)} {key}</figcaption></figure>"
     )

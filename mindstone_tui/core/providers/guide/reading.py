@@ -61,7 +61,7 @@ def read(request: Request) -> Situation:
     """Find the question, what tools answered to it, and what may be quoted."""
     messages = list(request.messages)
     recalled: list[Passage] = []
-    while len(messages) > 1 and _is_context(messages[-1]):
+    while len(messages) > 1 and is_context(messages[-1]):
         recalled += passages(text_of(messages.pop()))
     asked = max((at for at, each in enumerate(messages) if each["role"] == "user"), default=-1)
     question = text_of(messages[asked]) if asked >= 0 else ""
@@ -110,7 +110,8 @@ def is_asking(text: str) -> bool:
     return text.rstrip().endswith("?") and len(text) < _LONGEST_QUESTION
 
 
-def _is_context(message: Message) -> bool:
+def is_context(message: Message) -> bool:
+    """Whether a message is a block of labelled data, and nobody's own words."""
     return message["role"] == "user" and _BLOCK.search(text_of(message)) is not None
 
 
@@ -149,7 +150,7 @@ def _arguments(written: str) -> dict[str, Any]:
 def _earlier(messages: list[Message]) -> Iterator[Passage]:
     for message in reversed(messages):
         text = text_of(message).strip()
-        if message["role"] == "user" and text and not is_asking(text) and not _is_context(message):
+        if message["role"] == "user" and text and not is_asking(text) and not is_context(message):
             yield Passage(text=text, pointer="earlier in this window")
 
 
