@@ -36,17 +36,9 @@ def test_in_a_small_window_the_recent_floor_gives_way_so_that_not_every_turn_pru
 
 def test_the_index_is_asked_for_whole_exchanges(home: Path) -> None:
     stage = Stage(home, window=8_000)
-    asked: list[tuple[int, int]] = []
-    ensure = stage.index.ensure
-
-    def listening(turns):  # type: ignore[no-untyped-def]
-        asked.extend((each.turn, len(each.lines)) for each in turns)
-        return ensure(turns)
-
-    stage.index.ensure = listening  # type: ignore[method-assign]
-    while not asked:
+    while not stage.index.asked:
         stage.work(words(40), [words(40, f"r{stage.turn}")], words(40))
-    assert {lines for _, lines in asked} == {4}
+    assert {len(each.lines) for each in stage.index.asked} == {4}
 
 
 def test_each_entry_is_counted_once_however_often_it_is_sent(home: Path) -> None:
