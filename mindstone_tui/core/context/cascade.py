@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from mindstone_tui.core.context.compression import level_of
-from mindstone_tui.core.entries import Part
+from mindstone_tui.core.entries import Line, Part
 
 StepName = Literal[
     "tool_results",
@@ -103,6 +103,8 @@ class Effect(Part):
 
     held: bool = True
     why: str = ""
+    lines: tuple[Line, ...] = ()
+    """What the step wrote, when the window did not write it itself."""
 
 
 Apply = Callable[[int], Awaitable[Effect]]

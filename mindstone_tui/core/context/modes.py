@@ -76,7 +76,7 @@ class Modes:
         self.armed = False
         for step in _WRITTEN_DOWN:
             if apply := self.means.steps.get(step):
-                await apply(0)
+                room.lines += (await apply(0)).lines
 
     async def _cascade(self, room: Shortening) -> None:
         await self._checkpoint(room)
@@ -84,7 +84,7 @@ class Modes:
         if not cascade_due(room.fullness(), self.last):
             return
         self.last = await run_cascade(
-            {**self.means.steps, **room.steps()},
+            {**self._outside(room), **room.steps()},
             room.fullness,
             room.usable,
             room.marks,
@@ -99,12 +99,25 @@ class Modes:
             return
         absent = dict.fromkeys(AUTO_COMPACT, _nothing)
         outcome = await run_auto_compact(
-            {**absent, **self.means.steps, **room.steps()},
+            {**absent, **self._outside(room), **room.steps()},
             room.fullness,
             room.usable,
             room.marks,
         )
         await self._tell(outcome)
+
+    def _outside(self, room: Shortening) -> dict[StepName, Apply]:
+        """The steps from outside the window, with what they write collected."""
+
+        def collecting(apply: Apply) -> Apply:
+            async def applied(excess: int) -> Effect:
+                effect = await apply(excess)
+                room.lines += effect.lines
+                return effect
+
+            return applied
+
+        return {name: collecting(apply) for name, apply in self.means.steps.items()}
 
     async def _tell(self, outcome: Outcome) -> None:
         if self.means.ended is not None:

@@ -31,6 +31,7 @@ _KEPT_SKIPPED: Final = 200
 _CHUNK: Final = 1 << 20
 _LONGEST_WHY: Final = 200
 _MOST_KINDS: Final = 100
+_PROGRESS_EVERY: Final = 256
 
 Progress = Callable[[int, int], None]
 """Called now and then with (records read, messages added)."""
@@ -121,17 +122,7 @@ def import_records(
     """Take over one stream of records, and write down that it happened."""
     tally = _Tally()
     writer = Writer(transcript, clean=clean, index=index)
-    assembler = Assembler()
-    for record in records:
-        _take(record, assembler, writer, tally)
-        tally.records += 1
-        if progress is not None and tally.records % 256 == 0:
-            progress(tally.records, writer.added)
-    for step in assembler.close():
-        writer.write(step)
-    writer.finish()
-    if progress is not None:
-        progress(tally.records, writer.added)
+    _take_all(records, writer, tally, progress)
     if writer.added or writer.was_cut_off:
         if finish is not None:
             finish(transcript)
@@ -158,6 +149,22 @@ def import_records(
         first_turn=writer.first_turn,
         last_turn=writer.last_turn,
     )
+
+
+def _take_all(
+    records: Iterator[Record], writer: Writer, tally: _Tally, progress: Progress | None
+) -> None:
+    assembler = Assembler()
+    for record in records:
+        _take(record, assembler, writer, tally)
+        tally.records += 1
+        if progress is not None and tally.records % _PROGRESS_EVERY == 0:
+            progress(tally.records, writer.added)
+    for step in assembler.close():
+        writer.write(step)
+    writer.finish()
+    if progress is not None:
+        progress(tally.records, writer.added)
 
 
 def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -> None:

@@ -140,7 +140,7 @@ class _Walk:
         else:
             try:
                 link = _decode_link(raw)
-            except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            except (ValueError, RecursionError) as error:
                 wrong(_damage(raw), str(error))
         if link is None:
             self._next_seq = self._prev = None

@@ -123,6 +123,7 @@ class Stage:
         self.counter = Quarter()
         self.settings = settings or Settings()
         self.transcript = transcript_in(home, disk=Unsynced())
+        self.history = self.transcript.history()
         self.working_set = self.open()
         self.working_set.set_model(MODEL, window=window, label="measured")
         self.working_set.set_instructions([Section(name="identity", text=instructions)])
@@ -132,12 +133,17 @@ class Stage:
         """The working set as another process would open it."""
         return WorkingSet.open(
             self.transcript,
-            self.transcript.history(),
+            self.history,
             self.settings,
             indexer=self.index,
             counters=lambda model: self.counter,
             off_loop=here,
         )
+
+    def close(self) -> None:
+        """Give the files back."""
+        self.history.close()
+        self.transcript.close()
 
     @property
     def turn(self) -> int:

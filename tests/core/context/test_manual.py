@@ -48,7 +48,7 @@ def test_pruning_by_turn_and_restoring_in_place(home: Path) -> None:
     assert told(stage) == before
     outside = stage.working_set.report().outside
     assert (outside.exchanges, outside.tokens) == (0, 0)
-    assert open_fold(stage.transcript.history()).state == stage.working_set.fold.state
+    assert open_fold(stage.history).state == stage.working_set.fold.state
 
 
 def test_pruning_down_to_a_fullness(home: Path) -> None:
@@ -109,7 +109,7 @@ def test_rewinding_leaves_later_turns_in_history_and_out_of_the_window(home: Pat
     assert stage.working_set.fold.state.pins == ()
     prepared = stage.chat("another way", "yes")
     assert [m["content"] for m in prepared.request.messages][-2:] == ["answer 3", "another way"]
-    assert len(stage.transcript.history().turn(5)) > 0
+    assert len(stage.history.turn(5)) > 0
     stage.working_set.restore([5])
     assert told(stage)[-4:] == ["question 5", "answer 5", "another way", "yes"]
     with pytest.raises(NoSuchEntry, match="cannot be rewound"):
@@ -146,9 +146,9 @@ def test_a_started_task_replaces_the_original_and_its_end_frees_it(home: Path) -
 
 def test_why_tells_what_happened_to_an_entry(home: Path) -> None:
     stage = talked(home)
-    first = stage.transcript.history().turn(1)
+    first = stage.history.turn(1)
     finish(stage.working_set.prune(count=2))
-    gone = stage.transcript.history().turn(2)[1]
+    gone = stage.history.turn(2)[1]
     reason = stage.working_set.why(gone.seq)
     assert not reason.in_window
     assert "manual: oldest" in reason.why
@@ -158,7 +158,7 @@ def test_why_tells_what_happened_to_an_entry(home: Path) -> None:
     assert "original task" in kept.why
     assert "bookkeeping" in stage.working_set.why(first[0].seq).why
     finish(stage.working_set.rewind(4))
-    later = stage.transcript.history().turn(5)[1]
+    later = stage.history.turn(5)[1]
     assert "rewound to turn 4" in stage.working_set.why(later.seq).why
 
 
@@ -168,7 +168,7 @@ def test_an_imported_session_gets_a_small_first_window(home: Path) -> None:
         stage.transcript.append(UserMessage(text=words(20, f"q{turn}")), turn=turn)
         stage.transcript.append(AssistantMessage(text=words(20, f"a{turn}")), turn=turn)
     stage.working_set.catch_up()
-    history = stage.transcript.history()
+    history = stage.history
     entry = initial_prune(
         (line for line in history.back() if isinstance(line, Line)),
         counter=stage.counter,
@@ -192,7 +192,7 @@ def test_an_imported_session_gets_a_small_first_window(home: Path) -> None:
 def test_a_short_import_needs_no_prune(home: Path) -> None:
     stage = talked(home, 3)
     entry = initial_prune(
-        (line for line in stage.transcript.history().back() if isinstance(line, Line)),
+        (line for line in stage.history.back() if isinstance(line, Line)),
         counter=stage.counter,
         room=room_for(4_000, "measured", stage.settings.budget),
         settings=stage.settings,
@@ -209,4 +209,4 @@ def test_the_state_is_carried_on_when_much_bookkeeping_piles_up(home: Path) -> N
         stage.transcript.append(CommandRun(command="/status"))
     prepared = stage.chat("still here?", "yes")
     assert any(isinstance(line.entry, WindowCarried) for line in prepared.lines)
-    assert open_fold(stage.transcript.history()).at > 4_000
+    assert open_fold(stage.history).at > 4_000

@@ -17,8 +17,7 @@ from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.working_set import WorkingSet
-from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.entries import Line, Message, ToolSchema
+from mindstone_tui.core.entries import Line, Message
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.memory import SummaryDerived
 from mindstone_tui.core.entries.window import (
@@ -27,51 +26,12 @@ from mindstone_tui.core.entries.window import (
     Receipt,
     ToolResultsTrimmed,
 )
-from mindstone_tui.core.errors import IndexUnavailable, ProviderUnreachable
+from mindstone_tui.core.errors import ProviderUnreachable
 from tests.builders import say, transcript_in, use_tool
 from tests.core.context.asking import Saying, words
+from tests.core.context.staging import Index, Unsynced, Words
 
 WINDOW = 4_000
-
-
-class Words:
-    """Counts words: a reader can check it."""
-
-    method = "words"
-
-    def text(self, text: str) -> int:
-        return words(text)
-
-    def message(self, message: Message) -> int:
-        calls = "".join(str(call) for call in message.get("tool_calls") or ())
-        return 4 + words(str(message.get("content") or "")) + words(calls)
-
-    def tools(self, tools: Sequence[ToolSchema]) -> int:
-        return len(tools)
-
-    def image(self, width: int, height: int) -> int:
-        return width * height
-
-    async def ready(self) -> None:
-        """Nothing to load."""
-
-
-class Index:
-    """Gives receipts, unless it is broken."""
-
-    broken = False
-
-    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
-        if self.broken:
-            raise IndexUnavailable("The index is broken.")
-        return {each.turn: Receipt(turn=each.turn, passages=1, digest="x") for each in turns}
-
-
-class Unsynced(Disk):
-    """A disk that is believed at once: these tests cut no power."""
-
-    def sync(self, fd: int) -> None:
-        """Nothing."""
 
 
 class Stage:

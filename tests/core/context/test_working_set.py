@@ -36,7 +36,7 @@ from tests.core.context.stage import MODEL, Stage, finish, kinds, with_context, 
 def pruned_in(stage: Stage) -> list[ContextWindowPruned]:
     return [
         line.entry
-        for line in stage.transcript.history().read()
+        for line in stage.history.read()
         if isinstance(line, Line) and isinstance(line.entry, ContextWindowPruned)
     ]
 
@@ -58,7 +58,7 @@ def test_the_plan_is_on_disk_with_its_hash_before_the_request_is_handed_out(home
     stage = Stage(home)
     stage.ask("hello")
     prepared = stage.plan()
-    stored = stage.transcript.history().line(prepared.plan.seq).entry
+    stored = stage.history.line(prepared.plan.seq).entry
     assert isinstance(stored, PromptPlanned)
     assert stored.prompt_hash == prepared.request.hash
     assert prepared.lines[-1] == prepared.plan
@@ -69,7 +69,7 @@ def test_every_request_of_a_long_session_is_rebuilt_byte_for_byte(home: Path) ->
     for number in range(30):
         stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
         stage.work(words(10), [words(120, f"r{number}"), words(50)], words(20))
-    history = stage.transcript.history()
+    history = stage.history
     assert pruned_in(stage)
     for prepared in stage.prepared:
         assert rebuild(history, prepared.plan) == prepared.request
@@ -135,7 +135,7 @@ def test_an_exchange_that_cannot_be_indexed_stays_and_the_gap_is_marked(home: Pa
     assert 3 not in {left.turn for left in prune.left}
     assert {2, 4} <= {left.turn for left in prune.left}
     assert "turns 2, 4–" in prune.marker
-    assert stage.working_set.in_window(stage.transcript.history().turn(3)[1].seq)
+    assert stage.working_set.in_window(stage.history.turn(3)[1].seq)
 
 
 def test_what_arrives_while_a_prune_is_decided_stays_in_the_window(home: Path) -> None:
@@ -146,12 +146,13 @@ def test_what_arrives_while_a_prune_is_decided_stays_in_the_window(home: Path) -
 
         other = transcript_in(home)
         other.append(UserMessage(text="typed meanwhile"), turn=stage.turn)
+        other.close()
 
     stage.index.meanwhile = somebody_else
     while not pruned_in(stage):
         prepared = stage.chat(words(40, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
     assert any(m["content"] == "typed meanwhile" for m in prepared.request.messages)
-    fresh = open_fold(stage.transcript.history())
+    fresh = open_fold(stage.history)
     stage.working_set.catch_up()
     assert fresh.state == stage.working_set.fold.state
     assert fresh.request(MODEL) == stage.working_set.fold.request(MODEL)
@@ -167,7 +168,7 @@ def test_a_pin_made_while_a_prune_is_decided_is_kept(home: Path) -> None:
     while not pruned_in(stage):
         stage.chat(words(40, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
     assert 2 not in {left.turn for left in pruned_in(stage)[0].left}
-    assert open_fold(stage.transcript.history()).state.pins == (2,)
+    assert open_fold(stage.history).state.pins == (2,)
 
 
 def test_stale_usage_after_a_prune_does_not_prune_again(home: Path) -> None:
@@ -203,7 +204,7 @@ def test_older_tool_results_become_placeholders_that_lead_back(home: Path) -> No
             for line in plan.lines
             if isinstance(line.entry, ToolResultsTrimmed)
         ]
-    result = stage.transcript.history().line(trimmed[0].results[0].result)
+    result = stage.history.line(trimmed[0].results[0].result)
     shown = next(m for m in plans[-1].request.messages if m["role"] == "tool")
     assert result.id in shown["content"]
     assert "found" in shown["content"]
@@ -231,7 +232,7 @@ def test_a_call_without_its_result_is_left_out_and_history_is_untouched(home: Pa
     repairs = [line.entry for line in prepared.lines if isinstance(line.entry, WindowRepaired)]
     assert repairs[0].seqs == (dangling.seq,)
     assert [m["role"] for m in prepared.request.messages] == ["system", "user", "user"]
-    assert stage.transcript.history().line(dangling.seq) == dangling
+    assert stage.history.line(dangling.seq) == dangling
 
 
 def test_results_stand_behind_their_call_even_when_somebody_steered_in_between(home: Path) -> None:
@@ -296,7 +297,7 @@ def test_the_recalled_block_stands_at_the_end_of_this_turn_and_in_no_other(home:
     assert second.messages[: len(first.messages) - 1] == first.messages[:-1]
     assert third.messages[: len(second.messages) - 1] == second.messages[:-1]
     assert "recalled" not in str(third.messages)
-    report = report_at(stage.transcript.history(), stage.settings, stage.prepared[0].plan)
+    report = report_at(stage.history, stage.settings, stage.prepared[0].plan)
     assert report.recall_tokens > 0
 
 
@@ -325,7 +326,7 @@ def test_a_picture_is_sent_as_data_or_only_named(home: Path) -> None:
     assert shown[1]["image_url"]["url"].startswith("data:image/png;base64,")
     named = stage.plan(images=False)
     assert named.request.messages[-1]["content"] == "here\n[picture a.png, 750×100]"
-    history = stage.transcript.history()
+    history = stage.history
     assert [rebuild(history, each.plan).hash for each in stage.prepared] == [
         each.request.hash for each in stage.prepared
     ]
@@ -378,7 +379,7 @@ def test_one_message_larger_than_the_window_is_shortened_and_says_so(
     sent = prepared.request.messages[-1]["content"]
     assert prepared.tokens <= stage.working_set.report().usable
     assert "characters of this message are left out" in sent
-    assert stage.transcript.history().line(line).id in sent
+    assert stage.history.line(line).id in sent
     assert sent.startswith("Please read this")
     assert "message_cut" in kinds(prepared)
     stage.answer("I read the beginning and the end.")
@@ -446,7 +447,7 @@ async def test_indexing_runs_beside_the_loop(home: Path) -> None:
     stage = Stage(home, window=8_000)
     working_set = WorkingSet.open(
         stage.transcript,
-        stage.transcript.history(),
+        stage.history,
         stage.settings,
         indexer=stage.index,
         counters=lambda model: stage.counter,

@@ -242,6 +242,7 @@ class Player:
         def other_surface() -> None:
             other = transcript_in(self.stage.transcript.places.folder.parents[3], disk=Unsynced())
             other.append(UserMessage(text=f"meanwhile {act.number}"), turn=self.stage.turn)
+            other.close()
 
         self.stage.index.meanwhile = other_surface
 

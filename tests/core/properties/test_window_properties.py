@@ -77,7 +77,7 @@ class Watcher:
         fold = self.stage.working_set.fold
         sent = str(prepared.request.messages)
         turns = {*fold.state.pins, prepared.plan.turn}
-        for line in self.stage.transcript.history().read():
+        for line in self.stage.history.read():
             assert isinstance(line, Line)
             if line.turn in turns and line.kind == "user_message" and line.seq < prepared.plan.seq:
                 assert line.seq in fold.lines
@@ -97,7 +97,7 @@ class Watcher:
         assert new[: len(old)] == old
 
     def is_the_same_for_another_process(self, prepared: Prepared) -> None:
-        fresh = open_fold(self.stage.transcript.history())
+        fresh = open_fold(self.stage.history)
         fold = self.stage.working_set.fold
         assert fresh.state == fold.state
         assert fresh.lines == fold.lines
@@ -122,7 +122,7 @@ def _settled(message: dict[str, object]) -> dict[str, object]:
 
 def check_history(stage: Stage) -> None:
     """What left had a receipt, left whole, and comes back only when somebody says so."""
-    history = stage.transcript.history()
+    history = stage.history
     outside: set[int] = set()
     for line in history.read():
         assert isinstance(line, Line)
@@ -146,7 +146,7 @@ def check_history(stage: Stage) -> None:
 
 def _left_whole(stage: Stage, prune: ContextWindowPruned, turns: set[int]) -> None:
     for turn in turns:
-        for line in stage.transcript.history().turn(turn):
+        for line in stage.history.turn(turn):
             if said(line) is not None and line.seq <= prune.state.through:
                 kept = any(line.seq in span for span in prune.state.spans)
                 assert not kept or line.seq == prune.state.task
@@ -161,6 +161,7 @@ def test_the_laws_hold_in_every_session(acts: list[Act], chosen: Settings, windo
         player.play(acts)
         check_history(stage)
         assert all(refused.what and refused.remedy for refused in player.refused)
+        stage.close()
 
 
 @generated
@@ -184,6 +185,7 @@ def test_a_prune_frees_what_it_must_and_not_one_exchange_more(
                     measured = _plan(prepared).measure
                     assert measured is not None
                     assert abs(measured.tokens - prune.tokens_after) <= 20
+        stage.close()
 
 
 def words_of(size: int, number: int) -> str:

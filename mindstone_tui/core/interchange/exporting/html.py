@@ -14,17 +14,16 @@ from typing import Final
 
 from mindstone_tui.core.entries.memory import RecalledPassage
 from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.interchange.exporting.markers import Marker
+from mindstone_tui.core.interchange.exporting.overview import Overview, overview
 from mindstone_tui.core.interchange.exporting.prose import escaped, prose
 from mindstone_tui.core.interchange.exporting.source import Source
 from mindstone_tui.core.interchange.exporting.story import (
-    Marker,
-    Overview,
     Recalled,
     Scene,
     Spoken,
     ToolUse,
     Turn,
-    overview,
     tell,
 )
 from mindstone_tui.core.interchange.exporting.timeline import timeline
