@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.agent.hands import interrupted
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
+    MessageQueued,
+    MessageWithdrawn,
+    ModelFailed,
+    ToolApproved,
     ToolReturned,
     TurnEnded,
     TurnStarted,
+    UsageReported,
+    UserMessage,
 )
 from mindstone_tui.core.entries.memory import RecallInjected
-from mindstone_tui.core.errors import NoSuchEntry, RecallError, UsageError
+from mindstone_tui.core.entries.window import ModelChanged
+from mindstone_tui.core.errors import (
+    MindstoneError,
+    NoSuchEntry,
+    NotSaved,
+    RecallError,
+    UsageError,
+)
 from mindstone_tui.core.foreign import inside
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
+from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.session.forking import fork_session
 from mindstone_tui.core.session.remembering import Remembering
@@ -31,6 +48,14 @@ from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.tool import Tool, ToolResult
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
+
+_LOOKED_BACK: Final = 512
+"""Lines that are searched for messages nobody sent."""
+BEGUN: Final = (
+    "The program stopped while this ran. What it did until then is unknown; look before you do it "
+    "again."
+)
+NEVER_BEGUN: Final = "The program stopped before this began; it did not run."
 
 
 class SessionBench:
@@ -97,6 +122,7 @@ class SessionBench:
         before = self.desk.provider
         self.desk.provider = provider
         self.desk.model = name
+        self.desk.position = position_in(self._history, name)
         self.desk.overridden = False
         window = self.desk.window or info.window or Window(tokens=0, label="assumed")
         self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
@@ -165,12 +191,44 @@ class SessionBench:
     def catch_up(self) -> list[Line]:
         """Take in what other surfaces wrote, and say what it was."""
         self.desk.transcript.look()
-        return self.desk.working_set.catch_up()
+        lines = self.desk.working_set.catch_up()
+        if any(isinstance(line.entry, ModelChanged) for line in lines):
+            self._follow_model()
+        return lines
 
-    def before_turn(self) -> None:
+    def save_again(self) -> int:
+        """Write what the disk refused before; how many entries that were, 0 if it still refuses."""
+        with contextlib.suppress(NotSaved):
+            return len(self.desk.save())
+        return 0
+
+    def close_open_turn(self) -> list[Line]:
         """Close a turn that a crash left open: its calls get results that say so."""
-        self._stop_tidying()
-        close_open_turn(self.desk, self._history)
+        if self.desk.transcript.unsaved:
+            return []
+        return close_open_turn(self.desk, self._history)
+
+    def never_sent(self) -> list[str]:
+        """Messages that were queued lately and neither sent nor taken back."""
+        waiting: dict[str, str] = {}
+        settled: set[str] = set()
+        for item in itertools.islice(self._history.back(), _LOOKED_BACK):
+            match item.entry if isinstance(item, Line) else None:
+                case UserMessage(queued=queued) | MessageWithdrawn(queued=queued):
+                    settled.add(queued)
+                case MessageQueued(text=text) if isinstance(item, Line) and item.id not in settled:
+                    waiting[item.id] = text
+        return list(waiting.values())[::-1]
+
+    def _follow_model(self) -> None:
+        """Another surface chose another model; ours was not named for this surface alone."""
+        name = self.desk.working_set.model
+        if self.desk.overridden or name == self.desk.model:
+            return
+        with contextlib.suppress(MindstoneError):
+            self.desk.provider = self._resolve(name)
+            self.desk.model = name
+            self.desk.position = position_in(self._history, name)
 
     async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
         """Index the exchange, learn which recalled passages were used."""
@@ -188,7 +246,7 @@ class SessionBench:
                 used = await asyncio.to_thread(
                     self.remembering.note_use, injected, injected.query, answer
                 )
-                self.desk.record(used, self.desk.transcript.last_turn)
+                self.desk.record(used, None)
         if self.remembering.failure:
             message = f"Recall does not work: {self.remembering.failure}"
             self.remembering.failure = ""
@@ -204,7 +262,8 @@ class SessionBench:
             while await asyncio.to_thread(self.remembering.embed_some):
                 continue
 
-    def _stop_tidying(self) -> None:
+    def stop_tidying(self) -> None:
+        """Leave the machine to the turn."""
         if self._tidying is not None:
             self._tidying.cancel()
             self._tidying = None
@@ -215,7 +274,7 @@ class SessionBench:
 
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
-        self._stop_tidying()
+        self.stop_tidying()
         await self.desk.provider.close()
         await asyncio.to_thread(self.remembering.close)
         self._history.close()
@@ -230,6 +289,7 @@ def close_open_turn(desk: Desk, history: History) -> list[Line]:
     ):
         return []
     why = "The program stopped before this was finished."
+    begun = {line.entry.call for line in lines if isinstance(line.entry, ToolApproved)}
     answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
     asked = [
         call
@@ -237,18 +297,20 @@ def close_open_turn(desk: Desk, history: History) -> list[Line]:
         if isinstance(line.entry, AssistantMessage)
         for call in line.entry.calls
     ]
-    closed = [
-        desk.record(
-            ToolReturned(
-                call=call.id,
-                name=call.name,
-                text=why,
-                status="interrupted",
-                finding="interrupted",
-            ),
-            turn,
-        )
+    results = [
+        interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN)
         for call in asked
         if call.id not in answered
     ]
-    return [*closed, desk.record(TurnEnded(ending="interrupted", why=why), turn)]
+    return desk.record_all([*results, TurnEnded(ending="interrupted", why=why)], turn)
+
+
+def position_in(history: History, model: str) -> int:
+    """How many replies a session already took from a script."""
+    if not model.startswith(PREFIX):
+        return 0
+    for item in history.back():
+        entry = item.entry if isinstance(item, Line) else None
+        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
+            return entry.position
+    return 0

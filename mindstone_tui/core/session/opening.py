@@ -14,17 +14,15 @@ from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ModelFailed, UsageReported
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.protocol import Provider, Window
 from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
-from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.bench import SessionBench
+from mindstone_tui.core.session.bench import SessionBench, position_in
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
 from mindstone_tui.core.session.session import Session
@@ -36,7 +34,7 @@ from mindstone_tui.core.tools.rules import Rule
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.values import Value
 
 
@@ -60,12 +58,19 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A person is there who can be asked."""
     follow: bool = True
     """Take in what other surfaces write while idle."""
+    disk: Disk = REAL
+    """How bytes of the transcript reach the disk."""
 
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
     desk, bench = await asyncio.to_thread(_assemble, opening)
-    await desk.gate.make_ready()
+    try:
+        await desk.gate.make_ready()
+    except MindstoneError:
+        await bench.close()
+        desk.transcript.close()
+        raise
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
     return session
@@ -78,7 +83,10 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
     places = home.session(opening.key)
     redactor = Redactor(secrets_of(opening.environ))
     transcript = Transcript(
-        places, clean=lambda text: redactor.redact(text).text, channel=opening.channel
+        places,
+        disk=opening.disk,
+        clean=lambda text: redactor.redact(text).text,
+        channel=opening.channel,
     )
     history = transcript.history()
     remembering = Remembering(
@@ -107,7 +115,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda query, k: remembering.search(query, k, settings.recall.scope),
         lambda pointer: bench.refer(pointer),
         transcript.history,
-        lambda note: desk.record(note, transcript.last_turn),
+        lambda note: desk.record(note, None),
     )
     workspace = _workspace(opening, settings)
     desk = Desk(
@@ -126,7 +134,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         standing=lambda: _standing(opening, settings, desk),
         recognise=_recognise,
         report_bug=lambda error: record(error, home.log, transcript.clean),
-        position=_position(history, model),
+        position=position_in(history, model),
     )
     bench = SessionBench(
         desk=desk,
@@ -218,14 +226,3 @@ def _standing(opening: Opening, settings: Settings, desk: Desk) -> Standing:
 def _recognise(text: str) -> str | None:
     found = recognise_standing_instruction(text)
     return found.text if found is not None else None
-
-
-def _position(history: History, model: str) -> int:
-    """How many replies this session already took from a script."""
-    if not model.startswith(PREFIX):
-        return 0
-    for item in history.back():
-        entry = item.entry if isinstance(item, Line) else None
-        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
-            return entry.position
-    return 0

@@ -87,6 +87,8 @@ class Transcript:
         self._entropy = entropy
         self._fd = -1
         self._tail = Tail()
+        self._known = Tail()
+        """The newest tail, also while the file has to be opened anew."""
         self._inode: int | None = None
         self._acknowledged = 0
         """Where the newest line ends that this process was told is on disk."""
@@ -118,18 +120,23 @@ class Transcript:
     @property
     def head(self) -> Head:
         """The newest line this process knows of."""
-        return Head(self._tail.seq, self._tail.hash)
+        known = self._newest
+        return Head(known.seq, known.hash)
 
     @property
     def last_turn(self) -> int:
-        """The turn of the newest line this process knows of."""
-        return self._tail.turn
+        """The turn of the newest line this process knows of, saved or not."""
+        waiting = [pending.draft.turn for pending in self._unsaved if pending.draft.turn]
+        return waiting[-1] if waiting else self._newest.turn
+
+    @property
+    def _newest(self) -> Tail:
+        return self._tail if self._tail.seq >= 0 else self._known
 
     def append(
         self, entry: Entry, *, turn: int | None = None, ts: str = "", parent: str | None = None
     ) -> Line:
         """Write one entry; when this returns, it survives a power cut."""
-        turn = self._tail.turn if turn is None else turn
         draft = Draft(entry=entry, turn=turn, channel=self.channel, ts=ts, parent=parent)
         return self.append_all([draft])[-1]
 
@@ -388,6 +395,7 @@ class Transcript:
         """A draft as the line that follows `before`, and the tail it makes."""
         draft = pending.draft
         body = pending.body or prepare(draft.entry, self._clean, self.keep_blob)
+        turn = before.turn if draft.turn is None else draft.turn
         moment = self._clock()
         id_ = next_id(moment, before.id, self._entropy)
         extra = body.extra if batch is None else b'%s,"batch":%d' % (body.extra, batch)
@@ -397,7 +405,7 @@ class Transcript:
             id=id_,
             session=str(self.places.key),
             ts=draft.ts or timestamp(moment),
-            turn=draft.turn,
+            turn=turn,
             role=draft.entry.role,
             channel=draft.channel,
             prev=before.hash,
@@ -406,7 +414,7 @@ class Transcript:
         )
         size = before.size + len(raw)
         session = str(self.places.key)
-        return raw, Tail(size, before.size, before.seq + 1, digest, id_, draft.turn, session)
+        return raw, Tail(size, before.size, before.seq + 1, digest, id_, turn, session)
 
     def _put(self, data: bytes, digest: str) -> None:
         """Write and sync, or take the write back."""
@@ -429,4 +437,5 @@ class Transcript:
             with contextlib.suppress(OSError):
                 self._disk.close(self._fd)
         self._fd = -1
+        self._known = self._newest
         self._tail = Tail()
