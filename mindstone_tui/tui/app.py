@@ -41,9 +41,9 @@ class MindstoneApp(App[int]):
     ]
 
     def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
-        self._open_conversation = open_conversation
         self.around = around
         super().__init__()
+        self.chat = ChatScreen(open_conversation, around)
         self.doors = Doors(self)
         self.list_themes()
         wanted = around.settings.theme
@@ -60,11 +60,6 @@ class MindstoneApp(App[int]):
         return themes.fallback_variables()
 
     def get_default_screen(self) -> Screen[None]:
-        return self.chat_on(self.around)
-
-    def chat_on(self, around: Surroundings) -> ChatScreen:
-        """A chat on the session that is named there."""
-        self.chat = ChatScreen(self._open_conversation, around)
         return self.chat
 
     def on_mount(self) -> None:

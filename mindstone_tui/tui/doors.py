@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from mindstone_tui.core.errors import UnknownName, UsageError
 from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.tui import numbers, outside
@@ -118,10 +116,7 @@ class Doors:
 
     async def _session(self, key: str) -> None:
         """Leave this session and open another."""
-        app = self._app
-        await app.chat.close()
-        around = msgspec.structs.replace(app.around, session=key)
-        await app.switch_screen(app.chat_on(around))
+        await self._chat.switch(key)
 
     async def _model(self, argument: str) -> None:
         if self._app.around.models is None:

@@ -152,7 +152,7 @@ def yardsticks(
     path: Path, kept: list[str], model: MadeUpModel, asked: list[str]
 ) -> dict[str, float]:
     """A plain OR in FTS5, and every vector compared in numpy."""
-    database, _ = open_store(path)
+    database = open_store(path).database
     statement = "select rowid from words where words match ? order by rank limit 10"
     plain = timed(
         lambda text: database.execute(statement, (quoted(query_terms(text)),)).fetchall(), asked

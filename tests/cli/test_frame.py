@@ -151,7 +151,7 @@ def test_help_loads_neither_the_app_nor_a_provider() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     loaded = {row.rsplit("|", 1)[-1].strip() for row in done.stderr.splitlines()}
-    assert not loaded & {"textual", "litellm", "onnxruntime", "numpy", "pydantic", "apsw"}
+    assert not loaded & {"textual", "litellm", "onnxruntime", "pydantic", "tiktoken"}
 
 
 def test_no_home_at_all_is_said_in_words() -> None:

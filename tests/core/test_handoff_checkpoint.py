@@ -25,7 +25,15 @@ from mindstone_tui.core.handoff.environment import (
     git_position,
     observe,
 )
-from mindstone_tui.core.handoff.keeping import Saved, archive, load, read, save
+from mindstone_tui.core.handoff.keeping import (
+    Saved,
+    archive,
+    load,
+    load_proven,
+    read,
+    save,
+    standing,
+)
 from mindstone_tui.core.handoff.resuming import bootstrap, resume_block
 from mindstone_tui.core.handoff.tasks import done, parse_start, show, start
 from mindstone_tui.core.transcript import Transcript
@@ -429,3 +437,46 @@ def test_a_task_is_started_from_one_typed_line() -> None:
     for wrong in ("", "  | when: x", "Fix | by: tomorrow"):
         with pytest.raises(UsageError):
             parse_start(wrong)
+
+
+def test_the_task_as_it_stands_goes_on_from_the_checkpoint_on_disk(home: Path) -> None:
+    transcript = work(home)
+    kept = saved(transcript, home)
+    transcript.append(kept.entry, turn=3)
+    transcript.append(NoteTaken(category="task_progress", text="done: wire it in"), turn=3)
+    with transcript.history() as history:
+        now = standing(places_in(home), history)
+        assert load_proven(places_in(home), history) == kept.checkpoint
+    assert now.problem == ""
+    assert now.newest == kept.entry
+    assert now.checkpoint.current is not None
+    assert now.checkpoint.current.title == "release notes"
+    again = save(
+        places_in(home),
+        now.checkpoint,
+        environment=Environment(),
+        saved_at="later",
+        trigger="test",
+        newest=now.newest,
+    )
+    assert again.entry.version == 2
+
+
+def test_a_refused_checkpoint_is_made_anew_from_history(home: Path) -> None:
+    transcript = work(home)
+    first = saved(transcript, home)
+    old = places_in(home).checkpoint.read_bytes()
+    transcript.append(first.entry, turn=3)
+    second = save(
+        places_in(home), first.checkpoint, environment=Environment(), saved_at="x", trigger="test"
+    )
+    transcript.append(second.entry, turn=3)
+    places_in(home).checkpoint.write_bytes(old)
+    with transcript.history() as history:
+        with pytest.raises(ContinuityError, match="stale"):
+            load_proven(places_in(home), history)
+        now = standing(places_in(home), history)
+    assert "stale" in now.problem
+    assert now.checkpoint.version == 2
+    assert now.checkpoint.current is not None
+    assert now.checkpoint.current.title == "wire it in"

@@ -25,7 +25,13 @@ from mindstone_tui.core.handoff.delegation import (
 )
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.letter import Letter, compose, parse, prose, render
-from mindstone_tui.core.handoff.taking_over import load, newest_file, take_over, write
+from mindstone_tui.core.handoff.taking_over import (
+    load,
+    newest_file,
+    take_over,
+    take_over_newest,
+    write,
+)
 from mindstone_tui.core.places import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import places_in, say, transcript_in, use_tool
@@ -174,6 +180,15 @@ def test_a_newer_handoff_makes_the_older_one_stale(home: Path, transcript: Trans
     newer = transcript.append(write(places_in(home), letter_of(transcript)), turn=3)
     with pytest.raises(ContinuityError, match="stale: a newer one"):
         take_over(old, [own, newer], words)
+
+
+def test_the_newest_handoff_is_found_proven_and_used_up(home: Path, transcript: Transcript) -> None:
+    transcript.append(write(places_in(home), letter_of(transcript)), turn=2)
+    with transcript.history() as history:
+        taken = take_over_newest(places_in(home), history, words)
+        transcript.append(taken.entry(WindowState(through=history.head.seq)), turn=2)
+        with pytest.raises(ContinuityError, match="already taken over"):
+            take_over_newest(places_in(home), history, words)
 
 
 def test_hostile_text_in_a_handoff_stays_data(home: Path) -> None:

@@ -10,25 +10,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.config.settings import HealthSettings
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.handoff.checkpoint import Checkpoint
-from mindstone_tui.core.health.alerts import active
-from mindstone_tui.core.health.checks import (
-    check_checkpoint,
-    check_disk,
-    check_memory,
-    check_privacy,
-    disk_free,
+from mindstone_tui.core.checks import Surroundings
+from mindstone_tui.core.config.settings import HealthSettings, Settings
+from mindstone_tui.core.context.report import ContextReport, Marks, OutsideWindow, Prompt, Tokens
+from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.memory import SummaryDerived
+from mindstone_tui.core.entries.window import (
+    Component,
+    ContextWindowPruned,
+    Left,
+    ToolResultsTrimmed,
+    Trimmed,
+    WindowState,
 )
+from mindstone_tui.core.health.alerts import active
+from mindstone_tui.core.health.checks import checks
 from mindstone_tui.core.health.export import otlp, prometheus, write_textfile
-from mindstone_tui.core.health.loops import going_in_circles, saying_the_same
-from mindstone_tui.core.health.metrics import RANGES, Snapshot, TurnSample, measure
-from mindstone_tui.core.health.monitor import Monitor, direction, table, trend
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.health.loops import saying_the_same
+from mindstone_tui.core.health.metrics import RANGES, Snapshot, TurnSample, measure, sample_of
+from mindstone_tui.core.health.monitor import (
+    Monitor,
+    direction,
+    health_data,
+    health_text,
+    table,
+    trend,
+)
+from mindstone_tui.core.places import Places, SessionKey
 from tests.builders import places_in, transcript_in
-from tests.core.context.asking import words
 
 USABLE = 10_000
 
@@ -221,12 +230,7 @@ def test_health_is_shown_with_its_ranges() -> None:
     assert set(rows) == set(RANGES)
 
 
-def test_repeating_calls_and_answers_are_noticed() -> None:
-    assert going_in_circles(["a", "b", "b"]) == ""
-    assert "same call" in going_in_circles(["a", "b", "b", "b"])
-    assert "2 calls" in going_in_circles(["x", "a", "b", "a", "b", "a", "b"])
-    assert "3 calls" in going_in_circles(["a", "b", "c"] * 3)
-    assert going_in_circles(["a", "b", "a", "b", "a", "c"]) == ""
+def test_an_agent_that_repeats_itself_over_turns_is_noticed() -> None:
     long = "I will look at the file again to see what is wrong with it. " * 4
     assert saying_the_same(["first", long, long + "!", long])
     assert not saying_the_same([long, long])
@@ -288,31 +292,104 @@ def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
     assert (snapshot.measured.compression_ratio is None) == (made.shortened_before == 0)
 
 
-def test_checks_name_what_is_wrong_and_what_to_do(home: Path) -> None:
-    places, agent = places_in(home), Places.resolve({"MINDSTONE_HOME": str(home)}).agent("default")
-    assert disk_free(home / "not" / "there") is not None
-    assert [check_disk(free).status for free in (None, 1, 1 << 29, 1 << 40)] == [
-        "info",
-        "fail",
-        "warn",
-        "pass",
-    ]
-    transcript_in(home).close()
-    assert check_privacy(places).status == "pass"
-    places.transcript.chmod(0o644)
-    assert check_privacy(places).status == "warn"
+def test_the_doctor_is_told_what_continuity_rests_on(home: Path) -> None:
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    around = Surroundings(places, {}, Settings(), SessionKey("default", "main"))
+    assert [check.outcome for check in checks(around)] == ["pass"]
+    agent, session = places.agent("default"), places_in(home)
     agent.memory.mkdir(parents=True)
     (agent.memory / "fact_bad.md").write_text("no front matter")
-    agent.user.write_text("wish\n" * 500)
-    found = list(check_memory(agent, words, standing=100, ruling=100))
-    assert [one.name for one in found if one.status == "warn"] == ["memory", "standing"]
-    assert all(one.remedy for one in found if one.status == "warn")
+    transcript = transcript_in(home)
+    monitor = Monitor(HealthSettings())
+    for number in range(3):
+        measured = monitor.record(turn(number, prompt_tokens=950)).snapshot.measured
+        transcript.append(measured, turn=number)
+    transcript.close()
+    session.checkpoint.write_text("{")
+    found = {check.id: check for check in checks(around)}
+    assert found["memory.file"].outcome == "warn"
+    assert "torn" in found["checkpoint"].detail
+    assert found["health.utilization"].outcome == "fail"
+    assert all(check.remedy for check in found.values() if check.outcome != "pass")
 
-    def refuse() -> Checkpoint:
-        raise ContinuityError("The checkpoint is stale: x.", "Save a new one.")
 
-    assert check_checkpoint(refuse, places).status == "info"
-    places.checkpoint.write_text("{}")
-    assert check_checkpoint(refuse, places).detail == "The checkpoint is stale: x."
-    good = Checkpoint(session="s", version=3, saved_at="today")
-    assert check_checkpoint(lambda: good, places).status == "pass"
+def test_health_prints_every_metric_the_alerts_and_the_trend() -> None:
+    monitor = Monitor(HealthSettings())
+    assert "Nothing was measured" in health_text(monitor)
+    for number in range(6):
+        monitor.record(turn(number, prompt_tokens=950))
+    text = health_text(monitor)
+    for name in RANGES:
+        assert name in text
+    assert "critical: The window has been over 90% for 3 turns." in text
+    assert "utilization is stable" in text
+    data = json.loads(json.dumps(health_data(monitor)))
+    assert len(data["turns"]) == 6
+    assert data["alerts"][0]["metric"] == "utilization"
+    assert data["trend"]["turns"] == 6
+
+
+def test_a_turns_numbers_come_from_the_report_and_its_lines(home: Path) -> None:
+    transcript = transcript_in(home)
+    state = WindowState(through=0)
+    left = Left(turn=1, span=Span(1, 2), tokens=10, score=0, reason="oldest")
+    trimmed = Trimmed(result=1, placeholder="x", tokens_before=900, tokens_after=100)
+    entries = (
+        ContextWindowPruned(
+            left=(left, left),
+            state=state,
+            tokens_before=1,
+            tokens_after=1,
+            policy="fifo",
+            trigger="x",
+        ),
+        ToolResultsTrimmed(
+            results=(trimmed,), state=state, tokens_before=1, tokens_after=1, policy="fifo"
+        ),
+        _summary("conversation_compaction", 1_000, 100),
+        _summary("tool_result_summary", 900, 100),
+    )
+    lines = [transcript.append(entry, turn=1) for entry in entries]
+    transcript.close()
+    made = sample_of(_report(), lines, fidelity=0.9)
+    assert (made.evicted, made.shortened_before, made.shortened_after) == (2, 1_900, 200)
+    assert (made.prompt_tokens, made.usable, made.tool_tokens) == (500, 1_000, 70)
+    assert (made.added_tokens, made.protected_tokens, made.fidelity) == (40, 300, 0.9)
+
+
+def _summary(strategy: str, before: int, after: int) -> SummaryDerived:
+    return SummaryDerived(
+        strategy=strategy,
+        sources=(),
+        text="x",
+        tokens_before=before,
+        tokens_after=after,
+        model="m",
+    )
+
+
+def _report() -> ContextReport:
+    marks = dict.fromkeys(Marks.__struct_fields__, 0)
+    return ContextReport(
+        session="s",
+        model="m",
+        window=Tokens(tokens=1_300, label="measured"),
+        reserve=300,
+        usable=1_000,
+        prompt=Prompt(tokens=500, label="estimated"),
+        utilization=0.5,
+        raw_utilization=0.4,
+        zone="green",
+        velocity=40.0,
+        velocity_class="low",
+        turns_until_red=None,
+        marks=Marks(**marks),
+        components=(Component(name="tool_results", tokens=70, limit=100, soft=80, hard=100),),
+        blocks=(),
+        outside=OutsideWindow(exchanges=0, tokens=0, indexed=True),
+        prompt_hash="",
+        stable_prefix_tokens=0,
+        turn=7,
+        protected_tokens=300,
+        velocities=(10, 40),
+    )

@@ -212,6 +212,12 @@ def _broken_transport() -> Iterator[Fault]:
         text="Hello.",
     )
     yield Fault(
+        name="silent after the last word",
+        acts=(hangs(head() + stream_of(spoken("Hello."), usage=None, done=False)),),
+        text="Hello.",
+        patience=1.0,
+    )
+    yield Fault(
         name="cut at first, well at last",
         acts=(sends(opened), says("Here now.")),
         text="Here now.",

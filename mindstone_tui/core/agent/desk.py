@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from mindstone_tui.core.agent.answer import Gathering
@@ -18,7 +19,8 @@ from mindstone_tui.core.entries import Draft, Entry, Label, Line, Usage
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.pressure import AlertRaised
-from mindstone_tui.core.events import Answer
+from mindstone_tui.core.errors import NotSaved
+from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.providers.protocol import Finished, ModelInfo, Options, Provider, Window
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tokens import counter_for
@@ -91,6 +93,7 @@ class Desk:
         redactor: Redactor,
         standing: Callable[[], Standing],
         recognise: Callable[[str], str | None],
+        make_ready: Callable[[], Awaitable[Sequence[AnyEvent]]],
         report_bug: Callable[[BaseException], object],
         position: int = 0,
     ) -> None:
@@ -109,9 +112,13 @@ class Desk:
         self.recaller = recaller
         self.redactor = redactor
         self.recognise = recognise
+        self.make_ready = make_ready
+        """What has to be there before the first model call of a turn: tool servers, say."""
         self.report_bug = report_bug
         self.position = position
         self.questions = Questions()
+        self.on_saved: Callable[[int], None] = lambda entries: None
+        """Told when so many entries are on disk after all."""
         self.steering: list[UserMessage] = []
         self._standing = standing
         self._warned: set[str] = set()
@@ -132,6 +139,8 @@ class Desk:
 
     def record_all(self, entries: Sequence[Entry], turn: int | None) -> list[Line]:
         """Write several entries at once; if the disk refuses, all of them are kept for later."""
+        with contextlib.suppress(NotSaved):
+            self.save()
         channel = self.transcript.channel
         lines = self.transcript.append_all(
             [Draft(entry=entry, turn=turn, channel=channel) for entry in entries]
@@ -145,6 +154,8 @@ class Desk:
         lines = self.transcript.save()
         for line in lines:
             self.working_set.take(line)
+        if lines:
+            self.on_saved(len(lines))
         return lines
 
     def whole(self, line: Line) -> Line:

@@ -100,6 +100,8 @@ class _Turn:
         _, asked = desk.record_all([TurnStarted(origin=origin), said], turn)
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text)
+        for notice in await desk.make_ready():
+            yield notice
         lines = desk.load_standing_context(turn)
         if (rule := desk.recognise(text)) is not None:
             lines.append(desk.record(StandingInstructionOffered(text=rule, source=asked.seq), turn))

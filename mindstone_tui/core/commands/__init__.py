@@ -1,6 +1,15 @@
 """Slash commands, a file per family: the same in the app and on the command line."""
 
-from mindstone_tui.core.commands import remembering, sessions, surface, window
+from mindstone_tui.core.commands import records, remembering, sessions, surface, window
 from mindstone_tui.core.commands.registry import COMMANDS, Command, parse
 
-__all__ = ["COMMANDS", "Command", "parse", "remembering", "sessions", "surface", "window"]
+__all__ = [
+    "COMMANDS",
+    "Command",
+    "parse",
+    "records",
+    "remembering",
+    "sessions",
+    "surface",
+    "window",
+]

@@ -12,8 +12,19 @@ from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.tools.tool import Tool, ToolResult
+from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary
+
+
+class Proved(Protocol):
+    """How many requests could be rebuilt."""
+
+    @property
+    def requests(self) -> int: ...
+
+    @property
+    def matched(self) -> int: ...
 
 
 class Bench(Protocol):
@@ -57,8 +68,32 @@ class Bench(Protocol):
         """Start another session from a turn of this one."""
         ...
 
+    async def accept_tools(self, server: str) -> list[str]:
+        """Take a server's changed tools as they are now."""
+        ...
+
+    def project(self) -> ProjectInstructions:
+        """What the folder wants to tell the agent, and whether it may."""
+        ...
+
+    def trust_project(self) -> ProjectInstructions:
+        """Let this folder's instruction files be read, as they are now."""
+        ...
+
+    def distrust_project(self) -> None:
+        """Read this folder's instruction files no longer."""
+        ...
+
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
+        ...
+
+    async def prove(self) -> Proved:
+        """Rebuild every request of this session and compare it with its recorded hash."""
+        ...
+
+    async def export(self, kind: str, path: Path) -> None:
+        """Write this session to a file."""
         ...
 
     def free_name(self) -> str:

@@ -50,10 +50,36 @@ async def model(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     yield CommandPrinted(command="model", text=f"{info.name} answers from here on. {info.note}")
 
 
-@command("tools", usage="[on|off NAME]", changes_window=True)
+@command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
+async def trust(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what this folder wants to tell the model, and let it, or not.
+
+    Trust is given to the exact content: when a byte changes, it is asked for again.
+    """
+    if argument not in ("", "yes", "no"):
+        raise wrong_use("trust", f"/trust does not know `{argument}`.")
+    if argument == "no":
+        bench.distrust_project()
+    found = bench.trust_project() if argument == "yes" else bench.project()
+    if found.state == "none":
+        yield CommandPrinted(command="trust", text="This folder has nothing to tell the model.")
+        return
+    files = "\n\n".join(
+        f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}" for each in found.files
+    )
+    how = (
+        "`/trust yes` lets it be read." if found.state != "trusted" else "It is read in every turn."
+    )
+    yield CommandPrinted(command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}")
+
+
+@command("tools", usage="[on|off NAME | accept SERVER]", changes_window=True)
 async def tools(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
-    """List the tools and what their schemas cost, or switch one on or off."""
-    if argument:
+    """List the tools and what their schemas cost; switch one, or accept changed ones."""
+    if argument.startswith("accept "):
+        for told in await bench.accept_tools(argument.removeprefix("accept ").strip()):
+            yield CommandPrinted(command="tools", text=told, ok=False)
+    elif argument:
         switch, _, name = argument.partition(" ")
         if switch not in ("on", "off") or not bench.switch_tool(name.strip(), on=switch == "on"):
             raise wrong_use("tools", f"`{argument}` names no tool.")

@@ -1,4 +1,4 @@
-"""One message larger than the window allows: a shorter text is sent, written down before it is."""
+"""What does not fit: one oversized message is shortened, anything else is refused in a sentence."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Final
 from mindstone_tui.core.context.clipping import shorten
 from mindstone_tui.core.context.live import LiveWindow
 from mindstone_tui.core.context.report import Marks
+from mindstone_tui.core.context.units import CURRENT, PINNED, TASK, exchanges
 from mindstone_tui.core.context.view import Call
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import MessageCut, ToolReturned
+from mindstone_tui.core.errors import DoesNotFit
 
 SMALLEST_CUT: Final = 128
 """Tokens below which no message is shortened."""
@@ -74,3 +76,39 @@ def _cut_one(
     after = size - round((count(text) - count(shorter)) * factor)
     entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
     return [live.append(entry, call.turn)]
+
+
+def refuse_if_over(live: LiveWindow, call: Call) -> None:
+    """Refuse in one clear sentence instead of letting a server cut the prompt."""
+    measured = live.measure(call)
+    usable = call.room.usable
+    if measured.total <= usable:
+        return
+    units = exchanges(measured, live.fold.task)
+    pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
+    current = sum(unit.tokens for unit in units if unit.turn == call.turn)
+    free = (u.freed for u in units if u.turn != call.turn and u.turn not in live.fold.state.pins)
+    stuck = sum(free)
+    held = {
+        PINNED + " exchanges": pins,
+        CURRENT: current,
+        TASK: sum(u.tokens - u.freed for u in units if u.turn != call.turn),
+        "exchanges that could not be indexed": stuck,
+        "instructions": measured.component("system_prompt"),
+        "tool definitions": measured.component("tool_definitions"),
+    }
+    largest = ", ".join(
+        f"{name} {tokens:,}"
+        for name, tokens in sorted(held.items(), key=lambda item: -item[1])
+        if tokens
+    )
+    remedy = "Choose a model with a larger window."
+    if stuck > measured.total - usable:
+        remedy = "Repair the index with `mindstone reindex`; nothing leaves before it is indexed."
+    elif pins > measured.total - usable:
+        remedy = "Unpin something with /unpin, or choose a model with a larger window."
+    raise DoesNotFit(
+        f"The prompt needs {measured.total:,} tokens, but the window of {call.room.window:,} "
+        f"leaves {usable:,} ({largest}).",
+        remedy,
+    )

@@ -186,11 +186,9 @@ def _rewound(
 def _whole(live: LiveWindow, turn: int) -> bool:
     """Whether an exchange is in the window and lacks nothing."""
     held = {line.seq for line in live.fold.lines.values() if line.turn == turn}
-    if not held:
-        return False
-    if live.fold.task in held and len(held) == 1:
-        return all(line.seq in held for line in _lines_of(live, turn) if said(line) is not None)
-    return True
+    if len(held) > 1:
+        return True
+    return all(line.seq in held for line in _lines_of(live, turn) if said(line) is not None)
 
 
 def _lines_of(live: LiveWindow, turn: int) -> list[Line]:

@@ -97,6 +97,7 @@ def _plan(
     max_tokens: int,
 ) -> Line:
     fold = live.fold
+    sent = keys_of(fold, call.model, call.turn)
     entry = PromptPlanned(
         call=number,
         model=call.model,
@@ -114,14 +115,13 @@ def _plan(
             components=budget.components(measured, call.room, live.settings.budget),
         ),
         raw_tokens=measured.raw,
-        correction=round(measured.factor, 6),
-        stable_prefix=stable_prefix(live, call, measured),
+        correction=live.watch.factor(call.model),
+        stable_prefix=stable_prefix(live, measured, sent),
         prompt_hash=request.hash,
         max_tokens=max_tokens,
         images=call.images,
         carried=_carried(live, measured),
     )
-    sent = keys_of(fold, call.model, call.turn)
     line = live.append(entry, call.turn)
     live.sent = sent
     return line

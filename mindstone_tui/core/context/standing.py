@@ -15,6 +15,7 @@ from mindstone_tui.core.entries.memory import HandoffReplayed, SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     InstructionsChanged,
+    Left,
     ModeChanged,
     ModelChanged,
     PolicyChanged,
@@ -85,6 +86,12 @@ class Standing:
     def plan(self) -> Line | None:
         """The newest planned request of the conversation."""
         return None if self._state.plan is None else self._references.get(self._state.plan)
+
+    @property
+    def last_left(self) -> tuple[Left, ...]:
+        """What left the window with the newest prune, oldest turn first."""
+        entry = self._named(self._state.pruned)
+        return entry.left if isinstance(entry, ContextWindowPruned) else ()
 
     @property
     def marker(self) -> str:

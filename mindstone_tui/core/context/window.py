@@ -97,6 +97,7 @@ class Fold(Standing):
         """Recalled blocks of the turns in the window."""
         self._turns: dict[int, tuple[Span, ...]] = {}
         self._pairing: Pairing | None = None
+        self._snapshot: WindowState | None = None
 
     @classmethod
     def from_state(cls, change: Line, read: ReadLines) -> Fold:
@@ -121,19 +122,14 @@ class Fold(Standing):
             self.at = line.seq
         self.head = line.seq
         self.turn = line.turn
+        self._snapshot = None
 
     @property
     def state(self) -> WindowState:
         """All that another process needs to go on from here."""
-        with_messages = {line.turn for line in self.lines.values()} | {self.turn}
-        kept = [span for turn in with_messages for span in self._turns.get(turn, ())]
-        return msgspec.structs.replace(
-            self._state,
-            through=self.head,
-            spans=merged(kept),
-            trimmed={seq: by for seq, by in self._state.trimmed.items() if seq in self.lines},
-            cut={seq: by for seq, by in self._state.cut.items() if seq in self.lines},
-        )
+        if self._snapshot is None:
+            self._snapshot = self._less(())
+        return self._snapshot
 
     @property
     def pairing(self) -> Pairing:
@@ -199,22 +195,21 @@ class Fold(Standing):
         return self._less(single(seqs))
 
     def _less(self, gone: tuple[Span, ...]) -> WindowState:
-        state = self.state
-        emptied = {
-            turn: without(spans, gone)
-            for turn, spans in self._turns.items()
-            if any(without(spans, gone))
-        }
-        with_messages = {
-            line.turn for line in self.lines.values() if not any(line.seq in span for span in gone)
-        } | {self.turn}
-        spans = merged(span for turn in with_messages for span in emptied.get(turn, ()))
+        """The state without some lines; turns that have no message left go altogether."""
+        turns = {self.turn} | {line.turn for seq, line in self.lines.items() if not _in(seq, gone)}
+        held = merged(span for turn in turns for span in self._turns.get(turn, ()))
+        spans = without(held, gone) if gone else held
+        state = self._state
         return msgspec.structs.replace(
             state,
+            through=self.head,
             spans=spans,
-            trimmed={s: by for s, by in state.trimmed.items() if any(s in span for span in spans)},
-            cut={s: by for s, by in state.cut.items() if any(s in span for span in spans)},
+            trimmed={seq: by for seq, by in state.trimmed.items() if self._keeps(seq, gone)},
+            cut={seq: by for seq, by in state.cut.items() if self._keeps(seq, gone)},
         )
+
+    def _keeps(self, seq: int, gone: tuple[Span, ...]) -> bool:
+        return seq in self.lines and not _in(seq, gone)
 
     def _place(self, line: Line, model: str, turn: int) -> Placed:
         by = self._state.trimmed.get(line.seq, self._state.cut.get(line.seq))

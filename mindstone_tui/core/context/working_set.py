@@ -8,7 +8,7 @@ its hash; only then is there a request to send.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -39,6 +39,8 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History, Transcript
 
+RoomMaker = Callable[[LiveWindow, Call], Awaitable[list[Line]]]
+
 
 class WorkingSet:
     """What the model sees next, kept by writing down every decision about it."""
@@ -46,6 +48,8 @@ class WorkingSet:
     def __init__(self, live: LiveWindow, *, prices: Prices | None = None) -> None:
         self._live = live
         self.prices = prices or Prices()
+        self.room_maker: RoomMaker = make_room
+        """How room is made: by the sliding window, unless the session brings other means."""
 
     @classmethod
     def open(
@@ -173,7 +177,7 @@ class WorkingSet:
         self._live.catch_up()
         call = self._call(model, tail, window, label, images, expected)
         await self._live.ledger(call.model).counter.ready()
-        return await make_room(self._live, call)
+        return await self.room_maker(self._live, call)
 
     async def prepare(
         self,
@@ -190,7 +194,7 @@ class WorkingSet:
         self._live.catch_up()
         planned = self._call(model, tail, window, label, images)
         await self._live.ledger(planned.model).counter.ready()
-        lines = await make_room(self._live, planned)
+        lines = await self.room_maker(self._live, planned)
         return record_plan(self._live, planned, call, lines, max_output)
 
     def note_usage(self, line: Line) -> UsageNote:

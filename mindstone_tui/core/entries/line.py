@@ -158,7 +158,7 @@ def decode(raw: bytes, decoders: Mapping[str, msgspec.json.Decoder[Entry]]) -> L
             entry = Unknown(kind=envelope.kind, fields=_own_fields(raw))
         else:
             entry = decoder.decode(raw)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from error
     return Line(
         seq=envelope.seq,

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, replace_file
-from mindstone_tui.core.entries import Part
+from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.memory import CheckpointSaved
-from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.handoff.checkpoint import FORMAT, Checkpoint, validate
+from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
+from mindstone_tui.core.handoff.checkpoint import FORMAT, Checkpoint, advance, fresh, validate
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.resuming import progress_text
 from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.transcript import History
 
 HashAt = Callable[[int], str | None]
 """The hash of a line of this session's history; None when it has no such line."""
@@ -118,6 +119,62 @@ def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt)
     if errors := validate(checkpoint).errors:
         raise _refused("incomplete", "; ".join(errors))
     return checkpoint
+
+
+class Standing(Part):
+    """The task as it is now: the newest checkpoint, brought up to date with history."""
+
+    checkpoint: Checkpoint
+    newest: CheckpointSaved | None
+    """What history says was saved last, as far as it was read."""
+    problem: str = ""
+    """Why the checkpoint on disk was not used."""
+
+
+def standing(places: SessionPlaces, history: History, *, since: int = 0) -> Standing:
+    """Advance the checkpoint on disk by what was written after it.
+
+    Without one that may be used, the state is made anew from the lines since `since`.
+    """
+    try:
+        known = read(_bytes(places.checkpoint))
+        lines = _lines(history, known.head.seq + 1)
+        newest = _newest(lines)
+        checkpoint = load(places, newest, _hash_at(history))
+        return Standing(checkpoint=advance(checkpoint, lines), newest=newest)
+    except ContinuityError as error:
+        lines = _lines(history, since)
+        newest = _newest(lines)
+        state = advance(fresh(str(places.key)), lines)
+        version = newest.version if newest else _version_on_disk(places)
+        state = msgspec.structs.replace(state, version=version)
+        problem = error.what if places.checkpoint.exists() else ""
+        return Standing(checkpoint=state, newest=newest, problem=problem)
+
+
+def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
+    """The checkpoint as it was saved, proven against this history; refused with its reason."""
+    known = read(_bytes(places.checkpoint))
+    return load(places, _newest(_lines(history, known.head.seq + 1)), _hash_at(history))
+
+
+def _lines(history: History, first: int) -> list[Line]:
+    return [history.whole(one) for one in history.read(max(first, 0)) if isinstance(one, Line)]
+
+
+def _newest(lines: Iterable[Line]) -> CheckpointSaved | None:
+    saved = [line.entry for line in lines if isinstance(line.entry, CheckpointSaved)]
+    return saved[-1] if saved else None
+
+
+def _hash_at(history: History) -> HashAt:
+    def hash_at(seq: int) -> str | None:
+        try:
+            return history.line(seq).hash
+        except NoSuchEntry:
+            return None
+
+    return hash_at
 
 
 def read(data: bytes) -> Checkpoint:

@@ -27,16 +27,33 @@ from mindstone_tui.core.handoff.environment import Environment, files_touched
 FORMAT: Final = 1
 TAIL_MESSAGES: Final = 16
 """Messages at the end that are carried verbatim."""
-REQUESTS: Final = 12
 SHOWN: Final = 1_200
 """Characters of one message at most; where it is cut, its turn says where the rest stands."""
 BUDGET: Final = 4_000
-"""Tokens that a handoff should take; messages are cut shorter to get there, rules never."""
+"""Tokens that a handoff should take; fewer and shorter messages get it there, never fewer rules."""
 END: Final = "<!-- end of handoff -->"
 MAX_BYTES: Final = 1 << 20
 
 _HEADER: Final = re.compile(r"---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _REMEDY: Final = "Write a new one with /handoff; history has everything that it was made from."
+
+
+class _Extent(Part):
+    """How much of the conversation is quoted."""
+
+    shown: int
+    requests: int
+    tail: int
+    decisions: int
+
+
+_EXTENTS: Final = (
+    _Extent(shown=SHOWN, requests=12, tail=TAIL_MESSAGES, decisions=20),
+    _Extent(shown=SHOWN // 2, requests=12, tail=TAIL_MESSAGES, decisions=20),
+    _Extent(shown=SHOWN // 4, requests=8, tail=8, decisions=10),
+    _Extent(shown=SHOWN // 8, requests=4, tail=4, decisions=5),
+    _Extent(shown=SHOWN // 12, requests=2, tail=2, decisions=3),
+)
 
 
 class Letter(Part):
@@ -68,8 +85,8 @@ def compose(
     if not lines:
         raise ContinuityError("There is nothing to hand over yet.", "Say something first.")
     body = ""
-    for shown in (SHOWN, SHOWN // 2, SHOWN // 4, SHOWN // 8):
-        parts = _parts(checkpoint, lines, environment, shown)
+    for extent in _EXTENTS:
+        parts = _parts(checkpoint, lines, environment, extent)
         body = "\n\n".join(f"## {title}\n" + "\n".join(items) for title, items in parts if items)
         if count(body) <= budget:
             break
@@ -88,17 +105,17 @@ def compose(
 
 
 def _parts(
-    checkpoint: Checkpoint, lines: Sequence[Line], environment: Environment, shown: int
+    checkpoint: Checkpoint, lines: Sequence[Line], environment: Environment, extent: _Extent
 ) -> tuple[tuple[str, list[str]], ...]:
     passages = passages_of(lines)
-    asked = [one for one in passages if one.speaker == "user"][-REQUESTS:]
-    open_items = facts_of(passages[-TAIL_MESSAGES:]).open_items
+    asked = [one for one in passages if one.speaker == "user"][-extent.requests :]
+    open_items = facts_of(passages[-extent.tail :]).open_items
     current = checkpoint.current
     return (
         ("Rules", _said(checkpoint.constraints)),
         ("Permissions", [f"- {one}" for one in approvals_of(lines)]),
         ("Goal", [checkpoint.goal] if checkpoint.goal else []),
-        ("Requests, word for word", [f"- {_quoted(one, shown)}" for one in asked]),
+        ("Requests, word for word", [f"- {_quoted(one, extent.shown)}" for one in asked]),
         ("Next step", [f"- {current.title} ({current.status})"] if current else []),
         (
             "Open work",
@@ -108,7 +125,7 @@ def _parts(
             ],
         ),
         ("Open issues", _said(checkpoint.issues)),
-        ("Decisions", _said(checkpoint.decisions[-20:])),
+        ("Decisions", _said(checkpoint.decisions[-extent.decisions :])),
         (
             "Files touched",
             [
@@ -119,7 +136,7 @@ def _parts(
         ("Git", _git(environment)),
         (
             "Last exchanges, word for word",
-            [_quoted(one, shown) for one in passages[-TAIL_MESSAGES:]],
+            [_quoted(one, extent.shown) for one in passages[-extent.tail :]],
         ),
     )
 

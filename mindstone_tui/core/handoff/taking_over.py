@@ -11,7 +11,7 @@ from mindstone_tui.core.disk import REAL, Disk, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.memory import HandoffReplayed, HandoffWritten
 from mindstone_tui.core.entries.window import WindowState
-from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.foreign import as_data, fresh_nonce
 from mindstone_tui.core.handoff.letter import (
     MAX_BYTES,
@@ -23,6 +23,7 @@ from mindstone_tui.core.handoff.letter import (
     render,
 )
 from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.transcript import History
 
 HashAt = Callable[[int], str | None]
 
@@ -77,6 +78,24 @@ def load(path: Path, session: str, hash_at: HashAt) -> Letter:
     if hash_at(letter.covers.last) != letter.head:
         raise refused("foreign", f"line {letter.covers.last} of this history is another one")
     return letter
+
+
+def take_over_newest(places: SessionPlaces, history: History, count: Count) -> TakenOver:
+    """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
+    path = newest_file(places)
+
+    def hash_at(seq: int) -> str | None:
+        try:
+            return history.line(seq).hash
+        except NoSuchEntry:
+            return None
+
+    letter = load(path, str(places.key), hash_at)
+    since = [
+        history.whole(one) for one in history.read(letter.covers.last + 1) if isinstance(one, Line)
+    ]
+    used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
+    return take_over(letter, since, count, replayed=used)
 
 
 def take_over(

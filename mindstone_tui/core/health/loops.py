@@ -1,4 +1,4 @@
-"""An agent that goes in circles: the same call again, a short cycle of calls, the same answer."""
+"""An agent that goes in circles over several turns: it says the same again and again."""
 
 from __future__ import annotations
 
@@ -6,27 +6,11 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-REPEATS: Final = 3
-LONGEST_CYCLE: Final = 4
 ANSWERS: Final = 3
 ANSWER_LENGTH: Final = 120
 """Shorter answers may well be the same."""
 LIKENESS: Final = 0.97
 _COMPARED: Final = 2_000
-
-
-def going_in_circles(calls: Sequence[str], repeats: int = REPEATS) -> str:
-    """Why a turn's calls look like a loop, or nothing; a call is its tool's name and digest."""
-    for length in range(1, LONGEST_CYCLE + 1):
-        span = length * repeats
-        if len(calls) < span:
-            return ""
-        tail = list(calls[-span:])
-        if tail == tail[:length] * repeats:
-            if length == 1:
-                return f"the same call was made {repeats} times in a row"
-            return f"the same {length} calls were made {repeats} times in a row"
-    return ""
 
 
 def saying_the_same(answers: Sequence[str], times: int = ANSWERS) -> bool:

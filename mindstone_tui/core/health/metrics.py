@@ -10,12 +10,15 @@ tool-result bloat  share of tool results in the prompt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-from mindstone_tui.core.entries import Part
+from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.memory import SummaryDerived
 from mindstone_tui.core.entries.pressure import HealthMeasured
+from mindstone_tui.core.entries.window import ContextWindowPruned, ToolResultsTrimmed
 
 MetricName = Literal[
     "utilization",
@@ -114,4 +117,46 @@ def measure(sample: TurnSample) -> Snapshot:
         recall_failed=sample.recall_failed,
         vectors=sample.vectors,
         disk_free=sample.disk_free,
+    )
+
+
+def sample_of(
+    report: ContextReport,
+    lines: Iterable[Line],
+    *,
+    fidelity: float | None = None,
+    index_lag: int = 0,
+    recall_failed: bool = False,
+    vectors: bool = True,
+    disk_free: int | None = None,
+) -> TurnSample:
+    """A turn's numbers from the one accounting and from the lines that the turn wrote."""
+    evicted = before = after = 0
+    for line in lines:
+        match line.entry:
+            case ContextWindowPruned(left=left):
+                evicted += len(left)
+            case ToolResultsTrimmed(results=results):
+                before += sum(one.tokens_before for one in results)
+                after += sum(one.tokens_after for one in results)
+            case SummaryDerived(strategy=strategy) as summary:
+                if strategy != "tool_result_summary":  # counted where it stands in for its result
+                    before += summary.tokens_before
+                    after += summary.tokens_after
+    sizes = {component.name: component.tokens for component in report.components}
+    return TurnSample(
+        turn=report.turn,
+        prompt_tokens=report.prompt.tokens,
+        usable=report.usable,
+        added_tokens=report.velocities[-1] if report.velocities else 0,
+        evicted=evicted,
+        shortened_before=before,
+        shortened_after=after,
+        tool_tokens=sizes.get("tool_results", 0),
+        protected_tokens=report.protected_tokens,
+        fidelity=fidelity,
+        index_lag=index_lag,
+        recall_failed=recall_failed,
+        vectors=vectors,
+        disk_free=disk_free,
     )

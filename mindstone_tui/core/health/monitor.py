@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Final, Literal
 
+import msgspec
+
 from mindstone_tui.core.config.settings import HealthSettings
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.pressure import HealthMeasured
@@ -147,3 +149,30 @@ def table(snapshot: Snapshot) -> tuple[tuple[MetricName, str, str], ...]:
         }[name]
         rows.append((name, shown, "healthy" if healthy.holds(value) else "outside its range"))
     return tuple(rows)
+
+
+def health_text(monitor: Monitor) -> str:
+    """What `/health` says."""
+    if not monitor.history:
+        return "Nothing was measured yet: health is taken after each turn."
+    newest = monitor.history[-1]
+    rows = [f"{name:<18} {value:<16} {word}" for name, value, word in table(newest)]
+    extra = [
+        f"{'protected':<18} {newest.measured.protected:.1%}",
+        f"{'index lag':<18} {newest.measured.index_lag} exchanges",
+    ]
+    alerts = [f"{alert.level}: {alert.message} {alert.remedy}".rstrip() for alert in monitor.alerts]
+    found = monitor.trend()
+    tail = [found.sentence() if found else "A trend needs five turns."]
+    return "\n".join([f"Turn {newest.turn}", *rows, *extra, *(alerts or ["No alerts."]), *tail])
+
+
+def health_data(monitor: Monitor) -> dict[str, object]:
+    """The same for programs: every remembered turn, the alerts and the trend."""
+    return {
+        "turns": [
+            {"turn": one.turn, **msgspec.structs.asdict(one.measured)} for one in monitor.history
+        ],
+        "alerts": [msgspec.to_builtins(alert) for alert in monitor.alerts],
+        "trend": msgspec.to_builtins(monitor.trend()),
+    }

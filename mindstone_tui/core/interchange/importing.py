@@ -30,11 +30,13 @@ MOST_SKIPPED: Final = 1_000
 _KEPT_SKIPPED: Final = 200
 _CHUNK: Final = 1 << 20
 _LONGEST_WHY: Final = 200
+_MOST_KINDS: Final = 100
+_PROGRESS_EVERY: Final = 256
 
 Progress = Callable[[int, int], None]
 """Called now and then with (records read, messages added)."""
 Finish = Callable[[Transcript], None]
-"""Called once, after the last line, when something was added."""
+"""Called once, after the last message and before the entry that says the import is complete."""
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +71,10 @@ class _Tally:
         self.skipped_total += 1
         if len(self.skipped) < MOST_SKIPPED:
             self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
+
+    def leave_out(self, what: str) -> None:
+        known = what in self.left_out or len(self.left_out) < _MOST_KINDS
+        self.left_out[what if known else "other"] += 1
 
 
 def import_file(
@@ -116,18 +122,10 @@ def import_records(
     """Take over one stream of records, and write down that it happened."""
     tally = _Tally()
     writer = Writer(transcript, clean=clean, index=index)
-    assembler = Assembler()
-    for record in records:
-        _take(record, assembler, writer, tally)
-        tally.records += 1
-        if progress is not None and tally.records % 256 == 0:
-            progress(tally.records, writer.added)
-    for step in assembler.close():
-        writer.write(step)
-    writer.finish()
-    if progress is not None:
-        progress(tally.records, writer.added)
-    if writer.added or tally.skipped_total:
+    _take_all(records, writer, tally, progress)
+    if writer.added or writer.was_cut_off:
+        if finish is not None:
+            finish(transcript)
         transcript.append(
             Imported(
                 path=one_line(str(path), 4_096),
@@ -138,8 +136,6 @@ def import_records(
                 skipped=_kept(tally),
             )
         )
-    if writer.added and finish is not None:
-        finish(transcript)
     return ImportReport(
         session=str(transcript.places.key),
         format=format,
@@ -148,11 +144,27 @@ def import_records(
         skipped=tuple(tally.skipped),
         skipped_total=tally.skipped_total,
         left_out=dict(sorted(tally.left_out.items())),
-        path=str(path),
+        path=one_line(str(path), 4_096),
         title=tally.title,
         first_turn=writer.first_turn,
         last_turn=writer.last_turn,
     )
+
+
+def _take_all(
+    records: Iterator[Record], writer: Writer, tally: _Tally, progress: Progress | None
+) -> None:
+    assembler = Assembler()
+    for record in records:
+        _take(record, assembler, writer, tally)
+        tally.records += 1
+        if progress is not None and tally.records % _PROGRESS_EVERY == 0:
+            progress(tally.records, writer.added)
+    for step in assembler.close():
+        writer.write(step)
+    writer.finish()
+    if progress is not None:
+        progress(tally.records, writer.added)
 
 
 def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -> None:
@@ -170,7 +182,7 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
             tally.skip(line, why)
             return
         case Aside(what=what):
-            tally.left_out[one_line(what, 60)] += 1
+            tally.leave_out(one_line(what, 60))
             return
     for step in steps:
         writer.write(step)

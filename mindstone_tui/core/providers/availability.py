@@ -59,7 +59,7 @@ def available(
             window=WINDOW,
             local=True,
         ),
-        Availability(name=GUIDE, usable=True, why=GuideProvider().info(GUIDE).note, local=True),
+        _guide(),
         *_servers(found),
         *_providers(settings, places, environ),
     ]
@@ -76,6 +76,12 @@ def available(
         )
         for each in listed
     ]
+
+
+def _guide() -> Availability:
+    known = GuideProvider().info(GUIDE)
+    window = known.window.tokens if known.window else None
+    return Availability(name=GUIDE, usable=True, why=known.note, window=window, local=True)
 
 
 def _configured(
@@ -116,6 +122,9 @@ def _providers(
     settings: ModelSettings, places: Places, environ: Mapping[str, str]
 ) -> Iterator[Availability]:
     for provider in VARIABLES:
+        if provider == "openai" and settings.base_url:
+            yield _configured("openai/…", settings, places, environ)
+            continue
         name = EXAMPLES.get(provider, f"{provider}/…")
         listing = look_up(name)
         try:

@@ -21,7 +21,7 @@ import numpy as np
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.recall.abstaining import good_enough
-from mindstone_tui.core.recall.embedding import Embedder, Encoded, TokenEmbedder, signs
+from mindstone_tui.core.recall.embedding import Embedder, Encoded, signs, tells_tokens_apart
 from mindstone_tui.core.recall.gathering import Filter, Gatherer
 from mindstone_tui.core.recall.passage import Passage
 from mindstone_tui.core.recall.question import read_question
@@ -201,7 +201,8 @@ class RecallIndex:
             self._start()
 
     def _start(self) -> None:
-        self._database, self._can_vectors = open_store(self._path)
+        self._database, self._can_vectors, damaged = open_store(self._path)
+        self.damaged = damaged or self.damaged
         self._inode = self._path.stat().st_ino
         self._tables = Tables(self._database)
         self._gatherer = Gatherer(self._database, None)
@@ -214,7 +215,7 @@ class RecallIndex:
         if embedder is None or self._tables.fact("model") != embedder.name:
             return False
         if not self._gatherer.sees_vectors:
-            self._gatherer = Gatherer(self._database, embedder.dims)
+            self._gatherer = Gatherer(self._database, int(self._tables.fact("dims")))
         return True
 
     def _guarded(self, work: Callable[[], T]) -> T:
@@ -241,7 +242,7 @@ class RecallIndex:
 
 def encode(embedder: Embedder, text: str) -> Encoded:
     """A text's meaning, with its tokens where the model can tell them apart."""
-    if isinstance(embedder, TokenEmbedder):
+    if tells_tokens_apart(embedder):
         return embedder.encode(text)
     return Encoded(embedder.embed([text])[0], (), np.empty((0, 0), np.float32))
 

@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import apsw
 import sqlite_vec  # type: ignore[import-untyped]
@@ -69,20 +69,27 @@ MIGRATIONS: Final = (
 DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
 
 
-def open_store(path: Path) -> tuple[apsw.Connection, bool]:
-    """The database, ready for use, and whether vectors can be searched in it.
+class Opened(NamedTuple):
+    """A database ready for use."""
 
-    A damaged file is put aside first; `PRAGMA quick_check` is left to `doctor`, because it reads
-    everything, so damage further in shows when it is met.
+    database: apsw.Connection
+    vectors: bool
+    """Whether sqlite-vec could be loaded."""
+    damaged: Path | None
+    """Where the file that stood there before went, if it could not be trusted."""
+
+
+def open_store(path: Path) -> Opened:
+    """Open or create the file; a damaged one is put aside first.
+
+    Only what opening touches is looked at: damage further in shows when it is met.
     """
     try:
-        return _open(path)
-    except DAMAGED:
-        put_aside(path)
-    except (apsw.Error, OSError) as error:
-        raise unavailable(path, error) from error
-    try:
-        return _open(path)
+        try:
+            return Opened(*_open(path), None)
+        except DAMAGED:
+            aside = put_aside(path)
+            return Opened(*_open(path), aside)
     except (apsw.Error, OSError) as error:
         raise unavailable(path, error) from error
 

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.desk import Desk
-from mindstone_tui.core.agent.hands import interrupted
+from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    MessageQueued,
-    MessageWithdrawn,
-    ModelFailed,
-    ToolApproved,
-    ToolReturned,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-    UserMessage,
-)
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import ModelChanged
 from mindstone_tui.core.errors import (
     MindstoneError,
@@ -38,24 +26,20 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.foreign import inside
+from mindstone_tui.core.interchange.exporting import export
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
-from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.replay.proof import Proof, prove
 from mindstone_tui.core.session.forking import fork_session
 from mindstone_tui.core.session.remembering import Remembering
+from mindstone_tui.core.session.resuming import close_open_turn, never_sent, position_in
+from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.tool import Tool, ToolResult
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
-
-_LOOKED_BACK: Final = 512
-"""Lines that are searched for messages nobody sent."""
-BEGUN: Final = (
-    "The program stopped while this ran. What it did until then is unknown; look before you do it "
-    "again."
-)
-NEVER_BEGUN: Final = "The program stopped before this began; it did not run."
 
 
 class SessionBench:
@@ -73,6 +57,9 @@ class SessionBench:
         resolve: Callable[[str], Provider],
         models: Callable[[], Sequence[ModelInfo]],
         history: History,
+        servers: Servers,
+        project: Callable[[], ProjectInstructions],
+        trust: TrustFile,
     ) -> None:
         self.desk = desk
         self.home = home
@@ -84,6 +71,10 @@ class SessionBench:
         self._resolve = resolve
         self._models = models
         self._history = history
+        self._servers = servers
+        self._project = project
+        self._trust = trust
+        self._told: set[str] = set()
         self._tidying: asyncio.Task[None] | None = None
 
     # What commands ask for
@@ -147,6 +138,28 @@ class SessionBench:
             self.desk.tools.pop(name, None)
         return True
 
+    async def accept_tools(self, server: str) -> list[str]:
+        """Take a server's changed tools as they are now."""
+        return self._offer(await self._servers.accept(server))
+
+    def project(self) -> ProjectInstructions:
+        """What the folder wants to tell the agent, and whether it may."""
+        return self._project()
+
+    def trust_project(self) -> ProjectInstructions:
+        """Let this folder's instruction files be read, as they are now."""
+        found = self._project()
+        if found.state != "none":
+            self._trust.trust(found.folder, found.digest)
+            files = {each.path: str(each.raw_size) for each in found.files}
+            entry = ProjectTrusted(folder=str(found.folder), files=files)
+            self.desk.record(entry, self.desk.transcript.last_turn)
+        return self._project()
+
+    def distrust_project(self) -> None:
+        """Read this folder's instruction files no longer."""
+        self._trust.forget(self.cwd)
+
     def sessions(self) -> Sequence[SessionSummary]:
         """All sessions, newest first."""
         return list_sessions(self.home)
@@ -156,6 +169,25 @@ class SessionBench:
         result = await SHELL.run({"command": line}, self.desk.tool_context("shell"))
         clean = self.desk.redactor.redact(inside(result.text)).text
         return msgspec.structs.replace(result, text=clean)
+
+    async def prove(self) -> Proof:
+        """Rebuild every request of this session and compare it with its recorded hash."""
+
+        def work() -> Proof:
+            with History(self.places) as history:
+                return prove(history)
+
+        return await asyncio.to_thread(work)
+
+    async def export(self, kind: str, path: Path) -> None:
+        """Write this session to a file."""
+
+        def work() -> None:
+            with History(self.places) as history:
+                text = "".join(export(history, kind, clean=self.desk.transcript.clean))
+            replace_file(path, text.encode())
+
+        await asyncio.to_thread(work)
 
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
@@ -196,11 +228,10 @@ class SessionBench:
             self._follow_model()
         return lines
 
-    def save_again(self) -> int:
-        """Write what the disk refused before; how many entries that were, 0 if it still refuses."""
+    def save_again(self) -> None:
+        """Write what the disk refused before; if it still does, the next entry says so."""
         with contextlib.suppress(NotSaved):
-            return len(self.desk.save())
-        return 0
+            self.desk.save()
 
     def close_open_turn(self) -> list[Line]:
         """Close a turn that a crash left open: its calls get results that say so."""
@@ -210,15 +241,7 @@ class SessionBench:
 
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
-        waiting: dict[str, str] = {}
-        settled: set[str] = set()
-        for item in itertools.islice(self._history.back(), _LOOKED_BACK):
-            match item.entry if isinstance(item, Line) else None:
-                case UserMessage(queued=queued) | MessageWithdrawn(queued=queued):
-                    settled.add(queued)
-                case MessageQueued(text=text) if isinstance(item, Line) and item.id not in settled:
-                    waiting[item.id] = text
-        return list(waiting.values())[::-1]
+        return never_sent(self._history)
 
     def _follow_model(self) -> None:
         """Another surface chose another model; ours was not named for this surface alone."""
@@ -229,6 +252,27 @@ class SessionBench:
             self.desk.provider = self._resolve(name)
             self.desk.model = name
             self.desk.position = position_in(self._history, name)
+
+    async def before_turn(self) -> list[events.Noticed]:
+        """Start the tool servers, look at the project."""
+        told = self._offer(await self._servers.start())
+        project = self._project()
+        if project.state in ("untrusted", "changed"):
+            names = ", ".join(each.path for each in project.files)
+            verb = (
+                "changed since it was trusted" if project.state == "changed" else "is not trusted"
+            )
+            told.append(f"This folder {verb}, so {names} is not read; `/trust` allows it.")
+        fresh = [each for each in told if each not in self._told]
+        self._told.update(fresh)
+        return [events.Noticed(message=each, level="warning") for each in fresh]
+
+    def _offer(self, found: tuple[dict[str, Tool], list[str]]) -> list[str]:
+        tools, told = found
+        self._tools |= tools
+        disabled = self.desk.settings.tools.disabled
+        self.desk.tools |= {name: tool for name, tool in tools.items() if name not in disabled}
+        return told
 
     async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
         """Index the exchange, learn which recalled passages were used."""
@@ -276,41 +320,6 @@ class SessionBench:
         """Give back the model, the index and the reader."""
         self.stop_tidying()
         await self.desk.provider.close()
+        await self._servers.close()
         await asyncio.to_thread(self.remembering.close)
         self._history.close()
-
-
-def close_open_turn(desk: Desk, history: History) -> list[Line]:
-    """End a turn that has no end: never run anything again, only say what happened."""
-    turn = desk.transcript.last_turn
-    lines = history.turn(turn)
-    if not any(isinstance(line.entry, TurnStarted) for line in lines) or any(
-        isinstance(line.entry, TurnEnded) for line in lines
-    ):
-        return []
-    why = "The program stopped before this was finished."
-    begun = {line.entry.call for line in lines if isinstance(line.entry, ToolApproved)}
-    answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
-    asked = [
-        call
-        for line in lines
-        if isinstance(line.entry, AssistantMessage)
-        for call in line.entry.calls
-    ]
-    results = [
-        interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN)
-        for call in asked
-        if call.id not in answered
-    ]
-    return desk.record_all([*results, TurnEnded(ending="interrupted", why=why)], turn)
-
-
-def position_in(history: History, model: str) -> int:
-    """How many replies a session already took from a script."""
-    if not model.startswith(PREFIX):
-        return 0
-    for item in history.back():
-        entry = item.entry if isinstance(item, Line) else None
-        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
-            return entry.position
-    return 0

@@ -15,6 +15,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.protocol import Provider, Window
@@ -22,9 +23,11 @@ from mindstone_tui.core.providers.registry import default_model, embedded_models
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.bench import SessionBench, position_in
+from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
+from mindstone_tui.core.session.resuming import position_in
+from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.toolbox import toolbox
 from mindstone_tui.core.tokens import Calibration
@@ -33,6 +36,7 @@ from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.rules import Rule
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.values import Value
@@ -118,6 +122,11 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda note: desk.record(note, None),
     )
     workspace = _workspace(opening, settings)
+    trust = TrustFile(home.trust)
+
+    def project() -> ProjectInstructions:
+        return project_instructions(workspace, trust.digest(workspace.cwd))
+
     desk = Desk(
         transcript=transcript,
         working_set=working_set,
@@ -131,8 +140,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         gate=_gate(opening, settings),
         recaller=remembering,
         redactor=redactor,
-        standing=lambda: _standing(opening, settings, desk),
+        standing=lambda: _standing(opening, settings, desk, project()),
         recognise=_recognise,
+        make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
         position=position_in(history, model),
     )
@@ -146,6 +156,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         resolve=provider_of,
         models=lambda: [provider_of(name).info(name) for name in embedded_models(home)],
         history=history,
+        servers=Servers(settings.tools, home.tool_pins, environ=opening.environ, cwd=workspace.cwd),
+        project=project,
+        trust=trust,
     )
     return desk, bench
 
@@ -213,13 +226,24 @@ async def _sandbox(opening: Opening) -> Sandbox | None:
     return found
 
 
-def _standing(opening: Opening, settings: Settings, desk: Desk) -> Standing:
+def _standing(
+    opening: Opening, settings: Settings, desk: Desk, project: ProjectInstructions
+) -> Standing:
     return standing_context(
         opening.places.agent(opening.key.agent),
         opening.cwd,
         count=desk.count,
         room=settings.memory.standing_tokens,
         with_tools=desk.info.tools,
+        extra=[
+            Section(
+                name="project",
+                text=f"Instructions of this project, from {each.path}:\n\n{each.text}",
+                source=each.path,
+                raw_size=each.raw_size,
+            )
+            for each in project.in_force
+        ],
     )
 
 

@@ -82,6 +82,7 @@ class Session:
 
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
+        self._desk.on_saved = lambda entries: self._emit(events.SavedAgain(entries=entries))
         self._owner = asyncio.create_task(self._own(), name="session")
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
@@ -317,7 +318,9 @@ class Session:
                 ended = isinstance(event, events.TurnEnded)
                 self._emit(event)
         except asyncio.CancelledError as cancelled:
-            if said.queued and not turn and not self._closing:
+            if not turn and self._closing and not said.queued:
+                self._queue(said)
+            elif said.queued and not turn and not self._closing:
                 self._withdrawn(said.queued)
             fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
         except MindstoneError as error:
@@ -348,8 +351,7 @@ class Session:
 
         await self._lease.take(wait=self._wait, on_wait=on_wait)
         self._bench.stop_tidying()
-        if saved := self._bench.save_again():
-            self._emit(events.SavedAgain(entries=saved))
+        self._bench.save_again()
         self._take_in(self._bench.catch_up())
         self._take_in(self._bench.close_open_turn())
 

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
+_WORD: Final = re.compile(r"\w+|[^\w\s]+")
+
+
+def _next_word(area: TextArea) -> Location:
+    """The start of the next word, on this line or at the beginning of the next."""
+    row, column = area.cursor_location
+    line = area.document[row]
+    found = (word.start() for word in _WORD.finditer(line) if word.start() > column)
+    if (start := next(found, None)) is not None:
+        return row, start
+    last = row + 1 >= area.document.line_count
+    return (row, len(line)) if last else (row + 1, 0)
+
+
+def _word_end(area: TextArea) -> Location:
+    """The end of this word, or of the next one."""
+    row, column = area.cursor_location
+    line = area.document[row]
+    ends = (word.end() for word in _WORD.finditer(line) if word.end() > column)
+    return row, next(ends, len(line))
+
+
 _MOTIONS: Final[dict[str, Callable[[TextArea], Location]]] = {
     "h": TextArea.get_cursor_left_location,
     "l": TextArea.get_cursor_right_location,
     "j": TextArea.get_cursor_down_location,
     "k": TextArea.get_cursor_up_location,
-    "w": TextArea.get_cursor_word_right_location,
-    "e": TextArea.get_cursor_word_right_location,
+    "w": _next_word,
+    "e": _word_end,
     "b": TextArea.get_cursor_word_left_location,
     "0": lambda area: (area.cursor_location[0], 0),
     "^": lambda area: area.get_cursor_line_start_location(smart_home=True),
@@ -67,7 +90,9 @@ class Vim:
             if operator == "d" and row + 1 < area.document.line_count:
                 end = (row + 1, 0)
         elif sign in _MOTIONS:
-            start, end = sorted((area.cursor_location, _MOTIONS[sign](area)))
+            # As in vim, changing a word leaves the blank behind it alone.
+            motion = "e" if operator == "c" and sign == "w" else sign
+            start, end = sorted((area.cursor_location, _MOTIONS[motion](area)))
         else:
             return
         self._yanked = area.get_text_range(start, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
+import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,6 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.worker import Worker
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import MindstoneError
@@ -73,6 +75,7 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
+        self._following: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
@@ -85,7 +88,10 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         self.panel.set_class(not self.around.settings.panel, "-off")
         # The first paint comes before anything that takes time.
-        self.call_after_refresh(self._follow)
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        self._following = self._follow()
 
     # the stream
 
@@ -328,7 +334,9 @@ class ChatScreen(Screen[None]):
     def on_key(self, event: events.Key) -> None:
         """Typing goes to the prompt, wherever the focus is."""
         prompt = self.desk.prompt
-        if self.focused is not prompt and event.is_printable and event.character:
+        if self.focused is prompt or event.key in self.active_bindings:
+            return
+        if event.is_printable and event.character:
             event.stop()
             self.set_focus(prompt)
             prompt.insert(event.character)
@@ -337,3 +345,14 @@ class ChatScreen(Screen[None]):
         """Finish the session."""
         if self.talk is not None:
             await self.talk.close()
+
+    async def switch(self, key: str) -> None:
+        """Leave this session and open another on a fresh screen."""
+        await self.close()
+        if self._following is not None:
+            await self._following.wait()
+        self.talk = None
+        self.around = msgspec.structs.replace(self.around, session=key)
+        await self.recompose()
+        self.on_mount()
+        self.set_focus(self.desk.prompt)

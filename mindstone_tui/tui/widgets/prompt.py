@@ -192,8 +192,8 @@ class Prompt(TextArea):
             self.vim_normal = self._vim.normal
             return
         if event.key == "enter":
-            return
-        await super()._on_key(event)
+            # Textual would call TextArea's handler next, which inserts a line.
+            event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

@@ -139,6 +139,12 @@ def test_the_key_for_a_custom_server_comes_from_the_named_variable(places: Place
         address_of("openai/m", settings, places, {})
 
 
+def test_an_address_in_the_environment_is_followed_openly(places: Places) -> None:
+    environ = {"ANTHROPIC_BASE_URL": "https://proxy.example", "ANTHROPIC_API_KEY": "k"}
+    provider = registry.resolve("anthropic/claude-x", ModelSettings(), places, environ)
+    assert "proxy.example" in provider.info("anthropic/claude-x").note
+
+
 def test_a_bare_name_is_asked_at_the_users_own_server(places: Places) -> None:
     settings = ModelSettings(base_url="http://127.0.0.1:9/v1")
     assert address_of("my-model", settings, places, {}).model == "openai/my-model"
@@ -171,6 +177,14 @@ def test_the_list_says_what_is_usable_and_why_the_rest_is_not(places: Places) ->
     assert "ANTHROPIC_API_KEY" in listed["anthropic/claude-sonnet-4-5"].why
     assert listed["ollama/llama3.1:latest"].window == 4_096
     assert "sk-secret" not in str(listed)
+
+
+def test_a_server_of_ones_own_is_listed_with_its_address(places: Places) -> None:
+    settings = ModelSettings(base_url="http://127.0.0.1:9/v1")
+    listed = {each.name: each for each in available(settings, places, {})}
+    assert listed["openai/…"].usable
+    assert "http://127.0.0.1:9/v1" in listed["openai/…"].why
+    assert "openai/gpt-4o" not in listed
 
 
 def test_the_configured_model_is_listed_first_with_its_problem(places: Places) -> None:

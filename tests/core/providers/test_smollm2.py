@@ -87,6 +87,16 @@ async def test_it_is_never_given_tools_and_always_a_system_prompt(make: Make) ->
     assert "A tool answered:\\nthe file" in said
 
 
+async def test_one_recalled_note_stands_before_the_question(make: Make) -> None:
+    block = (
+        '<data-0123456789abcdef origin="recall">\n[main #2 · turn 1]\nThe boat is Nereid.\n\n'
+        "[main #9 · turn 4]\nIt rained.\n</data-0123456789abcdef>"
+    )
+    asked = request("What is the boat called?", block, model=SMOLLM2)
+    said = (await hear(make('chunk(content=last); chunk("stop")'), asked)).text
+    assert said == "Note: The boat is Nereid.\n\nWhat is the boat called?"
+
+
 async def test_a_tool_call_it_makes_up_is_not_passed_on(make: Make) -> None:
     calls = 'chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "x"}}]); chunk("stop")'
     assert (await hear(make(calls), ask())).calls == ()

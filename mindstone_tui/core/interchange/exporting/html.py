@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Final
 
+from mindstone_tui.core.entries.memory import RecalledPassage
 from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.interchange.exporting.markers import Marker
+from mindstone_tui.core.interchange.exporting.overview import Overview, overview
 from mindstone_tui.core.interchange.exporting.prose import escaped, prose
 from mindstone_tui.core.interchange.exporting.source import Source
 from mindstone_tui.core.interchange.exporting.story import (
-    Marker,
-    Overview,
     Recalled,
     Scene,
     Spoken,
     ToolUse,
     Turn,
-    overview,
     tell,
 )
 from mindstone_tui.core.interchange.exporting.timeline import timeline
@@ -148,7 +148,7 @@ def _tool(scene: ToolUse) -> str:
 
 def _recalled(scene: Recalled) -> str:
     cards = "".join(
-        f'<li><a href="#s{each.seq}">turn {each.turn}</a> {_time(each.ts)} '
+        f"<li>{_pointer(each, scene.session)} {_time(each.ts)} "
         f"{escaped(one_line(each.speaker, 60))} · {each.score:.2f}"
         f"<blockquote>{escaped(each.text)}</blockquote></li>"
         for each in scene.passages
@@ -157,6 +157,13 @@ def _recalled(scene: Recalled) -> str:
         f'<details class="recall" id="s{scene.seq}"><summary>⟲ {len(scene.passages)} recalled for '
         f"“{escaped(one_line(scene.query, 120))}”</summary><ul>{cards}</ul></details>\n"
     )
+
+
+def _pointer(passage: RecalledPassage, session: str) -> str:
+    """The way to a passage: a link within this page, a name outside of it."""
+    if passage.session == session:
+        return f'<a href="#s{passage.seq}">turn {passage.turn}</a>'
+    return f"{escaped(one_line(passage.session, 120))}, turn {passage.turn}"
 
 
 def _marker(scene: Marker) -> str:

@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterator
 
 from mindstone_tui.core.foreign import for_terminal, one_line
+from mindstone_tui.core.interchange.exporting.markers import Marker
+from mindstone_tui.core.interchange.exporting.overview import Overview, overview
 from mindstone_tui.core.interchange.exporting.source import Source
 from mindstone_tui.core.interchange.exporting.story import (
-    Marker,
-    Overview,
     Recalled,
     Scene,
     Spoken,
     ToolUse,
     Turn,
-    overview,
     tell,
 )
 

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mindstone_tui.core.entries import Line, Part, ToolCall, Zone
+from mindstone_tui.core.entries import Line, Part, ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
     ToolReturned,
-    TurnEnded,
     UserMessage,
 )
-from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected, SummaryDerived
-from mindstone_tui.core.entries.pressure import AlertRaised, ZoneChanged
-from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.entries.window import (
-    ContextPruneBlocked,
-    ContextWindowPruned,
-    ModelChanged,
-    Pinned,
-    PromptPlanned,
-    Restored,
-    Rewound,
-    ToolResultsTrimmed,
-    Unpinned,
-)
+from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected
+from mindstone_tui.core.interchange.exporting.markers import Marker, marker_of
 
 
 class Spoken(Part):
@@ -54,21 +41,13 @@ class ToolUse(Part):
     diff: str = ""
 
 
-class Marker(Part):
-    """Something that happened to the window or the session, in one line and a few more."""
-
-    seq: int
-    ts: str
-    kind: str
-    title: str
-    details: tuple[str, ...] = ()
-
-
 class Recalled(Part):
     """Passages that were brought back for this turn."""
 
     seq: int
     ts: str
+    session: str
+    """The session they were brought back into; they may come from others."""
     query: str
     passages: tuple[RecalledPassage, ...]
 
@@ -88,89 +67,6 @@ class Turn(Part):
         """The words it began with."""
         spoken = [scene.text for scene in self.scenes if isinstance(scene, Spoken)]
         return next((text for text in spoken if text), "")
-
-
-class Point(Part):
-    """How full the window was when a request was sent."""
-
-    turn: int
-    seq: int
-    tokens: int
-    utilization: float
-    zone: Zone
-
-
-class Overview(Part):
-    """The whole session in numbers."""
-
-    session: str
-    began: str = ""
-    ended: str = ""
-    turns: int = 0
-    messages: int = 0
-    tools: int = 0
-    models: tuple[str, ...] = ()
-    points: tuple[Point, ...] = ()
-    prunes: tuple[tuple[int, int, str], ...] = ()
-    """Turn, line and title of every prune."""
-    imported_from: str = ""
-
-    @property
-    def facts(self) -> tuple[str, ...]:
-        """How much there is of everything, in words."""
-        counted = [(self.turns, "turn"), (self.messages, "message"), (self.tools, "tool result")]
-        prunes = [(len(self.prunes), "prune")] if self.prunes else []
-        return tuple(count(number, noun) for number, noun in [*counted, *prunes])
-
-
-def overview(session: str, lines: Iterable[Line]) -> Overview:
-    """Everything that can be said about a session before it is told."""
-    began = ended = imported = ""
-    turns = messages = tools = 0
-    models: dict[str, None] = {}
-    points: list[Point] = []
-    prunes: list[tuple[int, int, str]] = []
-    zone: Zone = "green"
-    for line in lines:
-        turns = max(turns, line.turn)
-        if isinstance(line.entry, UserMessage | AssistantMessage | ToolReturned):
-            began, ended = min(began or line.ts, line.ts), max(ended, line.ts)
-        match line.entry:
-            case UserMessage():
-                messages += 1
-            case AssistantMessage(model=model):
-                messages += 1
-                models |= {model: None} if model else {}
-            case ToolReturned():
-                tools += 1
-            case ZoneChanged(after=after):
-                zone = after
-            case Imported(format=name):
-                imported = name
-            case PromptPlanned(measure=measure, purpose="") if measure is not None:
-                points.append(
-                    Point(
-                        turn=line.turn,
-                        seq=line.seq,
-                        tokens=measure.tokens,
-                        utilization=measure.utilization,
-                        zone=zone,
-                    )
-                )
-            case ContextWindowPruned() as pruned:
-                prunes.append((line.turn, line.seq, _pruned(line, pruned).title))
-    return Overview(
-        session=session,
-        began=began,
-        ended=ended,
-        turns=turns,
-        messages=messages,
-        tools=tools,
-        models=tuple(models),
-        points=tuple(points),
-        prunes=tuple(prunes),
-        imported_from=imported,
-    )
 
 
 def tell(lines: Iterable[Line]) -> Iterator[Turn]:
@@ -217,9 +113,17 @@ def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
                 )
             ]
         case RecallInjected(query=query, passages=passages):
-            return [Recalled(seq=line.seq, ts=line.ts, query=query, passages=passages)]
+            return [
+                Recalled(
+                    seq=line.seq,
+                    ts=line.ts,
+                    session=line.session,
+                    query=query,
+                    passages=passages,
+                )
+            ]
         case _:
-            marker = _marker(line)
+            marker = marker_of(line)
             return [marker] if marker else []
 
 
@@ -251,62 +155,3 @@ def _unanswered(calls: dict[str, ToolCall], ts: str) -> list[Scene]:
         ToolUse(seq=0, ts=ts, name=call.name, arguments=call.arguments, status="open", text="")
         for call in calls.values()
     ]
-
-
-def _marker(line: Line) -> Marker | None:
-    """What a person should see of a decision; None for pure bookkeeping."""
-    match line.entry:
-        case ContextWindowPruned() as pruned:
-            return _pruned(line, pruned)
-        case ContextPruneBlocked(why=why, detail=detail):
-            return _mark(line, f"Nothing could leave the window: {why}", detail)
-        case ToolResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
-            title = f"{count(len(results), 'tool result')} became placeholders"
-            return _mark(line, f"{title} ({before:,} → {after:,} tokens)")
-        case Pinned(pinned_turn=turn, why=why):
-            return _mark(line, f"Turn {turn} was pinned", why)
-        case Unpinned(pinned_turn=turn):
-            return _mark(line, f"Turn {turn} was unpinned")
-        case Restored(turns=turns):
-            listed = ", ".join(map(str, turns))
-            return _mark(line, f"Back in the window: turn {listed}")
-        case Rewound(to_turn=turn):
-            return _mark(line, f"Rewound to turn {turn}; what came later stays in history")
-        case ZoneChanged(before=before, after=after, utilization=share):
-            return _mark(line, f"Zone {before} → {after} at {share:.0%}")
-        case SummaryDerived(strategy=strategy, text=text, model=model):
-            return _mark(line, f"Derived summary ({strategy}, by {model})", text)
-        case ModelChanged(model=model, why=why):
-            return _mark(line, f"Model: {model}", why)
-        case AlertRaised(level=level, message=message, remedy=remedy):
-            return _mark(line, f"{level}: {message}", remedy)
-        case Imported(format=name, added=added, skipped=skipped):
-            details = [f"line {each.line}: {each.why}" for each in skipped]
-            return _mark(line, f"Imported from {name}: {count(added, 'message')}", *details)
-        case TurnEnded(ending=ending, why=why) if ending != "done":
-            return _mark(
-                line, f"The turn was {ending}" if ending != "failed" else "The turn failed", why
-            )
-        case _:
-            return None
-
-
-def _pruned(line: Line, pruned: ContextWindowPruned) -> Marker:
-    title = f"{count(len(pruned.left), 'exchange')} left the window"
-    sizes = f"{pruned.tokens_before:,} → {pruned.tokens_after:,} tokens"
-    details = [
-        f"turn {each.turn}: {each.tokens:,} tokens, {each.reason}"
-        + (f", {count(each.receipt.passages, 'passage')} read back" if each.receipt else "")
-        for each in pruned.left
-    ]
-    return _mark(line, f"{title} ({sizes}; {pruned.policy}, {pruned.trigger})", *details)
-
-
-def _mark(line: Line, title: str, *details: str) -> Marker:
-    shown = tuple(detail for detail in details if detail)
-    return Marker(seq=line.seq, ts=line.ts, kind=line.kind, title=title, details=shown)
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things, in words."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -6,12 +6,14 @@ import itertools
 from typing import Final
 
 from mindstone_tui.core.entries import ZONES
+from mindstone_tui.core.interchange.exporting.markers import count
+from mindstone_tui.core.interchange.exporting.overview import Overview, Point
 from mindstone_tui.core.interchange.exporting.prose import escaped
-from mindstone_tui.core.interchange.exporting.story import Overview, Point, count
 
 _BARS: Final = 400
 _WIDTH: Final = 1_000
 _HEIGHT: Final = 100
+_NOTCH: Final = 18
 _WIDEST_BAR: Final = 40.0
 
 
@@ -32,8 +34,8 @@ def timeline(session: Overview) -> str:
     )
     key = " ".join(f'<span class="key {zone}">{zone}</span>' for zone in ZONES)
     return (
-        f'<figure class="timeline"><svg viewBox="0 -12 {_WIDTH} {_HEIGHT + 12}" role="img" '
-        f'preserveAspectRatio="none" aria-label="{escaped(words)}">'
+        f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" '
+        f'role="img" preserveAspectRatio="none" aria-label="{escaped(words)}">'
         f'<line class="full" x1="0" y1="0" x2="{_WIDTH}" y2="0"/>{drawn}{notches}</svg>'
         f"<figcaption>{escaped(words)} {key}</figcaption></figure>"
     )
@@ -66,8 +68,8 @@ def _place(seq: int, bars: list[Point]) -> int:
 
 
 def _notch(x: float, seq: int, title: str) -> str:
-    x = min(max(x, 5.0), _WIDTH - 5.0)
+    x = min(max(x, 6.0), _WIDTH - 6.0)
     return (
-        f'<a href="#s{seq}"><path class="prune" d="M{x - 5:.2f} -12 h10 l-5 9 z">'
+        f'<a href="#s{seq}"><path class="prune" d="M{x - 6:.2f} -{_NOTCH} h12 l-6 {_NOTCH} z">'
         f"<title>{escaped(title)}</title></path></a>"
     )

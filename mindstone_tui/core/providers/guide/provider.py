@@ -16,13 +16,21 @@ from mindstone_tui.core.providers.guide.reading import (
     Passage,
     Result,
     Situation,
+    is_asking,
     overlap,
     passages,
     read,
     terms,
     unwrapped,
 )
-from mindstone_tui.core.providers.guide.topics import GREETING, explanation, is_greeting
+from mindstone_tui.core.providers.guide.topics import (
+    BEYOND,
+    GREETING,
+    courtesy,
+    explanation,
+    is_greeting,
+    is_work,
+)
 from mindstone_tui.core.providers.protocol import (
     CallDelta,
     Delta,
@@ -105,10 +113,14 @@ def respond(request: Request) -> Answer:
         return Answer(text=_report(situation))
     if is_greeting(situation.question):
         return Answer(text=GREETING)
+    if polite := courtesy(situation.question):
+        return Answer(text=polite)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
     if known := explanation(situation.question):
         return Answer(text=known)
+    if is_work(situation.question):
+        return Answer(text=BEYOND)
     if not _QUESTION.search(situation.question):
         return Answer(text=_acknowledge(situation.question))
     if found := _quotable(situation):
@@ -144,6 +156,7 @@ def _quotable(situation: Situation) -> list[Passage]:
     scored = [
         (overlap(wanted, passage.text), passage)
         for passage in (*situation.recalled, *situation.earlier)
+        if not is_asking(passage.text)
     ]
     good = [(score, passage) for score, passage in scored if score >= _ENOUGH]
     best = max((score for score, _ in good), default=0.0)
@@ -161,7 +174,7 @@ def _report(situation: Situation) -> str:
 def _recalled(result: Result, situation: Situation) -> str:
     if _NOTHING.match(unwrapped(result.text)):
         return _NOT_FOUND
-    found = passages(result.text)
+    found = [passage for passage in passages(result.text) if not is_asking(passage.text)]
     wanted = terms(situation.question)
     good = sorted(
         (passage for passage in found if overlap(wanted, passage.text) > 0),

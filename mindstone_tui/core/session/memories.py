@@ -1,0 +1,137 @@
+"""Notes and memories as a session uses them: taken, proposed, and decided by a person."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+
+from mindstone_tui.core.context.asking import Ask
+from mindstone_tui.core.context.view import reader
+from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.memory import Consolidated
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.memory import notes, proposals
+from mindstone_tui.core.memory.consolidation import Review, Reviewer, review
+from mindstone_tui.core.memory.files import read_shelf
+from mindstone_tui.core.memory.standing import head_sections
+from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
+from mindstone_tui.core.session.ground import Ground, now, stamp
+
+
+class Memories:
+    """What one session notes, and what it may ask a person to remember."""
+
+    def __init__(
+        self,
+        desk: Ground,
+        home: Places,
+        places: SessionPlaces,
+        newest_first: Sequence[Line],
+        *,
+        ask: Ask | None = None,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self.desk = desk
+        self.places = places
+        self.agent: AgentPlaces = home.agent(places.key.agent)
+        self.ask = ask
+        self._clock = clock
+        self.notes = notes.recent_notes(newest_first)
+        self.proposals = proposals.proposals_of(reversed(newest_first))
+
+    @property
+    def waiting(self) -> tuple[proposals.Standing, ...]:
+        """Proposals that nobody has decided about."""
+        return tuple(one for one in self.proposals.values() if not one.decision)
+
+    def take_note(
+        self, category: str, text: str, importance: str = "normal", *, by: str = "model"
+    ) -> Line:
+        """Write a note that stands alone, and bring the notes file up to date."""
+        line = self._write(notes.take(category, text, importance, by=by))
+        known = {note.text: note for note in self.notes}
+        taken = notes.notes_of([line])
+        self.notes = (*(n for t, n in known.items() if t != taken[0].text), *taken)
+        notes.write(self.places, self.notes)
+        return line
+
+    def head_sections(self) -> tuple[tuple[Section, ...], tuple[str, ...]]:
+        """What memory and notes add to the head of the prompt, and what does not fit."""
+        shelf = read_shelf(self.agent)
+        return head_sections(shelf, self.notes, self.desk.settings.memory, self.desk.count)
+
+    def propose(
+        self, draft: proposals.Draft, sources: Sequence[int], *, by: str, why: str = ""
+    ) -> tuple[Line, proposals.Proposal]:
+        """Propose a memory; it is on disk as a proposal, and nowhere else."""
+        if by == "model" and not self.desk.settings.memory.propose:
+            raise ContinuityError(
+                "Models may not propose memories here.", "memory.propose switches it on."
+            )
+        made = proposals.propose(
+            self.agent,
+            draft,
+            proposal=f"m{self.desk.transcript.head.seq + 1}",
+            sources=sources,
+            session=str(self.places.key),
+            by=by,
+            created=stamp(self._clock()),
+            why=why,
+            redactor=self.desk.redactor,
+        )
+        line = self._write(made.entry)
+        self.proposals[made.entry.proposal] = proposals.Standing(entry=made.entry, seq=line.seq)
+        return line, made
+
+    def decide(
+        self,
+        proposal: str,
+        decision: proposals.Decision,
+        *,
+        by: str,
+        after: str = "",
+        knowingly: bool = False,
+    ) -> Line:
+        """Record a person's word, then do what it says."""
+        standing = self.proposals.get(proposal)
+        if standing is None:
+            raise ContinuityError(
+                f"There is no proposal {proposal}.", "/memory lists what is proposed."
+            )
+        entry = proposals.decide(
+            self.agent, standing, decision, by=by, after=after, knowingly=knowingly
+        )
+        line = self._write(entry)
+        proposals.apply(self.agent, standing.entry, entry)
+        self.proposals[proposal] = proposals.Standing(
+            entry=standing.entry, seq=standing.seq, decision=decision, after=entry.after
+        )
+        return line
+
+    async def consolidate(self, since: int, *, model: bool = False) -> AsyncIterator[Review]:
+        """Review history after `since`; each piece is recorded before the next is read."""
+        reviewer = Reviewer(count=self.desk.count, ask=self.ask if model else None)
+        shelf = read_shelf(self.agent)
+        with self.desk.transcript.history() as history:
+            read = reader(history)
+            head = history.head.seq
+            async for piece in review(
+                lambda first: read(first, head), since, head, shelf, reviewer
+            ):
+                made = [
+                    self.propose(
+                        proposals.Draft(kind=one.kind, name=one.name, text=one.text),
+                        one.sources,
+                        by=one.by,
+                        why="found while looking back",
+                    )[1].entry.proposal
+                    for one in piece.findings
+                ]
+                self._write(
+                    Consolidated(through=piece.through, proposals=tuple(made), tokens=piece.tokens)
+                )
+                yield piece
+
+    def _write(self, entry: Entry) -> Line:
+        return self.desk.record(entry, self.desk.transcript.last_turn)

@@ -1,0 +1,354 @@
+"""What happens is drawn; what a person does becomes a verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.tui.screens.approval import ApprovalScreen
+from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView, Printed, Thought
+from mindstone_tui.tui.widgets.prose import Prose
+from mindstone_tui.tui.widgets.recalled import Card
+from mindstone_tui.tui.widgets.tool_call import ToolCall
+from mindstone_tui.tui.widgets.waiting import Queued
+from mindstone_tui.tui.widgets.welcome import Welcome
+from tests.tui.staged import (
+    around,
+    asked,
+    done,
+    passage,
+    pruned,
+    ready,
+    recalled,
+    recorded,
+    reported,
+    said,
+    settle,
+    staged,
+    streamed,
+    tool,
+    until,
+)
+
+
+async def test_an_answer_is_whole_however_it_was_cut() -> None:
+    text = "# Title\n\n- one\n- two\n\n```py\nx = [1]\n```\n\nThe *end*."
+    app, talk = staged(asked(1, "go"), *streamed(1, text, 3))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert app.screen.query_one(Prose).source == text
+        talk.announce(recorded(1, text), done(1))
+        await settle(pilot, talk)
+        assert app.screen.query_one(Prose).source == text
+        assert app.screen.query_one(Prose).codes == ["x = [1]"]
+
+
+async def test_enter_sends_and_the_prompt_is_empty_again() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"hello", "enter")
+        await pilot.pause()
+        assert talk.did == [("send", "hello", (), False)]
+        assert app.chat.desk.prompt.text == ""
+
+
+async def test_escape_interrupts_a_running_turn_and_only_that() -> None:
+    app, talk = staged(asked(1, "count to a million"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("escape")
+        assert talk.did == [("interrupt",)]
+        talk.announce(ev.TurnEnded(turn=1, ending="interrupted"))
+        await settle(pilot, talk)
+        await pilot.press("escape")
+        assert talk.did == [("interrupt",)]
+        assert app.screen.query_one(ExchangeView).has_class("-interrupted")
+
+
+async def test_queued_messages_are_seen_and_can_be_taken_back() -> None:
+    app, talk = staged(asked(1, "first"), ev.MessageQueued(entry="m1", text="second"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert [queued.text for queued in app.screen.query(Queued)] == ["second"]
+        await pilot.press("up")
+        await pilot.pause()
+        assert talk.did == [("withdraw", "m1")]
+        assert app.chat.desk.prompt.text == "second"
+        talk.announce(ev.MessageWithdrawn(entry="m1"))
+        await settle(pilot, talk)
+        assert not app.screen.query(Queued)
+
+
+async def test_a_queued_message_leaves_the_queue_when_its_turn_comes() -> None:
+    app, talk = staged(
+        asked(1, "first"),
+        ev.MessageQueued(entry="m1", text="second"),
+        done(1),
+        asked(2, "second"),
+    )
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert not app.screen.query(Queued)
+
+
+async def test_a_tool_is_one_line_until_it_is_opened() -> None:
+    app, talk = staged(asked(1, "go"), *tool(1, "c", "shell", "shell: ls", "a.txt\nb.txt"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        call = app.screen.query_one(ToolCall)
+        assert call.state == "ok"
+        assert not call.query(".output")
+        call.query_one("FoldTitle").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(call.query(".output")))
+        assert "b.txt" in str(call.query_one(".output").render())
+
+
+async def test_output_is_seen_while_the_tool_runs_and_replaced_by_its_result() -> None:
+    app, talk = staged(
+        asked(1, "go"),
+        ev.ToolStarted(turn=1, call="c", name="shell", shown="make"),
+        ev.ToolOutput(turn=1, call="c", text="compiling…\n"),
+    )
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        call = app.screen.query_one(ToolCall)
+        call.opened = True
+        await until(pilot, lambda: bool(call.query(".live")))
+        talk.announce(ev.ToolOutput(turn=1, call="c", text="linking…\n"))
+        await settle(pilot, talk)
+        assert "linking…" in str(call.query_one(".live").render())
+        talk.announce(*tool(1, "c", "shell", "make", "built")[1:])
+        await settle(pilot, talk)
+        await until(pilot, lambda: not call.query(".live"))
+        assert "built" in str(call.query_one(".output").render())
+
+
+async def test_thinking_is_folded_with_its_length() -> None:
+    app, talk = staged(asked(1, "go"), ev.ThinkingDelta(turn=1, text="one two three"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert "3 words" in app.screen.query_one(Thought).title().plain
+
+
+async def test_a_recalled_passage_can_be_dropped_and_opened_by_key() -> None:
+    app, talk = staged(asked(1, "go"), recalled(1, passage(turn=17)))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        card = app.screen.query_one(Card)
+        assert "0.82" in str(card.render())
+        assert "turn 17" in str(card.render())
+        card.focus()
+        await pilot.press("x")
+        await pilot.pause()
+        assert talk.did == [("command", "/recall drop p17")]
+        assert card.has_class("-dropped")
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (pruned(1, 3, 4, 5, 9), "turn 3–5, 9"),
+        (ev.ZoneChanged(turn=1, before="yellow", after="orange", utilization=0.78), "orange"),
+        (ev.CheckpointSaved(turn=1, version=4, path="checkpoint.json"), "Checkpoint 4"),
+        (
+            ev.SummaryDerived(
+                turn=1,
+                entry="s",
+                strategy="progressive",
+                tokens_before=9000,
+                tokens_after=900,
+                model="m",
+                fallback=False,
+            ),
+            "9.0k → 900",
+        ),
+        (ev.AlertRaised(turn=1, level="warning", metric="x", message="Too full."), "Too full."),
+        (
+            ev.ResultsTrimmed(turn=1, entry="t", results=(), tokens_before=9, tokens_after=5),
+            "9 → 5",
+        ),
+    ],
+)
+async def test_whatever_happens_to_the_window_is_a_line_in_the_chat(
+    event: ev.AnyEvent, words: str
+) -> None:
+    app, talk = staged(asked(1, "go"), event)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert words in str(app.screen.query_one(Aside).render())
+
+
+async def test_a_failed_turn_says_what_to_do() -> None:
+    app, talk = staged(
+        asked(1, "go"),
+        ev.TurnEnded(
+            turn=1, ending="failed", why="The key was refused.", remedy="/model local/guide"
+        ),
+    )
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        line = app.screen.query_one(Aside)
+        assert line.has_class("-error")
+        assert "/model local/guide" in str(line.render())
+
+
+async def test_an_empty_session_says_who_answers_until_something_is_said() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert app.screen.query(Welcome)
+        talk.announce(*said(1, "hi", "hello"))
+        await settle(pilot, talk)
+        assert not app.screen.query(Welcome)
+
+
+async def test_a_line_written_by_another_surface_appears() -> None:
+    app, talk = staged(
+        *said(1, "here", "yes"),
+        ev.EntryAppeared(
+            entry="e1", seq=9, kind="user_message", role="user", channel="run", turn=2, text="there"
+        ),
+        ev.EntryAppeared(
+            entry="e2",
+            seq=10,
+            kind="assistant_message",
+            role="assistant",
+            channel="run",
+            turn=2,
+            text="also **yes**",
+        ),
+    )
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert "via run" in str(app.screen.query(".question").last().render())
+        assert app.screen.query(Prose).last().source == "also **yes**"
+
+
+async def test_commands_shell_lines_and_their_output() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"/cost", "enter", *"!ls", "enter")
+        await pilot.pause()
+        assert talk.did == [("command", "/cost"), ("command", "/shell ls")]
+        talk.announce(ev.CommandPrinted(command="/cost", text="[b]$0.41[/b]"))
+        await settle(pilot, talk)
+        assert "[b]$0.41[/b]" in str(app.screen.query_one(Printed).render())
+
+
+async def test_typing_goes_to_the_prompt_wherever_the_focus_is() -> None:
+    app, talk = staged(asked(1, "go"), recalled(1))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        app.screen.query_one(Card).focus()
+        await pilot.press("h", "i")
+        assert app.chat.desk.prompt.text == "hi"
+
+
+async def test_the_status_line_keeps_zone_tokens_model_and_cost_at_sixty_columns() -> None:
+    app, talk = staged(reported("orange", 0.78))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await settle(pilot, talk)
+        line = str(app.chat.status.render())
+        for part in ("orange", "94.8k", "anchored", "claude-sonnet-4-5", "$0.4127"):
+            assert part in line
+        assert len(line) <= 60
+
+
+async def test_the_session_is_opened_after_the_first_paint_and_a_failure_is_shown() -> None:
+    from mindstone_tui.core.errors import SessionBusy
+    from mindstone_tui.tui.app import MindstoneApp
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        raise SessionBusy("Another surface takes a turn.", "Wait for it.")
+
+    app = MindstoneApp(open_conversation, around())
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: bool(app.screen.query(Aside)))
+        assert "Wait for it." in str(app.screen.query_one(Aside).render())
+
+
+async def test_the_app_draws_while_the_session_is_still_opening() -> None:
+    import asyncio
+
+    from mindstone_tui.tui.app import MindstoneApp
+    from tests.tui.staged import Staged
+
+    gate = asyncio.Event()
+    talk = Staged([ready()])
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        await gate.wait()
+        return talk
+
+    app = MindstoneApp(open_conversation, around())
+    async with app.run_test() as pilot:
+        await pilot.press(*"early")
+        assert app.chat.desk.prompt.text == "early"
+        await pilot.press("enter")
+        assert app.chat.desk.prompt.text == "early"
+        gate.set()
+        await settle(pilot, talk)
+        await pilot.press("enter")
+        assert talk.did == [("send", "early", (), False)]
+
+
+async def test_leaving_closes_the_session() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("ctrl+d")
+        await until(pilot, lambda: ("close",) in talk.did)
+
+
+async def test_keys_can_be_remapped_by_the_id_that_help_shows(tmp_path: Path) -> None:
+    given = msgspec.structs.replace(
+        around(), settings=msgspec.structs.replace(around().settings, keys={"chat.panel": "f9"})
+    )
+    app, talk = staged(reported(), given=given)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        assert app.chat.panel.display
+        await pilot.press("f9")
+        await pilot.pause()
+        assert not app.chat.panel.display
+
+
+async def test_resizing_while_streaming_loses_nothing() -> None:
+    text = "word " * 300
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        for number, event in enumerate(streamed(1, text, 100)):
+            talk.announce(event)
+            await pilot.resize_terminal(60 + number * 9 % 140, 20 + number % 20)
+        await settle(pilot, talk)
+        assert app.screen.query_one(Prose).source == text
+
+
+async def test_two_questions_are_asked_one_after_the_other() -> None:
+    wishes = [
+        ev.ToolAsked(turn=1, call=call, name="shell", risk="write", shown=call, digest="0")
+        for call in ("first", "second")
+    ]
+    app, talk = staged(asked(1, "go"), *wishes)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await pilot.press("n")
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, ApprovalScreen) and app.screen.asked.call == "second",
+        )
+        await pilot.press("y")
+        await until(pilot, lambda: len(talk.did) == 2)
+        assert [
+            (deed[1], deed[2].allowed) for deed in talk.did if isinstance(deed[2], ev.Answer)
+        ] == [
+            ("first", False),
+            ("second", True),
+        ]

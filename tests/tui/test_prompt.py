@@ -1,0 +1,252 @@
+"""Writing a message: lines, history, completion, pastes, vim keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.ports import CommandHelp
+from mindstone_tui.tui.prompt.completing import complete, ranked
+from mindstone_tui.tui.prompt.files import names_below
+from mindstone_tui.tui.prompt.pasting import Pastes
+from tests.tui.staged import COMMANDS, Staged, around, asked, settle, staged, until
+
+
+def prompt_of(app: MindstoneApp) -> str:
+    return app.chat.desk.prompt.text
+
+
+async def paste(pilot: Pilot[int], app: MindstoneApp, text: str) -> None:
+    app.chat.desk.prompt.post_message(events.Paste(text))
+    await pilot.pause()
+
+
+async def test_new_lines_come_from_their_own_keys_and_from_a_backslash() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("a", "ctrl+j", "b", "backslash", "enter", "c")
+        assert prompt_of(app) == "a\nb\nc"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert talk.did == [("send", "a\nb\nc", (), False)]
+
+
+async def test_the_arrows_walk_through_what_was_said_and_back_to_the_draft() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"one", "enter", *"two", "enter", *"draft")
+        await pilot.press("up")
+        assert prompt_of(app) == "two"
+        await pilot.press("up", "up")
+        assert prompt_of(app) == "one"
+        await pilot.press("down", "down")
+        assert prompt_of(app) == "draft"
+
+
+async def test_undo_brings_back_what_was_there() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"keep this", "ctrl+u")
+        assert prompt_of(app) == ""
+        await pilot.press("ctrl+z")
+        assert prompt_of(app) == "keep this"
+
+
+async def test_wide_characters_are_written_and_deleted_whole() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await paste(pilot, app, "石は覚えている 🪨")
+        await pilot.press("backspace")
+        assert prompt_of(app) == "石は覚えている "
+        await pilot.press("enter")
+        assert talk.did == [("send", "石は覚えている", (), False)]
+
+
+async def test_a_long_paste_is_a_sign_that_is_sent_in_full_and_can_be_opened() -> None:
+    text = "\n".join(f"line {n}" for n in range(240))
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"see ")
+        await paste(pilot, app, text)
+        assert prompt_of(app) == "see [pasted 240 lines #1]"
+        await pilot.press("enter")
+        assert talk.did == [("send", f"see {text}", (), False)]
+        await paste(pilot, app, text)
+        await pilot.press("ctrl+o")
+        assert prompt_of(app) == text
+
+
+async def test_a_short_paste_is_itself_without_control_bytes() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await paste(pilot, app, "a\x1b[2Jb\x07")
+        assert not [sign for sign in prompt_of(app) if ord(sign) < 32]
+
+
+async def test_a_picture_dropped_on_the_terminal_goes_with_the_message(tmp_path: Path) -> None:
+    picture = tmp_path / "a picture.png"
+    picture.write_bytes(b"\x89PNG")
+    app, talk = staged(given=around(tmp_path))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await paste(pilot, app, f"'{picture}'")
+        assert prompt_of(app) == "[image a picture.png #1]"
+        await pilot.press("enter")
+        assert talk.did == [("send", "[image a picture.png #1]", ("a picture.png",), False)]
+
+
+async def test_slash_completes_commands_and_their_words() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("slash", "c", "o", "n")
+        assert app.chat.desk.completions.has_class("-open")
+        await pilot.press("tab")
+        assert prompt_of(app) == "/context "
+        await pilot.press("ctrl+u", *"/theme ch", "enter")
+        assert prompt_of(app) == "/theme chalk "
+        await pilot.press("enter")
+        await pilot.pause()
+        assert talk.did == [("command", "/theme chalk")]
+
+
+async def test_a_whole_command_is_sent_by_the_first_enter() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"/quit", "enter")
+        await pilot.pause()
+        assert talk.did == [("command", "/quit")]
+
+
+async def test_escape_closes_the_completions_and_does_not_interrupt() -> None:
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("slash", "escape")
+        await pilot.pause()
+        assert not app.chat.desk.completions.has_class("-open")
+        assert talk.did == []
+
+
+async def test_an_at_sign_completes_files(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "journal.py").touch()
+    (tmp_path / "notes.md").touch()
+    app, talk = staged(given=around(tmp_path))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"read @jour")
+        await until(pilot, lambda: app.chat.desk.completions.has_class("-open"))
+        await pilot.press("tab")
+        assert prompt_of(app) == "read @src/journal.py "
+
+
+async def test_ctrl_c_clears_then_stops() -> None:
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"oops", "ctrl+c")
+        assert prompt_of(app) == ""
+        assert talk.did == []
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert talk.did == [("interrupt",)]
+
+
+async def test_a_message_can_steer_the_running_turn() -> None:
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"left", "alt+enter")
+        await pilot.pause()
+        assert talk.did == [("send", "left", (), True)]
+
+
+async def vim(keys: str, text: str) -> str:
+    app, talk = staged(given=around(vim=True))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        app.chat.desk.prompt.write(text)
+        await pilot.press("escape", *keys)
+        return prompt_of(app)
+
+
+@pytest.mark.parametrize(
+    ("keys", "before", "after"),
+    [
+        ("0dw", "one two", "two"),
+        ("0x", "abc", "bc"),
+        ("dd", "one\ntwo", "one\n"),
+        ("ggdd", "one\ntwo", "two"),
+        ("0D", "abc", ""),
+        ("0ciX", "abc", "abc"),
+        ("0iX", "abc", "Xabc"),
+        ("AX", "abc", "abcX"),
+        ("bcwX", "one two", "one X"),
+        ("0xu", "abc", "abc"),
+        ("0dwp", "one two", "one two"),
+        ("oX", "abc", "abc\nX"),
+        ("OX", "abc", "X\nabc"),
+    ],
+)
+async def test_vim_keys(keys: str, before: str, after: str) -> None:
+    assert await vim(keys, before) == after
+
+
+async def test_vim_sends_from_normal_mode() -> None:
+    app, talk = staged(given=around(vim=True))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"go", "escape", "enter")
+        await pilot.pause()
+        assert ("send", "go", (), False) in talk.did
+
+
+def test_names_are_ranked_prefix_first_then_runs_then_letters_in_order() -> None:
+    names = ["scratch", "context", "compact", "a/cost.py", "x"]
+    assert ranked("co", names) == ["compact", "context", "a/cost.py"]
+    assert ranked("cat", names)[0] == "compact"
+    assert ranked("", names) == names
+
+
+def test_nothing_is_offered_inside_plain_words() -> None:
+    assert complete("a/b", 3, first_line=True, commands=COMMANDS, files=["b"]) is None
+    assert complete("mail me@x", 9, first_line=True, commands=COMMANDS, files=["x"]) is None
+    assert complete("/pin", 4, first_line=False, commands=COMMANDS, files=[]) is None
+
+
+def test_a_file_with_a_blank_in_its_name_is_quoted() -> None:
+    found = complete("@my", 3, first_line=True, commands=[CommandHelp(name="x")], files=["my file"])
+    assert found is not None
+    assert found.offers[0].insert == '@"my file" '
+
+
+def test_file_names_leave_out_clutter_and_stay_bounded(tmp_path: Path) -> None:
+    for name in ("a.py", ".hidden", "node_modules/x.js", "src/b.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert names_below(tmp_path) == ["a.py", "src/", "src/b.py"]
+    assert len(names_below(tmp_path, most=2)) == 2
+
+
+def test_a_sign_typed_by_hand_is_only_text(tmp_path: Path) -> None:
+    assert Pastes(tmp_path).unfold("[pasted 3 lines #1]") == "[pasted 3 lines #1]"
+
+
+def test_staged_conversations_fulfil_the_contract() -> None:
+    from mindstone_tui.core.events import Conversation
+
+    talk: Conversation = Staged()
+    assert talk is not None

@@ -1,0 +1,329 @@
+"""Approvals, proposals, pickers, the transcript, help and what the app can do by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from textual.widgets import OptionList, Static
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.events import Answer
+from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.ports import ModelChoice, Surroundings
+from mindstone_tui.tui.screens.approval import ApprovalScreen
+from mindstone_tui.tui.screens.chat import ChatScreen
+from mindstone_tui.tui.screens.choose import ChooseScreen
+from mindstone_tui.tui.screens.help import HelpScreen
+from mindstone_tui.tui.screens.memory import MemoryScreen
+from mindstone_tui.tui.screens.sessions import SessionsScreen
+from mindstone_tui.tui.screens.transcript import TranscriptScreen
+from mindstone_tui.tui.widgets.line_list import LineList
+from mindstone_tui.tui.widgets.welcome import Welcome
+from tests.tui.shelf import Shelf, fill
+from tests.tui.staged import (
+    COMMANDS,
+    Staged,
+    around,
+    asked,
+    ready,
+    said,
+    settle,
+    staged,
+    streamed,
+    until,
+)
+
+WISH = ev.ToolAsked(
+    turn=1,
+    call="c",
+    name="shell",
+    risk="write",
+    shown="git push\u202e origin",
+    digest="0",
+    diff="--- a\n+++ b\n-[old]\n+[/new]",
+    remember=("shell:git push",),
+)
+
+
+async def answer_to(*keys: str) -> list[object]:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await pilot.press(*keys)
+        await until(pilot, lambda: bool(talk.did))
+        return [deed[2] for deed in talk.did]
+
+
+REFUSED = Answer(allowed=False, why="refused by the user")
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("enter",), REFUSED),
+        (("n",), REFUSED),
+        (("escape",), REFUSED),
+        (("y",), Answer(allowed=True)),
+        (("s",), Answer(allowed=True, remember="shell:git push", keep="session")),
+        (("down", "enter"), Answer(allowed=True)),
+        (
+            ("down", "down", "down", "enter"),
+            Answer(allowed=True, remember="shell:git push", keep="config"),
+        ),
+    ],
+)
+async def test_an_approval_needs_a_deliberate_key_and_refuses_by_default(
+    keys: tuple[str, ...], answer: Answer
+) -> None:
+    assert await answer_to(*keys) == [answer]
+
+
+async def test_an_approval_shows_exactly_what_would_run() -> None:
+    app, _ = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        assert "git push⟦U+202E⟧ origin" in str(app.screen.query_one("#shown", Static).render())
+        assert "+[/new]" in str(app.screen.query_one("#diff", Static).render())
+
+
+async def test_keys_typed_before_the_question_could_be_read_are_no_answer() -> None:
+    now = [100.0]
+    screen = ApprovalScreen(WISH, grace=0.4, clock=lambda: now[0])
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        answers: list[Answer | None] = []
+        await app.push_screen(screen, answers.append)
+        await pilot.press("y", "s", "n", "enter")
+        assert answers == []
+        now[0] += 1
+        await pilot.press("y")
+        await until(pilot, lambda: answers == [Answer(allowed=True)])
+
+
+async def test_a_question_goes_away_when_the_turn_ends_without_an_answer() -> None:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        talk.announce(ev.TurnEnded(turn=1, ending="interrupted"))
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert talk.did == []
+
+
+PROPOSAL = ev.MemoryProposed(
+    proposal="m1",
+    path="memory/style.md",
+    before="- short\n",
+    after="- short\n- never twice\n",
+    why="Said twice.",
+    sources=(4, 9),
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "command"),
+    [("a", "/memory approve m1"), ("r", "/memory refuse m1"), ("escape", ""), ("enter", "")],
+)
+async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decision(
+    key: str, command: str
+) -> None:
+    app, talk = staged(asked(1, "go"), PROPOSAL)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert isinstance(app.screen, ChatScreen)
+        await pilot.press("f6")
+        await until(pilot, lambda: isinstance(app.screen, MemoryScreen))
+        assert "+- never twice" in str(app.screen.query_one("#diff", Static).render())
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert talk.did == ([("command", command)] if command else [])
+
+
+def on_shelf(home: Path, **more: object) -> tuple[Surroundings, Shelf]:
+    shelf = Shelf(home)
+    given = msgspec.structs.replace(around(), library=shelf, **more)
+    return given, shelf
+
+
+async def test_the_picker_filters_names_and_searches_what_was_said(home: Path) -> None:
+    given, shelf = on_shelf(home)
+    app, talk = staged(given=given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        rows = app.screen.query_one(OptionList)
+        await until(pilot, lambda: rows.option_count == 3)
+        await pilot.press(*"web")
+        await until(pilot, lambda: shelf.asked == ["web"] and rows.option_count == 2)
+        assert "agent:default:website" in str(rows.get_option_at_index(0).prompt)
+
+
+async def test_picking_a_session_closes_this_one_and_opens_the_other(home: Path) -> None:
+    opened: list[Staged] = []
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        talk = Staged([msgspec.structs.replace(ready(), session=key or "agent:default:main")])
+        opened.append(talk)
+        return talk
+
+    given, _ = on_shelf(home)
+    app = MindstoneApp(open_conversation, given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: bool(opened) and opened[0].settled)
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until(pilot, lambda: app.screen.query_one(OptionList).option_count == 3)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: len(opened) == 2 and opened[1].settled)
+        assert ("close",) in opened[0].did
+        assert app.chat.status.session == "agent:default:website"
+
+
+async def test_the_transcript_finds_any_line_and_reads_only_what_it_shows(home: Path) -> None:
+    fill(home, 300)
+    given, _ = on_shelf(home)
+    app, talk = staged(*said(301, "now", "yes"), given=given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f4")
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        lines = app.screen.query_one(LineList)
+        await until(pilot, lambda: lines.cursor > 1_000)
+        assert len(lines._pages) <= 2
+        await pilot.press("slash", *"question 17", "enter")
+        await until(pilot, lambda: lines.cursor < 900)
+        assert "Question 17" in str(app.screen.query_one("#whole", Static).render())
+        await pilot.press("n")
+        older = lines.cursor
+        await pilot.press("home")
+        await until(pilot, lambda: lines.cursor == 0)
+        assert older > 0
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+
+
+async def test_a_turn_in_the_transcript_can_be_restored_and_pinned(home: Path) -> None:
+    fill(home, 5)
+    given, _ = on_shelf(home)
+    app, talk = staged(ev.ScreenAsked(screen="transcript", argument="turn 3"), given=given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        lines = app.screen.query_one(LineList)
+        await until(pilot, lambda: lines.line_at(lines.cursor) is not None)
+        await pilot.press("r", "p")
+        await until(pilot, lambda: len(talk.did) == 2)
+        assert talk.did == [("command", "/restore 3"), ("command", "/pin 3")]
+
+
+async def found() -> list[ModelChoice]:
+    return [
+        ModelChoice(name="ollama/qwen3", note="on this machine", found=True, window=40_960),
+        ModelChoice(name="local/guide"),
+    ]
+
+
+async def test_models_found_are_offered_and_taken_only_when_chosen(home: Path) -> None:
+    app, talk = staged(given=msgspec.structs.replace(around(), models=found))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))
+        assert talk.did == []
+        app.screen.query_one(Welcome).query_one(OptionList).focus()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert talk.did == [("command", "/model ollama/qwen3")]
+
+
+async def test_the_model_picker_switches_by_command() -> None:
+    app, talk = staged(given=msgspec.structs.replace(around(), models=found))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f5")
+        await until(pilot, lambda: isinstance(app.screen, ChooseScreen))
+        await pilot.press(*"qw", "enter")
+        await until(pilot, lambda: talk.did == [("command", "/model ollama/qwen3")])
+
+
+async def test_help_is_made_from_the_bindings_and_the_registry() -> None:
+    given = msgspec.structs.replace(
+        around(), settings=msgspec.structs.replace(around().settings, keys={"chat.panel": "f9"})
+    )
+    app, talk = staged(given=given)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        text = str(app.screen.query_one(Static).render())
+        for command in COMMANDS:
+            assert f"/{command.name}" in text
+            assert command.help in text
+        panel = next(line for line in text.splitlines() if "chat.panel" in line)
+        assert "f9" in panel
+
+
+async def test_the_palette_finds_commands_and_types_those_that_need_more() -> None:
+    app, talk = staged()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        await pilot.press(*"/restore")
+        await until(pilot, lambda: bool(app.screen.query(OptionList)))
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.chat.desk.prompt.text == "/restore ")
+
+
+async def test_the_app_can_be_asked_for_things_by_name_and_suggests_the_nearest() -> None:
+    app, talk = staged(*said(1, "q", "first"), *said(2, "q", "```py\nx\n```"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await app.doors.open("copy")
+        assert app.clipboard == "```py\nx\n```"
+        await app.doors.open("copy", "2")
+        assert app.clipboard == "first"
+        await app.doors.open("copy", "code")
+        assert app.clipboard == "x"
+        await app.doors.open("copy", "all")
+        assert app.clipboard == "> q\n\nfirst\n\n> q\n\n```py\nx\n```"
+        talk.announce(ev.ScreenAsked(screen="contex"))
+        await settle(pilot, talk)
+        await until(pilot, lambda: len(app._notifications) > 0)
+        assert any("context" in note.message for note in app._notifications)
+
+
+async def test_code_is_copied_by_a_click_on_its_corner_and_text_by_selecting_it() -> None:
+    text = "Look:\n\n```py\nx = 1\n```"
+    app, talk = staged(asked(1, "q"), *streamed(1, text))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await settle(pilot, talk)
+        prose = app.screen.query_one("Prose")
+        row = prose.region.y + 2
+        corner = next(
+            x for x in range(prose.region.right) if "copy" in app.screen.get_style_at(x, row).meta
+        )
+        await pilot.click(offset=(corner, row))
+        await until(pilot, lambda: app.clipboard == "x = 1")
+        start = (prose.content_region.x, prose.region.y)
+        await pilot.mouse_down(offset=start)
+        await pilot.hover(offset=(start[0] + 4, start[1]))
+        await pilot.mouse_up(offset=(start[0] + 4, start[1]))
+        await until(pilot, lambda: app.clipboard.startswith("Look"))
+
+
+async def test_a_long_turn_rings_only_while_nobody_looks() -> None:
+    app, talk = staged(given=around(notify_after=0.0))
+    rung: list[str] = []
+    app.bell = lambda: rung.append("bell")  # type: ignore[method-assign]
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        talk.announce(*said(1, "q", "a"))
+        await settle(pilot, talk)
+        assert rung == []
+        app.app_focus = False
+        talk.announce(*said(2, "q", "a"))
+        await settle(pilot, talk)
+        await until(pilot, lambda: rung == ["bell"])
