@@ -120,8 +120,9 @@ class WorkingSet:
         self._live.take(line)
 
     def catch_up(self) -> list[Line]:
-        """Take in everything that was appended since."""
-        return self._live.catch_up()
+        """Take in what others appended; every line of theirs since the last time."""
+        self._live.catch_up()
+        return self._live.missed()
 
     def set_model(
         self, model: str, *, window: int = 0, label: Label = "assumed", why: str = ""

@@ -18,16 +18,13 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ModelFailed, UsageReported
+from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.health.fidelity import Found as FidelityFound
+from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.protocol import Provider, Window
 from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
-from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
@@ -35,6 +32,7 @@ from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.delegating import Delegations
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
+from mindstone_tui.core.session.resuming import position_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.toolbox import toolbox
@@ -46,7 +44,7 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
 from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.values import Value
 
 
@@ -70,14 +68,19 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A person is there who can be asked."""
     follow: bool = True
     """Take in what other surfaces write while idle."""
-    offered: tuple[str, ...] = ()
-    """The only tools that are offered; empty for all."""
+    disk: Disk = REAL
+    """How bytes of the transcript reach the disk."""
 
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
     desk, bench = await asyncio.to_thread(_assemble, opening)
-    await desk.gate.make_ready()
+    try:
+        await desk.gate.make_ready()
+    except MindstoneError:
+        await bench.close()
+        desk.transcript.close()
+        raise
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
     return session
@@ -90,7 +93,10 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
     places = home.session(opening.key)
     redactor = Redactor(secrets_of(opening.environ))
     transcript = Transcript(
-        places, clean=lambda text: redactor.redact(text).text, channel=opening.channel
+        places,
+        disk=opening.disk,
+        clean=lambda text: redactor.redact(text).text,
+        channel=opening.channel,
     )
     history = transcript.history()
     remembering = Remembering(
@@ -119,9 +125,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda query, k: remembering.search(query, k, settings.recall.scope),
         lambda pointer: bench.refer(pointer),
         transcript.history,
-        lambda section, text: continuity.memories.take_note(section, text),
-        lambda: continuity.memories,
-        lambda arguments, context: delegations.run(arguments, context),
+        lambda note: desk.record(note, None),
     )
     workspace = _workspace(opening, settings)
     trust = TrustFile(home.trust)
@@ -144,8 +148,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         redactor=redactor,
         standing=lambda: _standing(opening, settings, desk, project(), continuity.memories),
         recognise=_recognise,
+        make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
-        position=_position(history, model),
+        position=position_in(history, model),
     )
     side_calls = _side_calls(desk, history, settings, provider_of)
     continuity = Continuity(
@@ -316,22 +321,3 @@ def _standing(
 def _recognise(text: str) -> str | None:
     found = recognise_standing_instruction(text)
     return found.text if found is not None else None
-
-
-def _position(history: History, model: str) -> int:
-    """How many replies this session already took from a script."""
-    return _side_positions(history, model, stop_at="").get("", 0)
-
-
-def _side_positions(history: History, model: str, stop_at: str | None = None) -> dict[str, int]:
-    """How many replies each purpose took from a script, newest first, as far back as needed."""
-    positions: dict[str, int] = {}
-    if not model.startswith(PREFIX):
-        return positions
-    for item in history.back():
-        entry = item.entry if isinstance(item, Line) else None
-        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
-            positions.setdefault(entry.purpose, entry.position)
-            if entry.purpose == stop_at:
-                break
-    return positions

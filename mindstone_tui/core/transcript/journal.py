@@ -88,18 +88,19 @@ class Transcript:
     @property
     def head(self) -> Head:
         """The newest line this process knows of."""
-        return Head(self._ledger.tail.seq, self._ledger.tail.hash)
+        newest = self._ledger.newest
+        return Head(newest.seq, newest.hash)
 
     @property
     def last_turn(self) -> int:
-        """The turn of the newest line this process knows of."""
-        return self._ledger.tail.turn
+        """The turn of the newest line this process knows of, saved or not."""
+        waiting = [pending.draft.turn for pending in self._unsaved if pending.draft.turn]
+        return waiting[-1] if waiting else self._ledger.newest.turn
 
     def append(
         self, entry: Entry, *, turn: int | None = None, ts: str = "", parent: str | None = None
     ) -> Line:
         """Write one entry; when this returns, it survives a power cut."""
-        turn = self.last_turn if turn is None else turn
         draft = Draft(entry=entry, turn=turn, channel=self.channel, ts=ts, parent=parent)
         return self.append_all([draft])[-1]
 
@@ -252,6 +253,7 @@ class Transcript:
         """A draft as the line that follows `before`, and the tail it makes."""
         draft = pending.draft
         body = pending.body or prepare(draft.entry, self._clean, self.keep_blob)
+        turn = before.turn if draft.turn is None else draft.turn
         moment = self._clock()
         id_ = next_id(moment, before.id, self._entropy)
         session = str(self.places.key)
@@ -261,7 +263,7 @@ class Transcript:
             id=id_,
             session=session,
             ts=draft.ts or timestamp(moment),
-            turn=draft.turn,
+            turn=turn,
             role=draft.entry.role,
             channel=draft.channel,
             prev=before.hash,
@@ -269,4 +271,4 @@ class Transcript:
             extra=body.extra if batch is None else b'%b,"batch":%d' % (body.extra, batch),
         )
         size = before.size + len(raw)
-        return raw, Tail(size, before.size, before.seq + 1, digest, id_, draft.turn, session)
+        return raw, Tail(size, before.size, before.seq + 1, digest, id_, turn, session)
