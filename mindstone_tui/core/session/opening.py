@@ -25,7 +25,7 @@ from mindstone_tui.core.health.fidelity import Found as FidelityFound
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.protocol import Provider, Window
-from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
+from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve, warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
@@ -86,6 +86,7 @@ async def open_session(opening: Opening) -> Session:
         raise
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
+    warm_up(desk.model)
     return session
 
 
