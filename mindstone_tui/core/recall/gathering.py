@@ -63,18 +63,17 @@ class Signals(msgspec.Struct):
 class Gatherer:
     """Reads candidates from one open index."""
 
-    def __init__(self, database: apsw.Connection, dims: int | None) -> None:
+    def __init__(
+        self, database: apsw.Connection, dims: int | None = None, generation: str = ""
+    ) -> None:
+        self.generation = generation
+        """Which making of the vectors it looks at; empty for none."""
         self._database = database
         self._lexicon = Lexicon(database)
         self._view = VectorView(dims) if dims else None
         self._last_place = 0
         self._background: list[bytes] = []
         self._background_of = 0
-
-    @property
-    def sees_vectors(self) -> bool:
-        """Whether it was made with vectors to look at."""
-        return self._view is not None
 
     def gather(self, question: Question, asked: Encoded | None, allowed: Filter) -> list[Candidate]:
         """Candidates with their evidence."""
@@ -91,7 +90,7 @@ class Gatherer:
         chosen = self._choose(signals, passages)
         found = self._read(chosen, allowed)
         self._complete(signals, found, matches, asked)
-        near = self._closeness(question, asked, [row for row, _, _ in found], passages)
+        near = self._closeness(asked, [row for row, _, _ in found], passages)
         uses = self._uses([passage.entry for _, _, passage in found])
         return [
             Candidate(
@@ -192,7 +191,7 @@ class Gatherer:
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
-        self, question: Question, asked: Encoded | None, rows: Sequence[int], passages: int
+        self, asked: Encoded | None, rows: Sequence[int], passages: int
     ) -> dict[int, float]:
         if asked is None or not len(asked.token_vectors):
             return {}
