@@ -180,8 +180,9 @@ class RecallIndex:
         meaning = asked or self.ask(query)
 
         def work() -> Found:
-            ours = meaning if self._vectors_are_ours() else None
-            candidates = self._gatherer.gather(question, ours, allowed)
+            with self._database:  # One state of the file, whatever others write meanwhile.
+                ours = meaning if self._vectors_are_ours() else None
+                candidates = self._gatherer.gather(question, ours, allowed)
             hits = rank(question, candidates, count=k, pinned_turns=pinned_turns, weights=weights)
             return Found(
                 query=query,

@@ -198,6 +198,16 @@ def test_what_is_in_the_window_does_not_come_back(tmp_path: Path) -> None:
     assert 1 not in [hit.passage.seq for hit in found.hits]
 
 
+def test_a_window_full_of_matches_does_not_hide_what_stands_outside_it(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", WordModel())
+    index.ensure([said("the harbour pilot is called Ines", 1)])
+    index.ensure(said(f"harbour pilot harbour pilot {seq}", seq) for seq in range(2, 400))
+    while index.embed_pending(200):
+        pass
+    window = Filter(exclude=frozenset(range(2, 400)))
+    assert [hit.passage.seq for hit in index.search("harbour pilot", allowed=window).hits] == [1]
+
+
 def test_a_search_can_be_narrowed_to_a_time_and_to_kinds(tmp_path: Path) -> None:
     index = RecallIndex.open(tmp_path / "index.db", WordModel())
     index.ensure(
