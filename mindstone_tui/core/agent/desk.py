@@ -19,6 +19,7 @@ from mindstone_tui.core.entries import Draft, Entry, Label, Line, Usage
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.pressure import AlertRaised
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NotSaved
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.providers.protocol import Finished, ModelInfo, Options, Provider, Window
@@ -260,6 +261,8 @@ class Desk:
             retries=models.retries,
             temperature=models.temperature,
             position=self.position,
+            window=self._window[0],
+            cache_marks=_cache_marks(prepared),
         )
 
     def usage_of(
@@ -296,3 +299,11 @@ class Desk:
         """What the person added to the running turn, once."""
         waiting, self.steering = self.steering, []
         return waiting
+
+
+def _cache_marks(prepared: Prepared) -> tuple[int, ...]:
+    """Where a provider may be told to cache: behind the head, and behind all but the tail."""
+    plan = prepared.plan.entry
+    tail = 1 if isinstance(plan, PromptPlanned) and plan.tail else 0
+    last = len(prepared.request.messages) - 1 - tail
+    return (0, last) if last > 0 else (0,)

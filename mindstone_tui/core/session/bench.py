@@ -20,7 +20,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ModelChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
 from mindstone_tui.core.errors import (
     MindstoneError,
     NoSuchEntry,

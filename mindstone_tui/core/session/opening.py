@@ -21,10 +21,11 @@ from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.health.fidelity import Found as FidelityFound
 from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.protocol import Provider, Window
-from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
+from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve, warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
@@ -32,7 +33,7 @@ from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.delegating import Delegations
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
-from mindstone_tui.core.session.resuming import position_in
+from mindstone_tui.core.session.resuming import position_in, positions_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.toolbox import toolbox
@@ -44,7 +45,7 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
 from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.values import Value
 
 
@@ -68,6 +69,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A person is there who can be asked."""
     follow: bool = True
     """Take in what other surfaces write while idle."""
+    offered: tuple[str, ...] = ()
+    """The only tools that are offered; empty for all."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
 
@@ -83,6 +86,7 @@ async def open_session(opening: Opening) -> Session:
         raise
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
+    warm_up(desk.model)
     return session
 
 
@@ -125,7 +129,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda query, k: remembering.search(query, k, settings.recall.scope),
         lambda pointer: bench.refer(pointer),
         transcript.history,
-        lambda note: desk.record(note, None),
+        lambda section, text: continuity.memories.take_note(section, text),
+        lambda: continuity.memories,
+        lambda arguments, context: delegations.run(arguments, context),
     )
     workspace = _workspace(opening, settings)
     trust = TrustFile(home.trust)
@@ -241,7 +247,7 @@ def _side_calls(
         if name == GUIDE:
             return None
         provider = desk.provider if name == desk.model else provider_of(name)
-        return SideCalls(desk, name, provider, _side_positions(history, name)).ask
+        return SideCalls(desk, name, provider, positions_in(history, name)).ask
 
     return answering
 
