@@ -71,7 +71,9 @@ def brought_back(held: Rehearsal, question: str, room: int, count: Count) -> tup
     )
     if injected is None:
         return ()
-    return tuple(Piece(where="recall", text=each.text, turn=each.turn) for each in injected.passages)
+    return tuple(
+        Piece(where="recall", text=each.text, turn=each.turn) for each in injected.passages
+    )
 
 
 def says(piece: Piece, wanted: Sequence[str]) -> bool:
