@@ -19,6 +19,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "window": ("context",),
     "recalling": ("recall", "reindex"),
     "searching": ("search",),
+    "continuity": ("task", "checkpoint", "handoff", "memory", "health"),
     "replaying": ("replay",),
     "importing": ("import",),
     "exporting": ("export",),

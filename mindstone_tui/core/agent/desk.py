@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Protocol
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.gate import Gate
@@ -14,16 +15,20 @@ from mindstone_tui.core.context.budget import ASSUMED_WINDOW
 from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.working_set import WorkingSet
-from mindstone_tui.core.entries import Entry, Label, Line, Usage
+from mindstone_tui.core.entries import Draft, Entry, Label, Line, Usage
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.pressure import AlertRaised
-from mindstone_tui.core.events import Answer
+from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.errors import NotSaved
+from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.providers.protocol import Finished, ModelInfo, Options, Provider, Window
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.tools.tool import Tool, ToolContext
 from mindstone_tui.core.transcript import Transcript
+
+_SHRINK: Final = 3 / 4
 
 
 class Recaller(Protocol):
@@ -89,6 +94,7 @@ class Desk:
         redactor: Redactor,
         standing: Callable[[], Standing],
         recognise: Callable[[str], str | None],
+        make_ready: Callable[[], Awaitable[Sequence[AnyEvent]]],
         report_bug: Callable[[BaseException], object],
         position: int = 0,
     ) -> None:
@@ -107,23 +113,55 @@ class Desk:
         self.recaller = recaller
         self.redactor = redactor
         self.recognise = recognise
+        self.make_ready = make_ready
+        """What has to be there before the first model call of a turn: tool servers, say."""
         self.report_bug = report_bug
         self.position = position
         self.questions = Questions()
+        self.on_saved: Callable[[int], None] = lambda entries: None
+        """Told when so many entries are on disk after all."""
         self.steering: list[UserMessage] = []
         self._standing = standing
         self._warned: set[str] = set()
+        self._learned: dict[str, int] = {}
+        """Windows of models that called a prompt too long which we had thought would fit."""
 
     @property
     def info(self) -> ModelInfo:
         """What is known about the model that answers."""
         return self.provider.info(self.model)
 
-    def record(self, entry: Entry, turn: int) -> Line:
-        """Write an entry and let the working set know; on disk when this returns."""
-        line = self.transcript.append(entry, turn=turn)
-        self.working_set.take(line)
-        return line
+    def record(self, entry: Entry, turn: int | None) -> Line:
+        """Write an entry and let the working set know; on disk when this returns.
+
+        Without a turn it belongs to the one of the line before it, whoever wrote that.
+        """
+        return self.record_all([entry], turn)[0]
+
+    def record_all(self, entries: Sequence[Entry], turn: int | None) -> list[Line]:
+        """Write several entries at once; if the disk refuses, all of them are kept for later."""
+        with contextlib.suppress(NotSaved):
+            self.save()
+        channel = self.transcript.channel
+        lines = self.transcript.append_all(
+            [Draft(entry=entry, turn=turn, channel=channel) for entry in entries]
+        )
+        for line in lines:
+            self.working_set.take(line)
+        return lines
+
+    def save(self) -> list[Line]:
+        """Write what the disk refused before; raises `NotSaved` if it still does."""
+        lines = self.transcript.save()
+        for line in lines:
+            self.working_set.take(line)
+        if lines:
+            self.on_saved(len(lines))
+        return lines
+
+    def whole(self, line: Line) -> Line:
+        """The line as the working set has it, with its text whole however long it is."""
+        return self.working_set.fold.lines.get(line.seq, line)
 
     def report(self) -> ContextReport:
         """The one accounting."""
@@ -143,11 +181,11 @@ class Desk:
         return int((window or ASSUMED_WINDOW) * share)
 
     def answered_calls(self, turn: int) -> frozenset[str]:
-        """The calls of a turn that have a result on disk."""
+        """The calls of a turn that have a result, on disk or waiting to be written."""
+        written = (line.entry for line in self.working_set.fold.lines.values() if line.turn == turn)
+        waiting = (draft.entry for draft in self.transcript.unsaved if draft.turn == turn)
         return frozenset(
-            line.entry.call
-            for line in self.working_set.fold.lines.values()
-            if line.turn == turn and isinstance(line.entry, ToolReturned)
+            entry.call for entry in (*written, *waiting) if isinstance(entry, ToolReturned)
         )
 
     def load_standing_context(self, turn: int) -> list[Line]:
@@ -181,15 +219,9 @@ class Desk:
             model=self.model, window=window, label=label, expected=expected
         )
 
-    async def prepare(self, call: int, tail: tuple[int, ...], *, shrink: bool) -> Prepared:
-        """Measure, make room, and record the plan of the next request.
-
-        `shrink` plans for three quarters of the window: the provider said that the last request
-        was too long, so what we believe about its window or its tokens is wrong.
-        """
+    async def prepare(self, call: int, tail: tuple[int, ...]) -> Prepared:
+        """Measure, make room, and record the plan of the next request."""
         window, label = self._window
-        if shrink:
-            window = (window or ASSUMED_WINDOW) * 3 // 4
         return await self.working_set.prepare(
             model=self.model,
             call=call,
@@ -200,10 +232,25 @@ class Desk:
             max_output=self.settings.models.max_output or self.info.max_output or 0,
         )
 
+    def shrink(self, prepared: Prepared) -> None:
+        """Plan for less from here on: the provider called this request too long.
+
+        What we believe about its window or its tokens is wrong, so the prompt itself is the
+        measure: the next one may have three quarters of its size.
+        """
+        prompt = int(prepared.tokens * _SHRINK)
+        self._learned[self.model] = prompt + min(prepared.max_tokens, prompt // 3)
+
+    def forget_window(self) -> None:
+        """Go back to what is known about the model: planning for less did not help."""
+        self._learned.pop(self.model, None)
+
     @property
     def _window(self) -> tuple[int, Label]:
         known = self.window or self.info.window
-        return (known.tokens, known.label) if known else (0, "assumed")
+        tokens, label = (known.tokens, known.label) if known else (0, "assumed")
+        learned = self._learned.get(self.model)
+        return (tokens, label) if learned is None else (learned, "assumed")
 
     def options(self, prepared: Prepared) -> Options:
         """How the planned request is made."""
@@ -214,6 +261,8 @@ class Desk:
             retries=models.retries,
             temperature=models.temperature,
             position=self.position,
+            window=self._window[0],
+            cache_marks=_cache_marks(prepared),
         )
 
     def usage_of(
@@ -241,7 +290,20 @@ class Desk:
         )
         return [self.record(alert, line.turn)]
 
+    @property
+    def side_output(self) -> int:
+        """Tokens that a side call's answer may have."""
+        return min(self.report().reserve, self.info.max_output or 1 << 30)
+
     def take_steering(self) -> list[UserMessage]:
         """What the person added to the running turn, once."""
         waiting, self.steering = self.steering, []
         return waiting
+
+
+def _cache_marks(prepared: Prepared) -> tuple[int, ...]:
+    """Where a provider may be told to cache: behind the head, and behind all but the tail."""
+    plan = prepared.plan.entry
+    tail = 1 if isinstance(plan, PromptPlanned) and plan.tail else 0
+    last = len(prepared.request.messages) - 1 - tail
+    return (0, last) if last > 0 else (0,)

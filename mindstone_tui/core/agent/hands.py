@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
@@ -12,7 +13,7 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.loops import LoopWatch
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
     ToolCalled,
@@ -20,7 +21,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     ToolStatus,
 )
-from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.errors import MindstoneError, NotSaved, ToolError
 from mindstone_tui.core.foreign import fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult
@@ -42,13 +43,11 @@ async def use_tools(
             yield event
 
 
-def interrupt_unanswered(desk: Desk, turn: int, calls: tuple[ToolCall, ...], why: str) -> None:
-    """Give every call that has no result one that says it was interrupted."""
-    answered = desk.answered_calls(turn)
-    for call in calls:
-        if call.id not in answered:
-            result = ToolResult(text=why, status="interrupted", finding="interrupted")
-            _record(desk, turn, call, result)
+def interrupted(call: ToolCall, why: str) -> ToolReturned:
+    """The result of a call that was cut short or never began."""
+    return ToolReturned(
+        call=call.id, name=call.name, text=why, status="interrupted", finding="interrupted"
+    )
 
 
 async def _use(
@@ -105,7 +104,7 @@ async def _use(
     confined = desk.gate.confine(decision, context) if granted else context
     async for event in _run(desk, turn, tool, approval, confined, outcome):
         yield event
-    watch.note(call, outcome[0].text)
+    watch.note(call, inside(outcome[0].text))
     yield _returned(desk, turn, call, outcome[0])
 
 
@@ -147,8 +146,10 @@ async def _run(
     pieces: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
     def progress(data: bytes) -> None:
-        loop.call_soon_threadsafe(pieces.put_nowait, data.decode("utf-8", "replace"))
+        loop.call_soon_threadsafe(pieces.put_nowait, decode(data))
 
     async def work() -> None:
         try:
@@ -157,6 +158,13 @@ async def _run(
                 tool, approval, told, redactor=desk.redactor, nonce=fresh_nonce()
             )
             outcome.append(result)
+        except NotSaved:
+            raise
+        except MindstoneError as error:
+            outcome.append(_failed(f"{error.what} {error.remedy}".strip()))
+        except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
+            desk.report_bug(error)
+            outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))
         finally:
             pieces.put_nowait(None)
 
@@ -184,35 +192,33 @@ def _refused(desk: Desk, turn: int, call: ToolCall, by: str, why: str) -> events
 
 
 def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> events.ToolEnded:
-    line_id = _record(desk, turn, call, result)
-    return events.ToolEnded(
-        turn=turn,
-        call=call.id,
-        name=call.name,
-        entry=line_id,
-        status=result.status,
-        text=inside(result.text),
-        finding=result.finding,
-        diff=result.diff,
-        elapsed=result.elapsed,
-    )
-
-
-def _record(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> str:
     """Write a result as the model will see it; what is too long for that goes to a blob first."""
     full = desk.transcript.keep_blob(result.full) if result.full is not None else None
-    line = desk.record(
-        ToolReturned(
-            call=call.id,
-            name=call.name,
-            text=result.text,
-            status=result.status,
-            finding=result.finding,
-            elapsed=round(result.elapsed, 3),
-            full=full.sha256 if full else "",
-            full_size=full.size if full else 0,
-            diff=result.diff,
-        ),
-        turn,
+    entry = ToolReturned(
+        call=call.id,
+        name=call.name,
+        text=result.text,
+        status=result.status,
+        finding=result.finding,
+        elapsed=round(result.elapsed, 3),
+        full=full.sha256 if full else "",
+        full_size=full.size if full else 0,
+        diff=result.diff,
     )
-    return line.id
+    line = desk.whole(desk.record(entry, turn))
+    return ended_event(line, line.entry if isinstance(line.entry, ToolReturned) else entry)
+
+
+def ended_event(line: Line, entry: ToolReturned) -> events.ToolEnded:
+    """A result that is on disk, as clients hear of it."""
+    return events.ToolEnded(
+        turn=line.turn,
+        call=entry.call,
+        name=entry.name,
+        entry=line.id,
+        status=entry.status,
+        text=inside(entry.text),
+        finding=entry.finding,
+        diff=entry.diff,
+        elapsed=entry.elapsed,
+    )

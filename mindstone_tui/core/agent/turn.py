@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from typing import Final, TypeVar
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.desk import Desk
-from mindstone_tui.core.agent.hands import interrupt_unanswered, use_tools
+from mindstone_tui.core.agent.hands import ended_event, interrupted, use_tools
 from mindstone_tui.core.agent.loops import LoopWatch
-from mindstone_tui.core.entries import ToolCall, Usage
+from mindstone_tui.core.context.planning import Prepared
+from mindstone_tui.core.entries import Entry, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
     ModelFailed,
+    ToolReturned,
     TurnEnded,
     TurnEnding,
     TurnStarted,
@@ -33,12 +35,17 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.memory import StandingInstructionOffered
 from mindstone_tui.core.errors import (
     ContextTooLong,
+    DoesNotFit,
     MindstoneError,
     NotSaved,
     ProviderError,
 )
 from mindstone_tui.core.providers.protocol import Delta, Finished, Retrying, TextDelta
 from mindstone_tui.core.providers.protocol import ThinkingDelta as ThinkingPiece
+
+MOST_SHRINKS: Final = 2
+"""How often a request is made smaller because its provider calls it too long."""
+STOPPED: Final = "Interrupted"
 
 
 async def take_turn(
@@ -52,11 +59,11 @@ async def take_turn(
         async for event in turn.run(said, origin):
             yield event
         ending = "done"
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancelled:
         # Swallowed on purpose: interrupting a turn ends the turn, not the session's task.
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
-        ending, why = "interrupted", "The person interrupted."
+        ending, why = "interrupted", str(cancelled) or "The person interrupted."
     except NotSaved as error:
         why, remedy = error.what, error.remedy
         yield events.NotSaved(what=why, remedy=remedy, unsaved=len(desk.transcript.unsaved))
@@ -84,25 +91,24 @@ class _Turn:
         self._watch = LoopWatch()
         self._gathering: Gathering | None = None
         self._asked: tuple[ToolCall, ...] = ()
+        self._call_ids: set[str] = set()
+        self._prepared: Prepared | None = None
 
     async def run(self, said: UserMessage, origin: str) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
         desk, turn = self._desk, self._turn
-        desk.record(TurnStarted(origin=origin), turn)
-        line = desk.record(said, turn)
-        text = line.entry.text if isinstance(line.entry, UserMessage) else said.text
-        yield events.TurnStarted(turn=turn, entry=line.id, text=text)
-        for line in desk.load_standing_context(turn):
-            if (event := announced(line)) is not None:
-                yield event
+        _, asked = desk.record_all([TurnStarted(origin=origin), said], turn)
+        text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
+        yield events.TurnStarted(turn=turn, entry=asked.id, text=text)
+        for notice in await desk.make_ready():
+            yield notice
+        lines = desk.load_standing_context(turn)
         if (rule := desk.recognise(text)) is not None:
-            offer = StandingInstructionOffered(text=rule, source=line.seq)
-            offered = announced(desk.record(offer, turn))
-            if offered is not None:
-                yield offered
-        for line in await desk.make_room():
-            if (event := announced(line)) is not None:
-                yield event
+            lines.append(desk.record(StandingInstructionOffered(text=rule, source=asked.seq), turn))
+        for event in _announced(lines):
+            yield event
+        for event in _announced(await desk.make_room()):
+            yield event
         async for event in self._recall(text):
             yield event
         for _ in range(desk.settings.tools.max_rounds):
@@ -115,7 +121,8 @@ class _Turn:
             async for event in use_tools(desk, turn, self._asked, self._watch):
                 yield event
             self._asked = ()
-            self._steer()
+            for event in self._steer():
+                yield event
         raise MindstoneError(
             f"Stopped after {desk.settings.tools.max_rounds} model calls in one turn.",
             "Say `continue` to go on, or raise tools.max_rounds.",
@@ -127,21 +134,22 @@ class _Turn:
         """Close whatever is open, write the end, and announce it."""
         desk, turn = self._desk, self._turn
         desk.questions.abandon()
+        partial = self._partial(why)
+        answered = desk.answered_calls(turn)
+        open_calls = [call for call in self._asked if call.id not in answered]
+        ended = TurnEnded(
+            ending=ending,
+            why=why,
+            remedy=remedy,
+            calls=self._calls,
+            tools=self._tools,
+            usage=self._spent,
+        )
+        results = [interrupted(call, why or "The turn ended.") for call in open_calls]
         try:
-            async for event in self._keep_partial(why):
-                yield event
-            interrupt_unanswered(desk, turn, self._asked, why or "The turn ended.")
-            desk.record(
-                TurnEnded(
-                    ending=ending,
-                    why=why,
-                    remedy=remedy,
-                    calls=self._calls,
-                    tools=self._tools,
-                    usage=self._spent,
-                ),
-                turn,
-            )
+            lines = desk.record_all([*partial, *results, ended], turn)
+            for line in lines[:-1]:
+                yield self._closed(line)
             yield events.ContextReported(report=desk.report())
         except NotSaved as error:
             ending, why, remedy = "failed", error.what, error.remedy
@@ -168,23 +176,32 @@ class _Turn:
             yield event
 
     async def _ask(self) -> AsyncIterator[events.AnyEvent]:
-        """One model call; tried a second time, with less, when the provider says it is too long."""
-        for last_try in (False, True):
+        """One model call; tried again, with less, when the provider says it is too long."""
+        refusal: ContextTooLong | None = None
+        for _ in range(MOST_SHRINKS + 1):
             try:
-                async for event in self._ask_once(shrink=last_try):
+                async for event in self._ask_once():
                     yield event
                 return
-            except ContextTooLong:
-                if last_try or self._gathering is not None:
+            except ContextTooLong as error:
+                if self._gathering is not None or self._prepared is None:
                     raise
+                refusal = refusal or error
+                self._desk.shrink(self._prepared)
+            except DoesNotFit:
+                if refusal is None:
+                    raise
+                break
+        self._desk.forget_window()
+        if refusal is not None:
+            raise refusal
 
-    async def _ask_once(self, *, shrink: bool) -> AsyncIterator[events.AnyEvent]:
+    async def _ask_once(self) -> AsyncIterator[events.AnyEvent]:
         desk, turn = self._desk, self._turn
         self._calls += 1
-        prepared = await desk.prepare(self._calls, self._tail, shrink=shrink)
-        for line in prepared.lines:
-            if (event := announced(line)) is not None:
-                yield event
+        prepared = self._prepared = await desk.prepare(self._calls, self._tail)
+        for event in _announced(prepared.lines):
+            yield event
         yield events.ContextReported(report=desk.report())
         yield events.ModelCalled(
             turn=turn,
@@ -193,7 +210,7 @@ class _Turn:
             prompt_hash=prepared.request.hash,
             tokens=prepared.tokens,
         )
-        gathering = Gathering(turn, self._calls)
+        gathering = Gathering(turn, self._calls, self._call_ids)
         options = desk.options(prepared)
         finished: Finished | None = None
         retries = 0
@@ -219,14 +236,15 @@ class _Turn:
                             yield events.TextDelta(turn=turn, text=delta.text)
                         elif isinstance(delta, ThinkingPiece) and delta.text:
                             yield events.ThinkingDelta(turn=turn, text=delta.text)
-        except ProviderError as error:
+        except (ProviderError, asyncio.CancelledError) as error:
+            # Stopped in the middle or failed: either way this reply was taken.
             desk.position += retries + 1
             desk.record(
                 ModelFailed(
                     call=self._calls,
                     model=prepared.request.model,
-                    error=type(error).__name__,
-                    why=error.what,
+                    error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
+                    why=str(error) or "The person interrupted.",
                     retries=retries,
                     position=desk.position,
                 ),
@@ -254,9 +272,8 @@ class _Turn:
             ),
             turn,
         )
-        for line in desk.note_usage(reported):
-            if (event := announced(line)) is not None:
-                yield event
+        for event in _announced(desk.note_usage(reported)):
+            yield event
         yield events.UsageReported(
             turn=turn, call=self._calls, model=prepared.request.model, usage=usage
         )
@@ -277,26 +294,42 @@ class _Turn:
         )
         self._gathering = None
         self._asked = gathering.calls
+        self._call_ids.update(call.id for call in gathering.calls)
         yield events.AnswerRecorded(
-            turn=self._turn, entry=line.id, text=gathering.text, calls=len(gathering.calls)
+            turn=self._turn,
+            entry=line.id,
+            text=_text_of(self._desk.whole(line)),
+            calls=len(gathering.calls),
         )
+        if note := _about(gathering, finished):
+            yield events.Noticed(message=note, level="warning")
 
-    async def _keep_partial(self, why: str) -> AsyncIterator[events.AnyEvent]:
-        """Keep what was streamed before the turn broke off."""
+    def _partial(self, why: str) -> list[Entry]:
+        """What was streamed before the turn broke off."""
         gathering, self._gathering = self._gathering, None
         if gathering is None or not gathering.text:
-            return
-        line = self._desk.record(
-            AssistantPartial(text=gathering.text, model=self._desk.info.name, why=why), self._turn
-        )
-        yield events.AnswerRecorded(
-            turn=self._turn, entry=line.id, text=gathering.text, calls=0, partial=True
+            return []
+        return [AssistantPartial(text=gathering.text, model=self._desk.info.name, why=why)]
+
+    def _closed(self, line: Line) -> events.AnyEvent:
+        """The event for something that the end of the turn wrote down."""
+        line = self._desk.whole(line)
+        if isinstance(line.entry, ToolReturned):
+            return ended_event(line, line.entry)
+        return events.AnswerRecorded(
+            turn=self._turn, entry=line.id, text=_text_of(line), calls=0, partial=True
         )
 
-    def _steer(self) -> None:
+    def _steer(self) -> Iterator[events.AnyEvent]:
         """Put what the person added meanwhile in front of the next model call."""
         for waiting in self._desk.take_steering():
-            self._desk.record(waiting, self._turn)
+            line = self._desk.record(waiting, self._turn)
+            yield events.MessageSteered(
+                turn=self._turn,
+                entry=line.id,
+                queued=waiting.queued,
+                text=_text_of(self._desk.whole(line)),
+            )
 
     def _spend(self, usage: Usage) -> None:
         self._spent = Usage(
@@ -324,6 +357,26 @@ class _Turn:
                 f"${limits.turn_cost:.2f}.",
                 "Say `continue` to go on, or raise the limit.",
             )
+
+
+def _announced(lines: Iterable[Line]) -> Iterator[events.AnyEvent]:
+    for line in lines:
+        if (event := announced(line)) is not None:
+            yield event
+
+
+def _text_of(line: Line) -> str:
+    """What a line says, as it was recorded."""
+    return str(getattr(line.entry, "text", ""))
+
+
+def _about(gathering: Gathering, finished: Finished) -> str:
+    """What a person should know about how an answer ended."""
+    if finished.reason == "length":
+        return "The answer was cut off: it reached the longest length that was allowed."
+    if finished.reason == "content_filter":
+        return "The provider's content filter cut the answer off."
+    return "" if gathering.text or gathering.calls else "The model answered with nothing."
 
 
 async def _closable(

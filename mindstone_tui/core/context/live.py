@@ -39,15 +39,21 @@ class LiveWindow(View):
         self.transcript = transcript
         self._indexer = indexer
         self._off_loop = off_loop
+        self._missed: list[Line] = []
         self.blocked: set[tuple[int, str]] = set()
         """What was already said, per turn, about prunes that could not happen."""
 
-    def catch_up(self) -> list[Line]:
+    def catch_up(self) -> None:
         """Take in what other surfaces appended."""
         new = follow(self.fold, self.history)
         for line in new:
             self.watch.observe(line)
-        return new
+        self._missed += new
+
+    def missed(self) -> list[Line]:
+        """The lines of others that were taken in since somebody last asked for them."""
+        missed, self._missed = self._missed, []
+        return missed
 
     def take(self, line: Line) -> None:
         """Take in one line, and before it any that were missed; once is enough."""

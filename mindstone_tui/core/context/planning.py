@@ -129,4 +129,6 @@ def _plan(
 
 def _carried(live: LiveWindow, measured: Measured) -> Carried:
     watch = live.watch
-    return msgspec.structs.replace(watch.carried, growth=watch.growth(measured))
+    return msgspec.structs.replace(
+        watch.carried, growth=watch.growth(measured), anchor=watch.anchor
+    )

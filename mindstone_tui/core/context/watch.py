@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from mindstone_tui.core.context.budget import KEPT_TURNS
-from mindstone_tui.core.context.measure import Anchor, Measured
+from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
-from mindstone_tui.core.entries.window import Carried, Growth, PromptPlanned
+from mindstone_tui.core.entries.window import Anchor, Carried, Growth, PromptPlanned
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
 
@@ -41,8 +41,6 @@ class Watch:
         """Go on from the newest plan and the lines that follow it."""
         if plan is not None:
             self.observe(plan)
-            if isinstance(plan.entry, PromptPlanned) and plan.entry.carried is not None:
-                self.carried = plan.entry.carried
         for line in after:
             self.observe(line)
 
@@ -53,6 +51,7 @@ class Watch:
                 self._plan = line
                 if plan.carried is not None:
                     self.carried = plan.carried
+                    self.anchor = plan.carried.anchor
             case UsageReported() as report:
                 self._spend(report)
                 self._anchor(line, report)

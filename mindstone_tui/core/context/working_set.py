@@ -120,8 +120,9 @@ class WorkingSet:
         self._live.take(line)
 
     def catch_up(self) -> list[Line]:
-        """Take in everything that was appended since."""
-        return self._live.catch_up()
+        """Take in what others appended; every line of theirs since the last time."""
+        self._live.catch_up()
+        return self._live.missed()
 
     def set_model(
         self, model: str, *, window: int = 0, label: Label = "assumed", why: str = ""
@@ -195,6 +196,12 @@ class WorkingSet:
         await self._live.ledger(planned.model).counter.ready()
         lines = await self.room_maker(self._live, planned)
         return record_plan(self._live, planned, call, lines, max_output)
+
+    async def make_room_by(self, maker: RoomMaker) -> list[Line]:
+        """Make room now in a way of its own: a compaction that was asked for."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        return await maker(self._live, call)
 
     def note_usage(self, line: Line) -> UsageNote:
         """Learn from a provider's report: how far off we were, and whether it cut the prompt."""

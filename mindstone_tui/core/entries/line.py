@@ -76,7 +76,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """An entry on its way to disk: everything but its place in the chain."""
 
     entry: Entry
-    turn: int
+    turn: int | None
+    """None for the turn of the line before it, whoever writes that."""
     channel: str
     ts: str = ""
     """Empty for "now"."""

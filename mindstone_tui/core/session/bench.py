@@ -11,18 +11,23 @@ from pathlib import Path
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    ToolReturned,
-    TurnEnded,
-    TurnStarted,
-)
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.errors import NoSuchEntry, RecallError, UsageError
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
+from mindstone_tui.core.errors import (
+    MindstoneError,
+    NoSuchEntry,
+    NotSaved,
+    RecallError,
+    UsageError,
+)
 from mindstone_tui.core.foreign import inside
 from mindstone_tui.core.interchange.exporting import export
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
@@ -31,6 +36,7 @@ from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.replay.proof import Proof, prove
 from mindstone_tui.core.session.forking import fork_session
 from mindstone_tui.core.session.remembering import Remembering
+from mindstone_tui.core.session.resuming import close_open_turn, never_sent, position_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.tool import Tool, ToolResult
@@ -57,6 +63,8 @@ class SessionBench:
         servers: Servers,
         project: Callable[[], ProjectInstructions],
         trust: TrustFile,
+        continuity: Continuity,
+        side_calls: Callable[[str], Ask | None],
     ) -> None:
         self.desk = desk
         self.home = home
@@ -71,6 +79,8 @@ class SessionBench:
         self._servers = servers
         self._project = project
         self._trust = trust
+        self.continuity = continuity
+        self._side_calls = side_calls
         self._told: set[str] = set()
         self._tidying: asyncio.Task[None] | None = None
 
@@ -110,9 +120,11 @@ class SessionBench:
         before = self.desk.provider
         self.desk.provider = provider
         self.desk.model = name
+        self.desk.position = position_in(self._history, name)
         self.desk.overridden = False
         window = self.desk.window or info.window or Window(tokens=0, label="assumed")
         self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
+        self.continuity.answer_with(self._side_calls(name))
         await before.close()
         return info
 
@@ -165,6 +177,10 @@ class SessionBench:
         result = await SHELL.run({"command": line}, self.desk.tool_context("shell"))
         clean = self.desk.redactor.redact(inside(result.text)).text
         return msgspec.structs.replace(result, text=clean)
+
+    async def compact(self) -> list[Line]:
+        """Let a summary stand for the older exchanges, now."""
+        return await self.desk.working_set.make_room_by(self.continuity.modes.compact)
 
     async def prove(self) -> Proof:
         """Rebuild every request of this session and compare it with its recorded hash."""
@@ -219,12 +235,38 @@ class SessionBench:
     def catch_up(self) -> list[Line]:
         """Take in what other surfaces wrote, and say what it was."""
         self.desk.transcript.look()
-        return self.desk.working_set.catch_up()
+        lines = self.desk.working_set.catch_up()
+        if any(isinstance(line.entry, ModelChanged) for line in lines):
+            self._follow_model()
+        return lines
+
+    def save_again(self) -> None:
+        """Write what the disk refused before; if it still does, the next entry says so."""
+        with contextlib.suppress(NotSaved):
+            self.desk.save()
+
+    def close_open_turn(self) -> list[Line]:
+        """Close a turn that a crash left open: its calls get results that say so."""
+        if self.desk.transcript.unsaved:
+            return []
+        return close_open_turn(self.desk, self._history)
+
+    def never_sent(self) -> list[str]:
+        """Messages that were queued lately and neither sent nor taken back."""
+        return never_sent(self._history)
+
+    def _follow_model(self) -> None:
+        """Another surface chose another model; ours was not named for this surface alone."""
+        name = self.desk.working_set.model
+        if self.desk.overridden or name == self.desk.model:
+            return
+        with contextlib.suppress(MindstoneError):
+            self.desk.provider = self._resolve(name)
+            self.desk.model = name
+            self.desk.position = position_in(self._history, name)
 
     async def before_turn(self) -> list[events.Noticed]:
-        """Close a turn that a crash left open, start the tool servers, look at the project."""
-        self._stop_tidying()
-        close_open_turn(self.desk, self._history)
+        """Start the tool servers, look at the project."""
         told = self._offer(await self._servers.start())
         project = self._project()
         if project.state in ("untrusted", "changed"):
@@ -260,11 +302,20 @@ class SessionBench:
                 used = await asyncio.to_thread(
                     self.remembering.note_use, injected, injected.query, answer
                 )
-                self.desk.record(used, self.desk.transcript.last_turn)
+                self.desk.record(used, None)
         if self.remembering.failure:
             message = f"Recall does not work: {self.remembering.failure}"
             self.remembering.failure = ""
             yield events.Noticed(message=message, level="warning")
+
+    async def _measure_health(self, lines: Sequence[Line]) -> AsyncIterator[events.AnyEvent]:
+        """Take the turn's six measures; what left the window is probed for."""
+        pruned = [line.entry for line in lines if isinstance(line.entry, ContextWindowPruned)]
+        probed = await self.continuity.probe(pruned[-1]) if pruned else None
+        score = probed.score if probed is not None else None
+        for line in self.continuity.after_turn(lines, measured=score):
+            if (event := announced(line)) is not None:
+                yield event
 
     def tidy(self) -> None:
         """While nothing is asked: make the vectors that are missing."""
@@ -276,7 +327,8 @@ class SessionBench:
             while await asyncio.to_thread(self.remembering.embed_some):
                 continue
 
-    def _stop_tidying(self) -> None:
+    def stop_tidying(self) -> None:
+        """Leave the machine to the turn."""
         if self._tidying is not None:
             self._tidying.cancel()
             self._tidying = None
@@ -287,41 +339,8 @@ class SessionBench:
 
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
-        self._stop_tidying()
+        self.stop_tidying()
         await self.desk.provider.close()
         await self._servers.close()
         await asyncio.to_thread(self.remembering.close)
         self._history.close()
-
-
-def close_open_turn(desk: Desk, history: History) -> list[Line]:
-    """End a turn that has no end: never run anything again, only say what happened."""
-    turn = desk.transcript.last_turn
-    lines = history.turn(turn)
-    if not any(isinstance(line.entry, TurnStarted) for line in lines) or any(
-        isinstance(line.entry, TurnEnded) for line in lines
-    ):
-        return []
-    why = "The program stopped before this was finished."
-    answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
-    asked = [
-        call
-        for line in lines
-        if isinstance(line.entry, AssistantMessage)
-        for call in line.entry.calls
-    ]
-    closed = [
-        desk.record(
-            ToolReturned(
-                call=call.id,
-                name=call.name,
-                text=why,
-                status="interrupted",
-                finding="interrupted",
-            ),
-            turn,
-        )
-        for call in asked
-        if call.id not in answered
-    ]
-    return [*closed, desk.record(TurnEnded(ending="interrupted", why=why), turn)]

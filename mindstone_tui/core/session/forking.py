@@ -45,4 +45,4 @@ def fork_session(desk: Desk, history: History, child: SessionPlaces, turn: int |
         )
     finally:
         forked.close()
-    desk.record(Forked(child=str(child.key), at=newest.seq), desk.transcript.last_turn)
+    desk.record(Forked(child=str(child.key), at=newest.seq), None)

@@ -8,26 +8,32 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.gate import Gate
+from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.agent.side_calls import SideCalls
 from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ModelFailed, UsageReported
+from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.health.fidelity import Found as FidelityFound
 from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.protocol import Provider, Window
-from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
-from mindstone_tui.core.providers.scripted import PREFIX
+from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve, warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
+from mindstone_tui.core.session.delegating import Delegations
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
+from mindstone_tui.core.session.resuming import position_in, positions_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.toolbox import toolbox
@@ -63,14 +69,24 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A person is there who can be asked."""
     follow: bool = True
     """Take in what other surfaces write while idle."""
+    offered: tuple[str, ...] = ()
+    """The only tools that are offered; empty for all."""
+    disk: Disk = REAL
+    """How bytes of the transcript reach the disk."""
 
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
     desk, bench = await asyncio.to_thread(_assemble, opening)
-    await desk.gate.make_ready()
+    try:
+        await desk.gate.make_ready()
+    except MindstoneError:
+        await bench.close()
+        desk.transcript.close()
+        raise
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
+    warm_up(desk.model)
     return session
 
 
@@ -81,7 +97,10 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
     places = home.session(opening.key)
     redactor = Redactor(secrets_of(opening.environ))
     transcript = Transcript(
-        places, clean=lambda text: redactor.redact(text).text, channel=opening.channel
+        places,
+        disk=opening.disk,
+        clean=lambda text: redactor.redact(text).text,
+        channel=opening.channel,
     )
     history = transcript.history()
     remembering = Remembering(
@@ -110,7 +129,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda query, k: remembering.search(query, k, settings.recall.scope),
         lambda pointer: bench.refer(pointer),
         transcript.history,
-        lambda note: desk.record(note, transcript.last_turn),
+        lambda section, text: continuity.memories.take_note(section, text),
+        lambda: continuity.memories,
+        lambda arguments, context: delegations.run(arguments, context),
     )
     workspace = _workspace(opening, settings)
     trust = TrustFile(home.trust)
@@ -126,16 +147,44 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         overridden=bool(opening.model),
         provider=provider_of(model),
         window=_named_window(opening, settings),
-        tools=_offered(tools, settings),
+        tools=_offered(tools, settings, opening.offered),
         tool_context=_tool_contexts(opening, settings, workspace),
         gate=_gate(opening, settings),
         recaller=remembering,
         redactor=redactor,
-        standing=lambda: _standing(opening, settings, desk, project()),
+        standing=lambda: _standing(opening, settings, desk, project(), continuity.memories),
         recognise=_recognise,
+        make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
-        position=_position(history, model),
+        position=position_in(history, model),
     )
+    side_calls = _side_calls(desk, history, settings, provider_of)
+    continuity = Continuity(
+        desk,
+        home,
+        places,
+        opening.cwd,
+        ask=side_calls(model),
+        recall=lambda query, k: _found(remembering, query, k),
+    )
+
+    def open_child(
+        key: SessionKey, offered: tuple[str, ...], calls: int
+    ) -> tuple[Desk, SessionBench]:
+        child = msgspec.structs.replace(
+            opening,
+            key=key,
+            channel="delegate",
+            model=desk.model,
+            approve="read-only",
+            max_rounds=calls,
+            asks=False,
+            follow=False,
+            offered=offered,
+        )
+        return _assemble(child)
+
+    delegations = Delegations(desk, opening.key, open_child, continuity.modes.means.scribe)
     bench = SessionBench(
         desk=desk,
         home=home,
@@ -149,6 +198,8 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         servers=Servers(settings.tools, home.tool_pins, environ=opening.environ, cwd=workspace.cwd),
         project=project,
         trust=trust,
+        continuity=continuity,
+        side_calls=side_calls,
     )
     return desk, bench
 
@@ -173,8 +224,37 @@ def _named_window(opening: Opening, settings: Settings) -> Window | None:
     return Window(tokens=tokens, label="measured") if tokens else None
 
 
-def _offered(tools: Mapping[str, Tool], settings: Settings) -> dict[str, Tool]:
-    return {name: tool for name, tool in tools.items() if name not in settings.tools.disabled}
+def _offered(
+    tools: Mapping[str, Tool], settings: Settings, only: tuple[str, ...]
+) -> dict[str, Tool]:
+    return {
+        name: tool
+        for name, tool in tools.items()
+        if name not in settings.tools.disabled and (not only or name in only)
+    }
+
+
+def _side_calls(
+    desk: Desk,
+    history: History,
+    settings: Settings,
+    provider_of: Callable[[str], Provider],
+) -> Callable[[str], Ask | None]:
+    """Who writes summaries: the configured model, else the session's own; the guide cannot."""
+
+    def answering(model: str) -> Ask | None:
+        name = settings.models.summary or model
+        if name == GUIDE:
+            return None
+        provider = desk.provider if name == desk.model else provider_of(name)
+        return SideCalls(desk, name, provider, positions_in(history, name)).ask
+
+    return answering
+
+
+async def _found(remembering: Remembering, query: str, k: int) -> list[FidelityFound]:
+    found = await remembering.search(query, k, "session")
+    return [FidelityFound(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
 
 
 def _workspace(opening: Opening, settings: Settings) -> Workspace:
@@ -217,9 +297,14 @@ async def _sandbox(opening: Opening) -> Sandbox | None:
 
 
 def _standing(
-    opening: Opening, settings: Settings, desk: Desk, project: ProjectInstructions
+    opening: Opening,
+    settings: Settings,
+    desk: Desk,
+    project: ProjectInstructions,
+    memories: Memories,
 ) -> Standing:
-    return standing_context(
+    remembered, warnings = memories.head_sections()
+    found = standing_context(
         opening.places.agent(opening.key.agent),
         opening.cwd,
         count=desk.count,
@@ -233,21 +318,12 @@ def _standing(
                 raw_size=each.raw_size,
             )
             for each in project.in_force
-        ],
+        ]
+        + list(remembered),
     )
+    return Standing(found.sections, (*found.warnings, *warnings))
 
 
 def _recognise(text: str) -> str | None:
     found = recognise_standing_instruction(text)
     return found.text if found is not None else None
-
-
-def _position(history: History, model: str) -> int:
-    """How many replies this session already took from a script."""
-    if not model.startswith(PREFIX):
-        return 0
-    for item in history.back():
-        entry = item.entry if isinstance(item, Line) else None
-        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
-            return entry.position
-    return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -23,11 +24,13 @@ from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     MessageQueued,
     MessageWithdrawn,
+    TurnEnding,
     UserMessage,
 )
 from mindstone_tui.core.entries.store import CommandRun
-from mindstone_tui.core.errors import MindstoneError, NotSaved
+from mindstone_tui.core.errors import ExitCode, Interrupted, MindstoneError, NotSaved, UsageError
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.images import attach
 from mindstone_tui.core.session.lease import Lease
@@ -59,9 +62,12 @@ class Session:
         self._lease = lease
         self._wait = wait
         self._stream: asyncio.Queue[AnyEvent] = asyncio.Queue()
-        self._inbox: asyncio.Queue[_Said | _Asked] = asyncio.Queue()
-        self._withdrawn: set[str] = set()
-        self._turn: asyncio.Task[None] | None = None
+        self._inbox: deque[_Said | _Asked] = deque()
+        self._knock = asyncio.Event()
+        self._serving = False
+        self._work: asyncio.Task[None] | None = None
+        """The turn or the command that can be interrupted."""
+        self._in_turn = False
         self._glances: set[asyncio.Task[None]] = set()
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
@@ -76,11 +82,14 @@ class Session:
 
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
+        self._desk.on_saved = lambda entries: self._emit(events.SavedAgain(entries=entries))
         self._owner = asyncio.create_task(self._own(), name="session")
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
         self._emit(self._bench.ready())
         self._emit(events.ContextReported(report=self._desk.report()))
+        if follow:
+            self._remind()
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -99,35 +108,31 @@ class Session:
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
-        Raises when a picture cannot be read or the disk refuses the queued message.
+        Raises when a picture cannot be used or the session is closed.
         """
+        if self._closing:
+            raise UsageError("This session is closed.", "Open it again.")
         images = tuple(attach(each.path, self._desk.transcript) for each in attachments)
+        said = _Said(text, images)
         if self._idle.is_set():
-            self._idle.clear()
-            self._inbox.put_nowait(_Said(text, images))
+            self._put(said)
             return
-        line = self._desk.record(
-            MessageQueued(text=text, images=images), self._desk.transcript.last_turn
-        )
-        self._emit(events.MessageQueued(entry=line.id, text=text))
-        if steer and self._turn is not None:
-            self._desk.steering.append(UserMessage(text=text, images=images, queued=line.id))
+        said = self._queue(said)
+        if steer and self._in_turn:
+            self._desk.steering.append(_message(said))
         else:
-            self._inbox.put_nowait(_Said(text, images, line.id))
+            self._put(said)
 
     def command(self, line: str) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
             command, argument = parse(line)
         except MindstoneError as error:
-            message = f"{error.what} {error.remedy}".strip()
-            self._emit(events.CommandPrinted(command=line, text=message, ok=False))
-            self._emit(events.CommandEnded(command=line, ok=False))
+            self._end_command(line, error, [])
             return
         asked = _Asked(command, line, argument)
         if command.changes_window:
-            self._idle.clear()
-            self._inbox.put_nowait(asked)
+            self._put(asked)
             return
         glance = asyncio.create_task(self._run_command(asked), name=command.name)
         self._glances.add(glance)
@@ -140,25 +145,35 @@ class Session:
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
-        self._withdrawn.add(entry)
+        said = next((each for each in self._inbox if _queued_as(each) == entry), None)
         steering = self._desk.steering
-        steering[:] = [waiting for waiting in steering if waiting.queued != entry]
-        self._desk.record(MessageWithdrawn(queued=entry), self._desk.transcript.last_turn)
-        self._emit(events.MessageWithdrawn(entry=entry))
+        steers = next((each for each in steering if each.queued == entry), None)
+        if said is None and steers is None:
+            self._emit(events.Noticed(message="That message was sent already."))
+            return
+        if said is not None:
+            self._inbox.remove(said)
+        if steers is not None:
+            steering.remove(steers)
+        self._withdrawn(entry)
 
-    def interrupt(self) -> None:
+    def interrupt(self, why: str = "") -> None:
         """Stop the running turn; what was streamed so far is kept."""
-        if self._turn is not None:
-            self._turn.cancel()
+        if self._work is not None and not self._work.cancelling():
+            self._work.cancel(why or None)
 
     async def close(self) -> None:
-        """Finish, and end the stream: a running turn is interrupted, its chores are done."""
+        """Finish, and end the stream: a running turn is interrupted, its chores are done.
+
+        What still waits is in history as queued, and the next one who opens the session is told.
+        """
         if self._closing:
             return
         self._closing = True
-        while not self._inbox.empty():
-            self._inbox.get_nowait()
-        self.interrupt()
+        self._put_down()
+        self.interrupt("The session was closed.")
+        if not self._serving:
+            self._idle.set()
         await self._idle.wait()
         for task in (self._owner, self._follower, *self._glances):
             if task is not None:
@@ -174,6 +189,51 @@ class Session:
         self._desk.transcript.close()
         self._emit(events.SessionClosed(session=str(self._bench.key), seq=head.seq, hash=head.hash))
 
+    def _put(self, asked: _Said | _Asked, *, first: bool = False) -> None:
+        self._idle.clear()
+        if first:
+            self._inbox.appendleft(asked)
+        else:
+            self._inbox.append(asked)
+        self._knock.set()
+
+    def _put_down(self) -> None:
+        """Write down what was said and has no turn; commands that wait are over."""
+        while self._inbox:
+            asked = self._inbox.popleft()
+            if isinstance(asked, _Asked):
+                closed = Interrupted("The session was closed first.")
+                self._end_command(asked.line, closed, [])
+            elif not asked.queued:
+                self._queue(asked)
+
+    def _queue(self, said: _Said) -> _Said:
+        """Put a message on disk that has to wait for its turn."""
+        try:
+            line = self._desk.record(MessageQueued(text=said.text, images=said.images), None)
+        except MindstoneError as error:
+            self._complain(error)
+            return said
+        text = line.entry.text if isinstance(line.entry, MessageQueued) else said.text
+        self._emit(events.MessageQueued(entry=line.id, text=text))
+        return msgspec.structs.replace(said, queued=line.id)
+
+    def _withdrawn(self, entry: str) -> None:
+        try:
+            self._desk.record(MessageWithdrawn(queued=entry), None)
+        except MindstoneError as error:
+            self._complain(error)
+        self._emit(events.MessageWithdrawn(entry=entry))
+
+    def _remind(self) -> None:
+        """Say what was queued when the program stopped, unless another one still has it."""
+        if not self._lease.try_take():
+            return
+        self._lease.give_back()
+        for text in self._bench.never_sent():
+            message = f"This was never sent: {one_line(text, 300)}"
+            self._emit(events.Noticed(message=message, level="warning"))
+
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
 
@@ -188,26 +248,50 @@ class Session:
     async def _own(self) -> None:
         """Take what was asked for, one after the other."""
         while True:
-            asked = await self._inbox.get()
+            await self._knock.wait()
+            if not self._inbox:
+                self._knock.clear()
+                continue
+            self._serving = True
             try:
-                if isinstance(asked, _Asked):
-                    await self._serve_command(asked)
-                elif asked.queued not in self._withdrawn:
-                    await self._serve_message(asked)
+                await self._serve(self._inbox.popleft())
             finally:
+                self._serving = False
                 self._lease.give_back()
-                if self._inbox.empty():
+                if not self._inbox:
                     self._idle.set()
                     if not self._closing:
                         self._bench.tidy()
 
-    async def _serve_message(self, said: _Said) -> None:
-        """One turn, which can be interrupted, and then its chores, which cannot."""
-        self._turn = asyncio.create_task(self._take_turn(said), name="turn")
-        await asyncio.wait({self._turn})
-        self._turn = None
-        if not self._lease.held:
+    async def _serve(self, asked: _Said | _Asked) -> None:
+        """One turn or command, which can be interrupted, and the chores, which cannot."""
+        is_turn = isinstance(asked, _Said)
+        work = self._take_turn(asked) if isinstance(asked, _Said) else self._change(asked)
+        self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
+        self._in_turn = is_turn
+        await asyncio.wait({self._work})
+        if self._work.cancelled():
+            self._never_began(asked)
+        self._work = None
+        self._in_turn = False
+        for waiting in reversed(self._desk.take_steering()):
+            self._put(_Said(waiting.text, waiting.images, waiting.queued), first=True)
+        if self._closing:
+            self._put_down()
+        if is_turn and self._lease.held:
+            await self._do_chores()
+
+    def _never_began(self, asked: _Said | _Asked) -> None:
+        """Interrupted before its first step: it has an end all the same."""
+        why = "The person interrupted before this began."
+        if isinstance(asked, _Asked):
+            self._end_command(asked.line, Interrupted(why), [])
             return
+        if self._closing and not asked.queued:
+            self._queue(asked)
+        self._emit(events.TurnEnded(turn=0, ending="interrupted", why=why))
+
+    async def _do_chores(self) -> None:
         try:
             async for event in self._bench.after_turn():
                 self._emit(event)
@@ -216,60 +300,47 @@ class Session:
         except Exception as error:  # a bug in the chores around a turn must not end the session
             self._desk.report_bug(error)
 
-    async def _serve_command(self, asked: _Asked) -> None:
-        try:
-            await self._take_lease()
-        except MindstoneError as error:
-            self._emit(events.CommandPrinted(command=asked.line, text=str(error), ok=False))
-            self._emit(events.CommandEnded(command=asked.line, ok=False))
-            return
-        await self._run_command(asked)
-
     async def _take_turn(self, said: _Said) -> None:
         """One turn under the lease; whatever happens, the stream hears how it ended."""
-        ended = False
+        turn, ended = 0, False
+
+        def fail(ending: TurnEnding, why: str, remedy: str = "") -> None:
+            if not ended:
+                self._emit(events.TurnEnded(turn=turn, ending=ending, why=why, remedy=remedy))
+
         try:
-            if not self._lease.try_take():
-                said = self._wait_in_line(said)
+            if not self._lease.try_take() and self._wait and not said.queued:
+                said = self._queue(said)
             await self._take_lease()
-            for notice in await self._bench.before_turn():
-                self._emit(notice)
-            message = UserMessage(text=said.text, images=said.images, queued=said.queued)
             origin = "queued" if said.queued else "message"
-            async for event in take_turn(self._desk, message, origin):
+            async for event in take_turn(self._desk, _message(said), origin):
+                turn = event.turn if isinstance(event, events.TurnStarted) else turn
                 ended = isinstance(event, events.TurnEnded)
                 self._emit(event)
-        except asyncio.CancelledError:
-            if not ended:
-                self._fail("interrupted", "The person interrupted before the turn began.", "")
+        except asyncio.CancelledError as cancelled:
+            if not turn and self._closing and not said.queued:
+                self._queue(said)
+            elif said.queued and not turn and not self._closing:
+                self._withdrawn(said.queued)
+            fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
         except MindstoneError as error:
             if isinstance(error, NotSaved):
                 self._complain(error)
-            if not ended:
-                self._fail("failed", error.what, error.remedy)
+            fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either
             self._desk.report_bug(error)
-            if not ended:
-                self._fail("failed", str(error), "The log file has the details.")
+            fail("failed", str(error), "The log file has the details.")
 
-    def _wait_in_line(self, said: _Said) -> _Said:
-        """Another surface takes a turn: put the message on disk before waiting for it."""
-        if said.queued or not self._wait:
-            return said
-        waiting = MessageQueued(text=said.text, images=said.images)
-        line = self._desk.record(waiting, self._desk.transcript.last_turn)
-        return _Said(said.text, said.images, line.id)
-
-    def _fail(self, ending: str, why: str, remedy: str) -> None:
-        turn = self._desk.transcript.last_turn
-        self._emit(
-            events.TurnEnded(
-                turn=turn,
-                ending="interrupted" if ending == "interrupted" else "failed",
-                why=why,
-                remedy=remedy,
-            )
-        )
+    async def _change(self, asked: _Asked) -> None:
+        """A command that changes the window, under the lease as a turn is."""
+        try:
+            await self._take_lease()
+        except MindstoneError as error:
+            self._end_command(asked.line, error, [])
+        except asyncio.CancelledError as cancelled:
+            self._end_command(asked.line, _interrupted(cancelled), [])
+        else:
+            await self._run_command(asked)
 
     async def _take_lease(self) -> None:
         """Have the right to a turn, with everything that others wrote taken in first."""
@@ -279,44 +350,75 @@ class Session:
             self._emit(events.Noticed(message=f"Waiting: another program takes a turn in {key}."))
 
         await self._lease.take(wait=self._wait, on_wait=on_wait)
+        self._bench.stop_tidying()
+        self._bench.save_again()
         self._take_in(self._bench.catch_up())
+        self._take_in(self._bench.close_open_turn())
 
     async def _run_command(self, asked: _Asked) -> None:
         """Run a command; its output is recorded, and part of no prompt."""
         text: list[str] = []
-        ok = True
+        failure: MindstoneError | None = None
         try:
             async for event in asked.command.handler(self._bench, asked.argument):
                 if isinstance(event, events.CommandPrinted):
                     text.append(event.text)
-                    ok = ok and event.ok
+                    if not event.ok:
+                        failure = MindstoneError("")
                 self._emit(event)
             if asked.command.changes_window:
                 self._emit(events.ContextReported(report=self._desk.report()))
+        except asyncio.CancelledError as cancelled:
+            failure = _interrupted(cancelled)
         except MindstoneError as error:
-            ok = False
-            message = f"{error.what} {error.remedy}".strip()
-            text.append(message)
-            self._emit(events.CommandPrinted(command=asked.line, text=message, ok=False))
+            failure = error
+        except Exception as error:  # a bug in a command ends the command, not the session
+            self._desk.report_bug(error)
+            what = f"Something went wrong that should not: {type(error).__name__}."
+            failure = MindstoneError(what, "The log file has the details.")
+        self._end_command(asked.line, failure, text)
         if asked.command.changes_window:
+            run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
             with contextlib.suppress(NotSaved):
-                self._desk.record(
-                    CommandRun(command=asked.line, output="\n".join(text), ok=ok),
-                    self._desk.transcript.last_turn,
-                )
-        self._emit(events.CommandEnded(command=asked.line, ok=ok))
+                self._desk.record(run, None)
+
+    def _end_command(self, line: str, failure: MindstoneError | None, text: list[str]) -> None:
+        """Say why a command failed, if it did, and that it is over."""
+        if failure is not None and failure.what:
+            message = f"{failure.what} {failure.remedy}".strip()
+            text.append(message)
+            self._emit(events.CommandPrinted(command=line, text=message, ok=False))
+        code = ExitCode.DONE if failure is None else failure.exit_code
+        self._emit(events.CommandEnded(command=line, ok=failure is None, exit_code=code))
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
         async for _ in changes(self._bench.places.transcript):
-            if self._turn is None and not self._lease.held:
-                self._take_in(self._bench.catch_up())
+            if not self._serving:
+                try:
+                    self._take_in(self._bench.catch_up())
+                except MindstoneError as error:
+                    self._complain(error)
 
     def _take_in(self, lines: Sequence[Line]) -> None:
         for line in lines:
             self._emit(_appeared(line))
         if lines:
             self._emit(events.ContextReported(report=self._desk.report()))
+
+
+def _message(said: _Said) -> UserMessage:
+    return UserMessage(text=said.text, images=said.images, queued=said.queued)
+
+
+def _queued_as(asked: _Said | _Asked) -> str:
+    return asked.queued if isinstance(asked, _Said) else ""
+
+
+def _interrupted(cancelled: asyncio.CancelledError) -> Interrupted:
+    if (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    return Interrupted(str(cancelled) or "Interrupted.")
 
 
 def _appeared(line: Line) -> events.EntryAppeared:

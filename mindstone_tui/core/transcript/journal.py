@@ -26,10 +26,10 @@ from mindstone_tui.core.disk import (
     replace_file,
     sync_young_folders,
 )
-from mindstone_tui.core.entries import Blob, Draft, Entry, Line, decode_line
+from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, decode_line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import seal
-from mindstone_tui.core.errors import MindstoneError, NotSaved
+from mindstone_tui.core.errors import MindstoneError, NotSaved, TranscriptError
 from mindstone_tui.core.places import SessionPlaces
 from mindstone_tui.core.transcript.drafting import Body, Clean, prepare
 from mindstone_tui.core.transcript.history import Head, History
@@ -88,18 +88,19 @@ class Transcript:
     @property
     def head(self) -> Head:
         """The newest line this process knows of."""
-        return Head(self._ledger.tail.seq, self._ledger.tail.hash)
+        newest = self._ledger.newest
+        return Head(newest.seq, newest.hash)
 
     @property
     def last_turn(self) -> int:
-        """The turn of the newest line this process knows of."""
-        return self._ledger.tail.turn
+        """The turn of the newest line this process knows of, saved or not."""
+        waiting = [pending.draft.turn for pending in self._unsaved if pending.draft.turn]
+        return waiting[-1] if waiting else self._ledger.newest.turn
 
     def append(
         self, entry: Entry, *, turn: int | None = None, ts: str = "", parent: str | None = None
     ) -> Line:
         """Write one entry; when this returns, it survives a power cut."""
-        turn = self.last_turn if turn is None else turn
         draft = Draft(entry=entry, turn=turn, channel=self.channel, ts=ts, parent=parent)
         return self.append_all([draft])[-1]
 
@@ -228,19 +229,31 @@ class Transcript:
     def _write(self, batch: Sequence[_Pending]) -> list[Line]:
         """One write and one sync for all of them, or nothing."""
         tails = [self._ledger.tail]
-        whole: list[bytes] = []
+        lines: list[Line] = []
         first = tails[0].seq + 1 if len(batch) > 1 else None
         for pending in batch:
             raw, tail = self._seal(pending, tails[-1], first)
-            whole.append(raw)
+            lines.append(self._read_back(raw, pending))
             tails.append(tail)
-        self._ledger.put(b"".join(whole), tails)
-        return [decode_line(raw[:-1]) for raw in whole]
+        self._ledger.put(b"".join(line.raw + b"\n" for line in lines), tails)
+        return lines
+
+    def _read_back(self, raw: bytes, pending: _Pending) -> Line:
+        """The line as every reader will see it; one that none could read is never written."""
+        try:
+            return decode_line(raw[:-1])
+        except Malformed as error:
+            self._unsaved = [other for other in self._unsaved if other is not pending]
+            raise TranscriptError(
+                f"A {pending.draft.entry.kind} entry could not be read back: {error}.",
+                "This is a bug in the program; the entry was not written.",
+            ) from error
 
     def _seal(self, pending: _Pending, before: Tail, batch: int | None) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""
         draft = pending.draft
         body = pending.body or prepare(draft.entry, self._clean, self.keep_blob)
+        turn = before.turn if draft.turn is None else draft.turn
         moment = self._clock()
         id_ = next_id(moment, before.id, self._entropy)
         session = str(self.places.key)
@@ -250,7 +263,7 @@ class Transcript:
             id=id_,
             session=session,
             ts=draft.ts or timestamp(moment),
-            turn=draft.turn,
+            turn=turn,
             role=draft.entry.role,
             channel=draft.channel,
             prev=before.hash,
@@ -258,4 +271,4 @@ class Transcript:
             extra=body.extra if batch is None else b'%b,"batch":%d' % (body.extra, batch),
         )
         size = before.size + len(raw)
-        return raw, Tail(size, before.size, before.seq + 1, digest, id_, draft.turn, session)
+        return raw, Tail(size, before.size, before.seq + 1, digest, id_, turn, session)

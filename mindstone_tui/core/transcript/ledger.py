@@ -46,6 +46,8 @@ class Ledger:
         self._acknowledged = 0
         """Where the newest line ends that this process was told is on disk."""
         self.tail = Tail()
+        self.newest = Tail()
+        """The same, and still known while the file has to be opened anew."""
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
         try:
             self._fd = disk.open(places.transcript, flags)
@@ -91,11 +93,10 @@ class Ledger:
                 self._disk.truncate(self._fd, before.size)
                 self._doubtful = None
             raise
-        self.tail = after
+        self.tail = self.newest = after
         self._acknowledged = after.size
-        inode = self._disk.inode(self._fd)
-        for tail in tails[:-1]:
-            offsets.note(self._places.offsets, inode, tail.size, tail.start)
+        starts = [tail.size for tail in tails[:-1]]
+        offsets.note(self._places.offsets, self._disk.inode(self._fd), starts, before.start)
 
     def poison(self) -> None:
         """Never use a descriptor again that a write or sync failed on."""
@@ -137,7 +138,7 @@ class Ledger:
             self._disk.sync(self._fd)
         if end.torn:
             self._set_aside(end.tail.size, size)
-        self.tail = end.tail
+        self.tail = self.newest = end.tail
         return self._unrecorded_copies()
 
     def _refuse_a_cut(self, size: int) -> None:

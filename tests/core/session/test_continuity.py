@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.config.settings import ContextSettings, MemorySettings, Mode, Settings
 from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.context.planning import Prepared
@@ -23,7 +24,6 @@ from mindstone_tui.core.health.monitor import health_text
 from mindstone_tui.core.memory.proposals import Draft
 from mindstone_tui.core.places import Places
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.session.continuity import Continuity
 from tests.builders import places_in, say, transcript_in
 from tests.core.context.asking import Saying, words
 from tests.core.context.staging import Index, Unsynced, Words
@@ -159,6 +159,10 @@ async def test_prose_comes_from_the_model_only_when_it_is_asked_for(home: Path) 
     work(session)
     await session.continuity.write_handoff("test")
     assert ask.seen == []
+    session.continuity.answer_with(None)
+    await session.continuity.write_handoff("test", prose=True)
+    assert ask.seen == []
+    session.continuity.answer_with(ask)
     line = await session.continuity.write_handoff("test", prose=True)
     path = places_in(home).folder / str(getattr(line.entry, "path", ""))
     assert "Go on with parse_block." in path.read_text()

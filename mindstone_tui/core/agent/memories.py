@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 
+from mindstone_tui.core.agent.ground import Ground, now, stamp
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line
@@ -16,7 +17,6 @@ from mindstone_tui.core.memory.consolidation import Review, Reviewer, review
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.standing import head_sections
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
-from mindstone_tui.core.session.ground import Ground, now, stamp
 
 
 class Memories:
@@ -60,6 +60,19 @@ class Memories:
         """What memory and notes add to the head of the prompt, and what does not fit."""
         shelf = read_shelf(self.agent)
         return head_sections(shelf, self.notes, self.desk.settings.memory, self.desk.count)
+
+    def preview(self, draft: proposals.Draft, sources: Sequence[int]) -> proposals.Proposal:
+        """What a proposal would change, without proposing it."""
+        return proposals.propose(
+            self.agent,
+            draft,
+            proposal=f"m{self.desk.transcript.head.seq + 1}",
+            sources=sources,
+            session=str(self.places.key),
+            by="model",
+            created=stamp(self._clock()),
+            redactor=self.desk.redactor,
+        )
 
     def propose(
         self, draft: proposals.Draft, sources: Sequence[int], *, by: str, why: str = ""
