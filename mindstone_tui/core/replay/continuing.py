@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mindstone_tui.core.agent.continuity import HANDOFF_SHARE
 from mindstone_tui.core.context.asking import Count
 from mindstone_tui.core.context.cascade import Apply, Effect, StepName
 from mindstone_tui.core.context.working_set import WorkingSet
@@ -13,7 +14,6 @@ from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff import checkpoint, keeping, letter, taking_over
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.replay.sketch import Sketch
-from mindstone_tui.core.session.continuity import HANDOFF_SHARE
 
 
 class Continuing:

@@ -161,7 +161,7 @@ class Sketch(Transcript):
             id=f"{_MADE}-{seq:08}",
             session=str(self.places.key),
             ts=draft.ts or (self.lines[-1].ts if self.lines else ""),
-            turn=draft.turn,
+            turn=self.last_turn if draft.turn is None else draft.turn,
             role=draft.entry.role,
             channel=draft.channel,
             entry=draft.entry,
