@@ -141,6 +141,14 @@ def _open(path: Path) -> tuple[apsw.Connection, bool]:
         raise
 
 
+def open_in_memory() -> tuple[apsw.Connection, bool]:
+    """A database that touches no file and is gone when it is closed; whether it has vectors."""
+    database = apsw.Connection(":memory:")
+    database.execute("pragma temp_store = memory").fetchall()
+    _migrate(database)
+    return database, _load_vectors(database)
+
+
 def _migrate(database: apsw.Connection) -> None:
     if _version(database) == len(MIGRATIONS):
         return
