@@ -96,7 +96,12 @@ def around(
     """What the app is given, with a theme and nothing that takes time."""
     settings = msgspec.convert({"theme": theme, **tui}, TuiSettings)
     return Surroundings(
-        settings=settings, commands=COMMANDS, folder=folder, approval_grace=0, clock=lambda: 0.0
+        settings=settings,
+        commands=COMMANDS,
+        folder=folder,
+        approval_grace=0,
+        clock=lambda: 0.0,
+        now=lambda: datetime(2026, 1, 5, 10, 0, tzinfo=UTC),
     )
 
 
