@@ -37,24 +37,26 @@ class ReplayScreen(Screen[None]):
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "play_or_pause", "Play", priority=True, id="replay.toggle"),
-        Binding("right", "step('call')", "Request", key_display="←→", id="replay.call"),
-        Binding("left", "back('call')", "Back a request", show=False, id="replay.call-back"),
-        Binding("shift+right,j", "step('turn')", "Turn", key_display="k j", id="replay.turn"),
-        Binding("shift+left,k", "back('turn')", "Back a turn", show=False, id="replay.turn-back"),
+        Binding("right", "step('call')", "Call", key_display="←→", priority=True, id="replay.call"),
+        Binding(
+            "left", "back('call')", "Call before", show=False, priority=True, id="replay.uncall"
+        ),
+        Binding("j,shift+right", "step('turn')", "Turn", key_display="kj", id="replay.turn"),
+        Binding("k,shift+left", "back('turn')", "Turn before", show=False, id="replay.unturn"),
         Binding("p", "go('prune')", "Prune", id="replay.prune"),
-        Binding("P", "back('prune')", "Prune before", show=False, id="replay.prune-back"),
+        Binding("P", "back('prune')", "Prune before", show=False, id="replay.unprune"),
         Binding("t", "go('tool')", "Tool", id="replay.tool"),
-        Binding("T", "back('tool')", "Tool before", show=False, id="replay.tool-back"),
-        Binding("r", "go('recall')", "Recall", id="replay.recall"),
-        Binding("R", "back('recall')", "Recall before", show=False, id="replay.recall-back"),
-        Binding("plus,equals_sign", "speed(1)", "Speed", key_display="- +", id="replay.faster"),
+        Binding("T", "back('tool')", "Tool before", show=False, id="replay.untool"),
+        Binding("r", "go('recall')", "Recall", show=False, id="replay.recall"),
+        Binding("R", "back('recall')", "Recall before", show=False, id="replay.unrecall"),
+        Binding("plus,equals_sign", "speed(1)", "Speed", key_display="-+", id="replay.faster"),
         Binding("minus", "speed(-1)", "Slower", show=False, id="replay.slower"),
-        Binding("g", "ask('turn')", "Go to", id="replay.go"),
-        Binding("slash", "ask('find')", "Find", id="replay.find"),
+        Binding("g", "ask('turn')", "Go", id="replay.go"),
+        Binding("slash", "ask('find')", "Find", key_display="/", id="replay.find"),
         Binding("n", "again", "Find the next", show=False, id="replay.again"),
         Binding("home", "turn(1)", "From the start", show=False, priority=True, id="replay.start"),
         Binding("ctrl+b", "panel", "Panel", show=False, id="replay.panel"),
-        Binding("escape,q", "leave", "Leave", id="replay.leave"),
+        Binding("q,escape", "leave", "Leave", key_display="q", id="replay.leave"),
     ]
 
     conversation = query_one(ConversationView)
@@ -79,7 +81,7 @@ class ReplayScreen(Screen[None]):
         yield Timeline()
         yield Input(id="where", compact=True)
         yield StatusLine()
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#where").display = False
@@ -141,6 +143,11 @@ class ReplayScreen(Screen[None]):
             position = self.replay.position
             self.timeline.position = position
             self.status.doing = "playing" if position.playing else "paused"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While something is typed, keys belong to the typing."""
+        typing = isinstance(self.focused, Input)
+        return not typing or action in ("leave", "panel") or not hasattr(self, f"action_{action}")
 
     # what a person does
 
