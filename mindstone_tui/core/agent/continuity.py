@@ -106,9 +106,13 @@ class Continuity:
                 *(f"done: {one.title}" for one in checkpoint.of("done")[-10:]),
             ),
             decisions=tuple(one.text for one in checkpoint.decisions[-5:]),
+            cited=tuple(sorted(self.memories.cited)),
+            prevented=tuple(sorted(self.memories.prevented)),
             proposed=tuple(one.entry.path for one in self.memories.waiting),
         )
         ledger.write_log(self.agent, section, self._clock())
+        self.memories.cited.clear()
+        self.memories.prevented.clear()
         return line
 
     def start_task(self, argument: str) -> Line:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.context import prompts
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense
@@ -37,6 +38,7 @@ class SideCalls:
             model=self._model,
             messages=request.messages,
             prompt_hash=request.hash,
+            prompt=prompts.used_in(str(messages[0].get("content", ""))) if messages else "",
         )
         desk.record(sent, turn)
         position = self._positions.get(purpose, 0)

@@ -175,6 +175,8 @@ class SideRequestSent(Entry):
     model: str
     messages: tuple[Message, ...]
     prompt_hash: str
+    prompt: str = ""
+    """The package's prompt that was used, by name and hash."""
 
 
 class ModelFailed(Entry):

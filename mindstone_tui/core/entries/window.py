@@ -326,6 +326,16 @@ class PolicyChanged(Entry):
     state: WindowState
 
 
+class HeadShortened(Entry):
+    """Derived texts left the head because nothing else could; what they stand for is in history."""
+
+    state: WindowState
+    summaries: tuple[int, ...] = ()
+    handoff: int | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
 class WindowCarried(Entry):
     """The state of the fold, written down again so that opening stays cheap; nothing changed."""
 

@@ -303,6 +303,8 @@ class SessionBench:
                     self.remembering.note_use, injected, injected.query, answer
                 )
                 self.desk.record(used, None)
+        async for event in self._measure_health(lines):
+            yield event
         if self.remembering.failure:
             message = f"Recall does not work: {self.remembering.failure}"
             self.remembering.failure = ""

@@ -36,6 +36,7 @@ from mindstone_tui.core.session.remembering import Remembering, recent_texts
 from mindstone_tui.core.session.resuming import position_in, positions_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
+from mindstone_tui.core.session.shelves import Shelves
 from mindstone_tui.core.session.toolbox import toolbox
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import probe
@@ -113,6 +114,8 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         recent=lambda: recent_texts(working_set.fold),
         share=lambda: desk.recall_room,
     )
+    shelves = Shelves(home.agent(opening.key.agent), remembering.embedder)
+    remembering.shelves = shelves
     working_set = WorkingSet.open(
         transcript,
         history,
@@ -157,6 +160,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
         position=position_in(history, model),
+        digest=lambda text, room: remembering.digest(
+            text, lambda likeness: continuity.memories.digest(likeness, room)
+        ),
     )
     side_calls = _side_calls(desk, history, settings, provider_of)
     continuity = Continuity(
@@ -253,7 +259,7 @@ def _side_calls(
 
 
 async def _found(remembering: Remembering, query: str, k: int) -> list[FidelityFound]:
-    found = await remembering.search(query, k, "session")
+    found = await remembering.search(query, k, "session", aside=True)
     return [FidelityFound(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
 
 
