@@ -101,14 +101,14 @@ class Plain:
                 self._print(for_terminal(text))
             case ev.AnswerRecorded():
                 self._end_line()
-            case ev.CommandPrinted(text=text, ok=ok):
+            case ev.CommandPrinted(text=text):
                 self._print(for_terminal(text))
                 self._end_line()
+            case ev.CommandEnded(ok=ok):
                 self.code = ExitCode.DONE if ok else ExitCode.FAILED
                 self._finished.set()
-            case ev.ScreenAsked(screen=screen):
-                self._screen(screen)
-                self._finished.set()
+            case ev.ScreenAsked():
+                self._screen(event)
             case ev.ToolAsked():
                 await self._ask(event)
             case ev.ToolStarted(name=name, shown=shown):
@@ -130,11 +130,14 @@ class Plain:
             line = f"{told.sign} {told.what}" + (f" ({told.hint})" if told.hint else "")
             self._tell(for_terminal(line))
 
-    def _screen(self, screen: str) -> None:
-        if screen == "quit":
+    def _screen(self, event: ev.ScreenAsked) -> None:
+        if event.screen == "quit":
             self._quit = True
+        elif event.otherwise:
+            self._print(for_terminal(event.otherwise))
+            self._end_line()
         else:
-            self._tell(f"· {one_line(screen, 40)} can only be opened in the app")
+            self._tell(f"· {one_line(event.screen, 40)} can only be opened in the app")
 
     async def _ask(self, event: ev.ToolAsked) -> None:
         """Ask a person, if there is one; otherwise refuse."""

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from mindstone_tui.core import events as ev
 
-_BETWEEN = (ev.ContextReported, ev.SessionReady, ev.ScreenAsked, ev.UsageReported, ev.ModelCalled)
+_BETWEEN = (
+    ev.ContextReported,
+    ev.SessionReady,
+    ev.ScreenAsked,
+    ev.CommandEnded,
+    ev.UsageReported,
+    ev.ModelCalled,
+)
 """Events the chat does not draw."""
 
 

@@ -131,8 +131,8 @@ def _quiet(base: Mapping[str, str]) -> dict[str, str]:
     """Two steps from the text towards the ground, for what should not shout."""
     ground, text = Color.parse(base["background"]), Color.parse(base["foreground"])
     return {
-        "muted": text.blend(ground, 0.38).hex,
-        "faint": text.blend(ground, 0.58).hex,
+        "muted": text.blend(ground, 0.32).hex,
+        "faint": text.blend(ground, 0.52).hex,
         "line": text.blend(ground, 0.80).hex,
     }
 

@@ -8,8 +8,7 @@ measured: no conversation ships with the program.
 
 `in 2000` is the share of the evidence that fits into 2,000 tokens, four characters each. For the
 silence curve each conversation is also asked the questions of the others, with the names of its own
-speakers put in; some of those it can answer after all, so the share of false alarms is an upper
-bound.
+speakers put in (some of those it can answer after all), and a few about nothing ever said.
 """
 
 from __future__ import annotations
@@ -45,6 +44,22 @@ ABLATION = {
     "all": Weights(),
 }
 HITS = 40
+UNRELATED = (
+    "How do I configure nginx as a reverse proxy?",
+    "What is the boiling point of tungsten?",
+    "What was the tax rate in the 2019 filing?",
+    "Who won the chess championship in Reykjavik?",
+    "How many litres of diesel does the generator burn?",
+    "When did the satellite launch from Kourou?",
+    "Which compiler flags fix the linker error?",
+    "When is the submarine inspection due?",
+    "What medication was prescribed for the horse?",
+    "Why did the court reject the appeal?",
+    "Who inherited the vineyard in Tuscany?",
+    "When does the lease on the warehouse expire?",
+    "What caused the blackout in the data centre?",
+    "What is the opening bid at the auction?",
+)
 
 
 class Conversation:
@@ -134,7 +149,7 @@ def ablation(conversations: list[Conversation]) -> dict[str, dict[str, float]]:
 
 
 def silence(conversations: list[Conversation]) -> list[dict[str, float]]:
-    """For each floor: how many answerable questions pass it, and how many foreign ones do."""
+    """For each floor, which share of questions passes it: answerable, foreign, unrelated."""
     answerable = [_best(one, q["query"]) for one in conversations for q in one.questions]
     foreign = [
         _best(one, _renamed(question["query"], other.speakers, one.speakers))
@@ -143,13 +158,20 @@ def silence(conversations: list[Conversation]) -> list[dict[str, float]]:
         if one is not other
         for question in other.questions[::5]
     ]
+    unrelated = [_best(one, query) for one in conversations for query in UNRELATED]
     curve = []
     for floor in (0.3, 0.4, 0.5, 0.55, FLOOR, 0.7, 0.8, 0.9, 1.0):
-        spoken = 100 * float(np.mean(np.array(answerable) >= floor))
-        alarms = 100 * float(np.mean(np.array(foreign) >= floor)) if foreign else 0.0
-        curve.append({"floor": floor, "answerable": spoken, "foreign": alarms})
-        mark = "  ← the floor" if floor == FLOOR else ""
-        print(f"floor {floor:4.2f}  speaks: {spoken:5.1f} % known, {alarms:5.1f} % foreign{mark}")
+        passing = {
+            name: 100 * float(np.mean(np.array(values) >= floor)) if values else 0.0
+            for name, values in (
+                ("answerable", answerable),
+                ("foreign", foreign),
+                ("unrelated", unrelated),
+            )
+        }
+        curve.append({"floor": floor, **passing})
+        shares = " ".join(f"{name} {share:5.1f} %" for name, share in passing.items())
+        print(f"floor {floor:4.2f} speaks: {shares}{'  ← the floor' if floor == FLOOR else ''}")
     return curve
 
 

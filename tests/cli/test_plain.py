@@ -95,8 +95,11 @@ async def test_on_a_terminal_a_person_is_asked(word: str, allowed: bool) -> None
 async def test_commands_print_and_quit_ends_the_chat() -> None:
     def reply(line: str) -> list[ev.AnyEvent]:
         if line == "/quit":
-            return [ev.ScreenAsked(screen="quit")]
-        return [ev.CommandPrinted(command=line, text="$0.41")]
+            return [ev.ScreenAsked(screen="quit"), ev.CommandEnded(command=line, ok=True)]
+        return [
+            ev.CommandPrinted(command=line, text="$0.41"),
+            ev.CommandEnded(command=line, ok=True),
+        ]
 
     code, out, _, talk = await chat("/cost\n/quit\nnever said\n", reply)
     assert (code, out) == (0, "$0.41\n")
@@ -104,8 +107,21 @@ async def test_commands_print_and_quit_ends_the_chat() -> None:
 
 
 async def test_an_exclamation_mark_runs_a_shell_line() -> None:
-    _, _, _, talk = await chat("! ls -l\n", lambda line: [ev.CommandPrinted(command=line, text="")])
+    _, _, _, talk = await chat("! ls -l\n", lambda line: [ev.CommandEnded(command=line, ok=True)])
     assert ("command", "/shell ls -l") in talk.did
+
+
+async def test_what_only_the_app_can_do_is_printed_where_that_is_possible() -> None:
+    def reply(line: str) -> list[ev.AnyEvent]:
+        return [
+            ev.ScreenAsked(screen="context", otherwise="42 % full"),
+            ev.ScreenAsked(screen="theme"),
+            ev.CommandEnded(command=line, ok=False),
+        ]
+
+    code, out, err, _ = await chat("/context\n", reply)
+    assert (code, out) == (1, "42 % full\n")
+    assert "theme can only be opened in the app" in err
 
 
 async def test_no_control_byte_of_the_model_reaches_the_terminal() -> None:

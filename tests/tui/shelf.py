@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.transcript.history import History
 from mindstone_tui.tui.browsing import HistoryBrowse
 from mindstone_tui.tui.ports import SessionHit, SessionRow
@@ -59,9 +60,16 @@ class Shelf:
         return HistoryBrowse(History(places_in(self.home, key)))
 
 
+class Hasty(Disk):
+    """A disk that does not wait: these sessions need not survive a power cut."""
+
+    def sync(self, fd: int) -> None:
+        return
+
+
 def fill(home: Path, exchanges: int, key: str = SESSION) -> None:
     """Write a session with so many exchanges; every fourth uses a tool."""
-    with closing(transcript_in(home, key)) as transcript:
+    with closing(transcript_in(home, key, disk=Hasty())) as transcript:
         for number in range(1, exchanges + 1):
             if number % 4 == 0:
                 use_tool(transcript, f"Question {number}", f"result {number}", f"Answer {number}")

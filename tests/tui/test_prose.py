@@ -173,7 +173,7 @@ async def test_the_height_is_what_is_drawn(width: int) -> None:
 
 
 def _options(prose: Prose) -> RenderOptions:
-    return RenderOptions(prose._get_style, prose.styles)
+    return RenderOptions(prose._get_style, {})
 
 
 async def test_what_is_selected_is_what_was_written() -> None:

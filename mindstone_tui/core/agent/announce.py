@@ -96,6 +96,10 @@ def _window_change(line: Line) -> events.WindowChanged | None:
             detail = f"the conversation goes on after turn {turn}"
         case window.WindowRepaired(why=why):
             detail = why
+        case window.HeadShortened(summaries=summaries, handoff=handoff):
+            gone = [f"{len(summaries)} summaries"] if summaries else []
+            gone += ["the handoff"] if handoff is not None else []
+            detail = f"{' and '.join(gone)} left the prompt for want of room; history has them"
         case window.ModeChanged(mode=mode):
             detail = f"mode {mode}"
         case window.PolicyChanged(policy=policy):

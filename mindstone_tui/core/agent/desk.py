@@ -17,8 +17,9 @@ from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Draft, Entry, Label, Line, Usage
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
-from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.entries.memory import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.pressure import AlertRaised
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NotSaved
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.providers.protocol import Finished, ModelInfo, Options, Provider, Window
@@ -96,6 +97,7 @@ class Desk:
         make_ready: Callable[[], Awaitable[Sequence[AnyEvent]]],
         report_bug: Callable[[BaseException], object],
         position: int = 0,
+        digest: Callable[[str, int], Awaitable[MemoryDigested | None]] | None = None,
     ) -> None:
         self.transcript = transcript
         self.working_set = working_set
@@ -116,6 +118,9 @@ class Desk:
         """What has to be there before the first model call of a turn: tool servers, say."""
         self.report_bug = report_bug
         self.position = position
+        self._digest = digest
+        self._digested = 0
+        """Tokens of this turn's memory digest."""
         self.questions = Questions()
         self.on_saved: Callable[[int], None] = lambda entries: None
         """Told when so many entries are on disk after all."""
@@ -173,11 +178,24 @@ class Desk:
         return counter_for(self.model).text(text)
 
     @property
-    def recall_room(self) -> int:
-        """Tokens that recalled passages may take in one prompt."""
+    def memory_share(self) -> int:
+        """Tokens for what recall and memory bring into one prompt."""
         window, _ = self._window
         share = self.settings.budget.memory_injection / 100
         return int((window or ASSUMED_WINDOW) * share)
+
+    @property
+    def recall_room(self) -> int:
+        """Tokens that recalled passages may take in one prompt."""
+        return max(self.memory_share - self._digested, 0)
+
+    async def digest(self, text: str) -> MemoryDigested | None:
+        """The memories that bear on a message, within their part of the share."""
+        self._digested = 0
+        room = min(self.settings.memory.digest_tokens, self.memory_share // 3)
+        found = await self._digest(text, room) if self._digest is not None else None
+        self._digested = found.tokens if found is not None else 0
+        return found
 
     def answered_calls(self, turn: int) -> frozenset[str]:
         """The calls of a turn that have a result, on disk or waiting to be written."""
@@ -213,7 +231,7 @@ class Desk:
     async def make_room(self) -> list[Line]:
         """Trim and prune before recall looks, so that it knows what is out of the window."""
         window, label = self._window
-        expected = self.recall_room if self.recaller.on else 0
+        expected = self.memory_share if self.recaller.on else 0
         return await self.working_set.make_room(
             model=self.model, window=window, label=label, expected=expected
         )
@@ -260,6 +278,8 @@ class Desk:
             retries=models.retries,
             temperature=models.temperature,
             position=self.position,
+            window=self._window[0],
+            cache_marks=_cache_marks(prepared),
         )
 
     def usage_of(
@@ -287,7 +307,20 @@ class Desk:
         )
         return [self.record(alert, line.turn)]
 
+    @property
+    def side_output(self) -> int:
+        """Tokens that a side call's answer may have."""
+        return min(self.report().reserve, self.info.max_output or 1 << 30)
+
     def take_steering(self) -> list[UserMessage]:
         """What the person added to the running turn, once."""
         waiting, self.steering = self.steering, []
         return waiting
+
+
+def _cache_marks(prepared: Prepared) -> tuple[int, ...]:
+    """Where a provider may be told to cache: behind the head, and behind all but the tail."""
+    plan = prepared.plan.entry
+    tail = 1 if isinstance(plan, PromptPlanned) and plan.tail else 0
+    last = len(prepared.request.messages) - 1 - tail
+    return (0, last) if last > 0 else (0,)

@@ -167,13 +167,14 @@ class _Turn:
         )
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        found = await self._desk.recaller.gather(text)
-        if found is None:
-            return
-        line = self._desk.record(found, self._turn)
-        self._tail = (line.seq,)
-        if (event := announced(line)) is not None:
-            yield event
+        for find in (self._desk.digest, self._desk.recaller.gather):
+            found = await find(text)
+            if found is None:
+                continue
+            line = self._desk.record(found, self._turn)
+            self._tail = (*self._tail, line.seq)
+            if (event := announced(line)) is not None:
+                yield event
 
     async def _ask(self) -> AsyncIterator[events.AnyEvent]:
         """One model call; tried again, with less, when the provider says it is too long."""

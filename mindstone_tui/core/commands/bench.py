@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
@@ -32,6 +33,7 @@ class Bench(Protocol):
 
     key: SessionKey
     desk: Desk
+    continuity: Continuity
     home: Places
     places: SessionPlaces
     cwd: Path
@@ -86,6 +88,10 @@ class Bench(Protocol):
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
+        ...
+
+    async def compact(self) -> list[Line]:
+        """Let a summary stand for the older exchanges, now."""
         ...
 
     async def prove(self) -> Proved:

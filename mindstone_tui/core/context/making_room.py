@@ -15,6 +15,7 @@ from mindstone_tui.core.context import budget, pruning, trimming
 from mindstone_tui.core.context.candidates import rank_exchanges, rank_results
 from mindstone_tui.core.context.cutting import cut_oversized, refuse_if_over
 from mindstone_tui.core.context.eviction import Scored
+from mindstone_tui.core.context.giving_way import shorten_head
 from mindstone_tui.core.context.indexing import ExchangeLines, proven
 from mindstone_tui.core.context.live import LiveWindow
 from mindstone_tui.core.context.measure import Measured
@@ -270,7 +271,7 @@ def _blocked(
 
 
 async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Still too full: every answered result is trimmed, then the recent floor gives way."""
+    """Still too full: results are trimmed, the recent floor gives way, then what is derived."""
     if live.measure(call).total <= marks.emergency:
         return []
     lines = trim(live, call, marks, keep=0)
@@ -281,4 +282,4 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
     giving = [unit for unit in units if unit.protected == RECENT]
     ranked = rank_exchanges(live.fold, giving, "fifo", live.similar)
     pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
-    return lines + pruned.lines
+    return lines + pruned.lines + shorten_head(live, call, marks.emergency)

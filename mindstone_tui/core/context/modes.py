@@ -51,6 +51,8 @@ class Modes:
         self.means = means
         self.last: Outcome | None = None
         """The newest cascade: what cannot help is not tried again at once."""
+        self.last_chain: Outcome | None = None
+        """How the newest compaction by hand went, link by link."""
         self.armed = True
         """The checkpoint mark fires once, until something left or was shortened."""
 
@@ -67,6 +69,19 @@ class Modes:
         if live.mode != "sliding_window" and room.fullness() >= room.marks.emergency:
             room.lines += await make_room(live, call)
         self.armed = self.armed or any(line.kind in _REARMING for line in room.lines)
+        return room.lines
+
+    async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
+        """Compact now, whatever the mode and the marks say: the same chain, asked for by hand."""
+        room = Shortening(live, call, self.means.scribe)
+        room.lines += repair(live, call.turn)
+        absent = dict.fromkeys(AUTO_COMPACT, _nothing)
+        self.last_chain = await run_auto_compact(
+            {**absent, **self._outside(room), **room.steps()},
+            room.fullness,
+            room.usable,
+            room.marks,
+        )
         return room.lines
 
     async def _checkpoint(self, room: Shortening) -> None:

@@ -11,7 +11,6 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.budget import Room, resolve_window, room_for
 from mindstone_tui.core.context.eviction import Similarity, word_similarity
 from mindstone_tui.core.context.measure import (
-    Anchor,
     Ledger,
     Measured,
     Piece,
@@ -25,7 +24,7 @@ from mindstone_tui.core.context.window import Fold, ReadLines, state_of
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage
-from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.entries.window import Anchor, Growth, PromptPlanned
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
 
@@ -141,6 +140,10 @@ class View:
             self._measured = (key, corrected(found, anchor, key[-1], at=self.fold.at))
         return self._measured[1]
 
+    def growth(self, call: Call) -> tuple[Growth, ...]:
+        """What each of the last turns added to the window."""
+        return self.watch.growth(self.measure(call), self.watch.factor(call.model))
+
     def _pieces(self, call: Call) -> list[Piece]:
         return pieces(
             self.fold,
@@ -215,6 +218,7 @@ class PastView(View):
         assert isinstance(plan, PromptPlanned)
         super().__init__(history, settings, fold=fold_at(history, plan_line), counters=counters)
         self.plan = plan
+        self._plan_seq = plan_line.seq
         self.watch = Watch(Calibration())
         self.watch.start(
             plan_line, reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD)
@@ -225,7 +229,7 @@ class PastView(View):
         """The recorded size; measured when the provider has reported on this very request."""
         found = self._pieces(call)
         anchor = self.watch.anchor
-        if anchor is not None:
+        if anchor is not None and anchor.plan == self._plan_seq:
             return scaled(found, 1.0, "measured", anchor.reported)
         recorded = self.plan.measure
         label: Label = recorded.label if recorded else "estimated"

@@ -35,6 +35,7 @@ from mindstone_tui.core.entries import Line, Message, Request, Span, Unknown
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, UserMessage
 from mindstone_tui.core.entries.memory import (
     HandoffReplayed,
+    MemoryDigested,
     RecallInjected,
     SummaryDerived,
     TaskDone,
@@ -177,7 +178,7 @@ class Fold(Standing):
         return Request(model=model, messages=tuple(messages), tools=self.tools)
 
     def tail_text(self, tail: Iterable[int]) -> str:
-        """What was recalled for this turn, as one block."""
+        """What was recalled and remembered for this turn, as one block."""
         blocks = (self._recall(seq).text for seq in tail)
         return "\n\n".join(block for block in blocks if block)
 
@@ -235,9 +236,9 @@ class Fold(Standing):
             case _:
                 return None
 
-    def _recall(self, seq: int) -> RecallInjected:
+    def _recall(self, seq: int) -> RecallInjected | MemoryDigested:
         line = self.recalls.get(seq) or next(iter(self._read(seq, seq)), None)
-        if line is None or not isinstance(line.entry, RecallInjected):
+        if line is None or not isinstance(line.entry, RecallInjected | MemoryDigested):
             raise missing(seq)
         return line.entry
 
@@ -272,7 +273,7 @@ class Fold(Standing):
         if said(line) is not None:
             self.lines[line.seq] = line
             self._pairing = None
-        elif isinstance(line.entry, RecallInjected):
+        elif isinstance(line.entry, RecallInjected | MemoryDigested):
             self.recalls[line.seq] = line
 
     def _take(self, line: Line) -> None:

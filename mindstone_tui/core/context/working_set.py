@@ -197,6 +197,12 @@ class WorkingSet:
         lines = await self.room_maker(self._live, planned)
         return record_plan(self._live, planned, call, lines, max_output)
 
+    async def make_room_by(self, maker: RoomMaker) -> list[Line]:
+        """Make room now in a way of its own: a compaction that was asked for."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        return await maker(self._live, call)
+
     def note_usage(self, line: Line) -> UsageNote:
         """Learn from a provider's report: how far off we were, and whether it cut the prompt."""
         self._live.take(line)

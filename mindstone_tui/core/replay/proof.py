@@ -12,6 +12,7 @@ from mindstone_tui.core.context.view import fold_at, reader
 from mindstone_tui.core.context.window import Fold
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Line, Request
+from mindstone_tui.core.entries.conversation import SideRequestSent
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.transcript import Damaged, History
@@ -69,6 +70,14 @@ def prove(history: History) -> Proof:
                 matched += 1
             else:
                 wrong.append(mismatch)
+        elif isinstance(line.entry, SideRequestSent):
+            requests += 1
+            side = line.entry
+            found = Request(model=side.model, messages=side.messages).hash
+            if found == side.prompt_hash:
+                matched += 1
+            else:
+                wrong.append(Mismatch(line.turn, 0, line.seq, found, side.prompt_hash))
         fold.add(line)
     return Proof(requests, matched, tuple(wrong), damaged)
 

@@ -11,13 +11,16 @@ from pathlib import Path
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ModelChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
 from mindstone_tui.core.errors import (
     MindstoneError,
     NoSuchEntry,
@@ -60,6 +63,8 @@ class SessionBench:
         servers: Servers,
         project: Callable[[], ProjectInstructions],
         trust: TrustFile,
+        continuity: Continuity,
+        side_calls: Callable[[str], Ask | None],
     ) -> None:
         self.desk = desk
         self.home = home
@@ -74,6 +79,8 @@ class SessionBench:
         self._servers = servers
         self._project = project
         self._trust = trust
+        self.continuity = continuity
+        self._side_calls = side_calls
         self._told: set[str] = set()
         self._tidying: asyncio.Task[None] | None = None
 
@@ -117,6 +124,7 @@ class SessionBench:
         self.desk.overridden = False
         window = self.desk.window or info.window or Window(tokens=0, label="assumed")
         self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
+        self.continuity.answer_with(self._side_calls(name))
         await before.close()
         return info
 
@@ -169,6 +177,10 @@ class SessionBench:
         result = await SHELL.run({"command": line}, self.desk.tool_context("shell"))
         clean = self.desk.redactor.redact(inside(result.text)).text
         return msgspec.structs.replace(result, text=clean)
+
+    async def compact(self) -> list[Line]:
+        """Let a summary stand for the older exchanges, now."""
+        return await self.desk.working_set.make_room_by(self.continuity.modes.compact)
 
     async def prove(self) -> Proof:
         """Rebuild every request of this session and compare it with its recorded hash."""
@@ -291,10 +303,21 @@ class SessionBench:
                     self.remembering.note_use, injected, injected.query, answer
                 )
                 self.desk.record(used, None)
+        async for event in self._measure_health(lines):
+            yield event
         if self.remembering.failure:
             message = f"Recall does not work: {self.remembering.failure}"
             self.remembering.failure = ""
             yield events.Noticed(message=message, level="warning")
+
+    async def _measure_health(self, lines: Sequence[Line]) -> AsyncIterator[events.AnyEvent]:
+        """Take the turn's six measures; what left the window is probed for."""
+        pruned = [line.entry for line in lines if isinstance(line.entry, ContextWindowPruned)]
+        probed = await self.continuity.probe(pruned[-1]) if pruned else None
+        score = probed.score if probed is not None else None
+        for line in self.continuity.after_turn(lines, measured=score):
+            if (event := announced(line)) is not None:
+                yield event
 
     def tidy(self) -> None:
         """While nothing is asked: make the vectors that are missing."""

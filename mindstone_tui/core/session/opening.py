@@ -8,27 +8,35 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.gate import Gate
+from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.agent.side_calls import SideCalls
 from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.health.fidelity import Found as FidelityFound
 from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.protocol import Provider, Window
-from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
+from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve, warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
+from mindstone_tui.core.session.delegating import Delegations
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
-from mindstone_tui.core.session.resuming import position_in
+from mindstone_tui.core.session.resuming import position_in, positions_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
+from mindstone_tui.core.session.shelves import Shelves
 from mindstone_tui.core.session.toolbox import toolbox
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import probe
@@ -38,7 +46,7 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
 from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.values import Value
 
 
@@ -62,6 +70,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A person is there who can be asked."""
     follow: bool = True
     """Take in what other surfaces write while idle."""
+    offered: tuple[str, ...] = ()
+    """The only tools that are offered; empty for all."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
 
@@ -77,6 +87,7 @@ async def open_session(opening: Opening) -> Session:
         raise
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
+    warm_up(desk.model)
     return session
 
 
@@ -103,6 +114,8 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         recent=lambda: recent_texts(working_set.fold),
         share=lambda: desk.recall_room,
     )
+    shelves = Shelves(home.agent(opening.key.agent), remembering.embedder)
+    remembering.shelves = shelves
     working_set = WorkingSet.open(
         transcript,
         history,
@@ -119,7 +132,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda query, k: remembering.search(query, k, settings.recall.scope),
         lambda pointer: bench.refer(pointer),
         transcript.history,
-        lambda note: desk.record(note, None),
+        lambda section, text: continuity.memories.take_note(section, text),
+        lambda: continuity.memories,
+        lambda arguments, context: delegations.run(arguments, context),
     )
     workspace = _workspace(opening, settings)
     trust = TrustFile(home.trust)
@@ -135,17 +150,47 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         overridden=bool(opening.model),
         provider=provider_of(model),
         window=_named_window(opening, settings),
-        tools=_offered(tools, settings),
+        tools=_offered(tools, settings, opening.offered),
         tool_context=_tool_contexts(opening, settings, workspace),
         gate=_gate(opening, settings),
         recaller=remembering,
         redactor=redactor,
-        standing=lambda: _standing(opening, settings, desk, project()),
+        standing=lambda: _standing(opening, settings, desk, project(), continuity.memories),
         recognise=_recognise,
         make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
         position=position_in(history, model),
+        digest=lambda text, room: remembering.digest(
+            text, lambda likeness: continuity.memories.digest(likeness, room)
+        ),
     )
+    side_calls = _side_calls(desk, history, settings, provider_of)
+    continuity = Continuity(
+        desk,
+        home,
+        places,
+        opening.cwd,
+        ask=side_calls(model),
+        recall=lambda query, k: _found(remembering, query, k),
+    )
+
+    def open_child(
+        key: SessionKey, offered: tuple[str, ...], calls: int
+    ) -> tuple[Desk, SessionBench]:
+        child = msgspec.structs.replace(
+            opening,
+            key=key,
+            channel="delegate",
+            model=desk.model,
+            approve="read-only",
+            max_rounds=calls,
+            asks=False,
+            follow=False,
+            offered=offered,
+        )
+        return _assemble(child)
+
+    delegations = Delegations(desk, opening.key, open_child, continuity.modes.means.scribe)
     bench = SessionBench(
         desk=desk,
         home=home,
@@ -159,6 +204,8 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         servers=Servers(settings.tools, home.tool_pins, environ=opening.environ, cwd=workspace.cwd),
         project=project,
         trust=trust,
+        continuity=continuity,
+        side_calls=side_calls,
     )
     return desk, bench
 
@@ -183,8 +230,37 @@ def _named_window(opening: Opening, settings: Settings) -> Window | None:
     return Window(tokens=tokens, label="measured") if tokens else None
 
 
-def _offered(tools: Mapping[str, Tool], settings: Settings) -> dict[str, Tool]:
-    return {name: tool for name, tool in tools.items() if name not in settings.tools.disabled}
+def _offered(
+    tools: Mapping[str, Tool], settings: Settings, only: tuple[str, ...]
+) -> dict[str, Tool]:
+    return {
+        name: tool
+        for name, tool in tools.items()
+        if name not in settings.tools.disabled and (not only or name in only)
+    }
+
+
+def _side_calls(
+    desk: Desk,
+    history: History,
+    settings: Settings,
+    provider_of: Callable[[str], Provider],
+) -> Callable[[str], Ask | None]:
+    """Who writes summaries: the configured model, else the session's own; the guide cannot."""
+
+    def answering(model: str) -> Ask | None:
+        name = settings.models.summary or model
+        if name == GUIDE:
+            return None
+        provider = desk.provider if name == desk.model else provider_of(name)
+        return SideCalls(desk, name, provider, positions_in(history, name)).ask
+
+    return answering
+
+
+async def _found(remembering: Remembering, query: str, k: int) -> list[FidelityFound]:
+    found = await remembering.search(query, k, "session", aside=True)
+    return [FidelityFound(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
 
 
 def _workspace(opening: Opening, settings: Settings) -> Workspace:
@@ -227,9 +303,14 @@ async def _sandbox(opening: Opening) -> Sandbox | None:
 
 
 def _standing(
-    opening: Opening, settings: Settings, desk: Desk, project: ProjectInstructions
+    opening: Opening,
+    settings: Settings,
+    desk: Desk,
+    project: ProjectInstructions,
+    memories: Memories,
 ) -> Standing:
-    return standing_context(
+    remembered, warnings = memories.head_sections()
+    found = standing_context(
         opening.places.agent(opening.key.agent),
         opening.cwd,
         count=desk.count,
@@ -243,8 +324,10 @@ def _standing(
                 raw_size=each.raw_size,
             )
             for each in project.in_force
-        ],
+        ]
+        + list(remembered),
     )
+    return Standing(found.sections, (*found.warnings, *warnings))
 
 
 def _recognise(text: str) -> str | None:

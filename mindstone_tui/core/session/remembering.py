@@ -17,7 +17,12 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.context.window import Fold
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected, RecallUsed
+from mindstone_tui.core.entries.memory import (
+    MemoryDigested,
+    RecalledPassage,
+    RecallInjected,
+    RecallUsed,
+)
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.foreign import as_data, fresh_nonce
@@ -28,6 +33,7 @@ from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.gathering import Filter
 from mindstone_tui.core.recall.index import Found, RecallIndex, search_many
+from mindstone_tui.core.session.shelves import Shelves
 from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
@@ -67,6 +73,8 @@ class Remembering:
         self._dropped = set(dropped)
         self._opening = threading.Lock()
         self._index: RecallIndex | None = None
+        self.shelves: Shelves | None = None
+        """The agent's memories, log and journals."""
 
     @property
     def index(self) -> RecallIndex:
@@ -75,6 +83,25 @@ class Remembering:
             if self._index is None:
                 self._index = RecallIndex.open(self._places.index, self._embedder)
             return self._index
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """Who makes vectors."""
+        return self._embedder
+
+    async def digest(
+        self, text: str, render: Callable[[Mapping[str, float]], MemoryDigested | None]
+    ) -> MemoryDigested | None:
+        """The memories that bear on a message; None when recall is off or none does."""
+        if not self.on or self.shelves is None or is_trivial(text):
+            return None
+        query = auto_query(text, self._recent())
+        try:
+            likeness = await asyncio.to_thread(self.shelves.likeness, query)
+        except RecallError as error:
+            self.failure = error.what
+            return None
+        return render(likeness) if likeness else None
 
     def switch(self, *, on: bool) -> None:
         """Recall before each turn, or only when asked."""
@@ -111,7 +138,7 @@ class Remembering:
         block = as_data("\n\n".join(each.text for each in chosen), origin="recall", nonce=nonce)
         return RecallInjected(
             query=text,
-            passages=tuple(_passage(each) for each in chosen),
+            passages=tuple(recalled(each) for each in chosen),
             text=block,
             tokens=self._count(block),
             share=self._share(),
@@ -121,9 +148,18 @@ class Remembering:
         )
 
     async def search(
-        self, query: str, k: int, scope: Scope, *, exclude: Collection[int] = ()
+        self,
+        query: str,
+        k: int,
+        scope: Scope,
+        *,
+        exclude: Collection[int] = (),
+        aside: bool = False,
     ) -> Found:
-        """The k best hits; what is in the window may be left out."""
+        """The k best hits; what is in the window may be left out.
+
+        A search aside is nobody's newest search: a probe, say.
+        """
         allowed = Filter(exclude=frozenset(exclude))
 
         def work() -> Found:
@@ -137,10 +173,13 @@ class Remembering:
             finally:
                 for index in others:
                     index.close()
-            return _merged(own, elsewhere, k)
+            kept = self.shelves.search(query, k) if self.shelves is not None else None
+            return _merged(_merged(own, elsewhere, k), kept, k)
 
-        self.last = await asyncio.to_thread(work)
-        return self.last
+        found = await asyncio.to_thread(work)
+        if not aside:
+            self.last = found
+        return found
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
         """Index exchanges and read them back; the proof that they may leave the window."""
@@ -156,7 +195,9 @@ class Remembering:
 
     def embed_some(self) -> bool:
         """Make a few of the vectors that are missing; False when none is, or none can be made."""
-        return self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
+        if self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0:
+            return True
+        return self.shelves is not None and self.shelves.embed_some(_EMBEDDED_AT_ONCE)
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
@@ -172,6 +213,8 @@ class Remembering:
         """Give the files back."""
         if self._index is not None:
             self._index.close()
+        if self.shelves is not None:
+            self.shelves.close()
 
     def _catch_up(self) -> None:
         with History(self._places) as history:
@@ -200,7 +243,8 @@ def _merged(own: Found, elsewhere: Found | None, k: int) -> Found:
     )
 
 
-def _passage(chosen: Injected) -> RecalledPassage:
+def recalled(chosen: Injected) -> RecalledPassage:
+    """A chosen hit as the transcript remembers it."""
     passage = chosen.hit.passage
     return RecalledPassage(
         session=passage.session,

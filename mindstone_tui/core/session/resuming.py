@@ -61,14 +61,22 @@ def close_open_turn(desk: Desk, history: History) -> list[Line]:
 
 
 def position_in(history: History, model: str) -> int:
-    """How many replies a session already took from a script."""
+    """How many replies of the conversation a session already took from a script."""
+    return positions_in(history, model, until="").get("", 0)
+
+
+def positions_in(history: History, model: str, until: str | None = None) -> dict[str, int]:
+    """How many replies each purpose took from a script; `until` ends the search at a purpose."""
+    positions: dict[str, int] = {}
     if not model.startswith(PREFIX):
-        return 0
+        return positions
     for item in history.back():
         entry = item.entry if isinstance(item, Line) else None
         if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
-            return entry.position
-    return 0
+            positions.setdefault(entry.purpose, entry.position)
+            if entry.purpose == until:
+                break
+    return positions
 
 
 def never_sent(history: History) -> list[str]:

@@ -4,31 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.memory import NoteTaken
-from mindstone_tui.core.errors import NoSuchEntry, ToolError
+from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
+from mindstone_tui.core.handoff.delegation import DESCRIPTION
+from mindstone_tui.core.memory.proposals import Draft
 from mindstone_tui.core.recall.auto import render
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.tools.catalogue import BUILT_IN
 from mindstone_tui.core.tools.rooms import (
+    DelegateArguments,
     NoteArguments,
     ReadEntryArguments,
     RecallArguments,
+    RememberArguments,
+    delegate_tool,
     note_tool,
     read_entry_tool,
     recall_tool,
+    remember_tool,
 )
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.transcript import History
 
 Search = Callable[[str, int], Awaitable[Found]]
 Refer = Callable[[str], Line]
-Record = Callable[[NoteTaken], object]
+TakeNote = Callable[[str, str], object]
+Delegate = Callable[[DelegateArguments, ToolContext], Awaitable[ToolResult]]
 
 
 def toolbox(
-    search: Search, refer: Refer, open_history: Callable[[], History], record: Record
+    search: Search,
+    refer: Refer,
+    open_history: Callable[[], History],
+    take_note: TakeNote,
+    remembering: Callable[[], Memories],
+    delegate: Delegate,
 ) -> dict[str, Tool]:
     """Every tool there is, by name."""
 
@@ -62,14 +74,45 @@ def toolbox(
 
     async def note(arguments: NoteArguments, context: ToolContext) -> ToolResult:
         del context
-        record(NoteTaken(category=arguments.section, text=arguments.text))
+        try:
+            take_note(arguments.section, arguments.text)
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
         return ToolResult(text="Noted.", finding=f"note in {arguments.section}")
+
+    def proposed(arguments: RememberArguments) -> tuple[Draft, tuple[int, ...]]:
+        try:
+            source = refer(arguments.source).seq
+        except NoSuchEntry as error:
+            raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
+        return Draft(kind="fact", name=arguments.title, text=arguments.text), (source,)
+
+    async def remember(arguments: RememberArguments, context: ToolContext) -> ToolResult:
+        # Agreeing to this call, with its diff in front of them, is a person's agreement.
+        del context
+        memories = remembering()
+        draft, sources = proposed(arguments)
+        try:
+            _, made = memories.propose(draft, sources, by="model")
+            memories.decide(made.entry.proposal, "approved", by="person")
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
+        return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
+
+    def diff(arguments: RememberArguments) -> str:
+        draft, sources = proposed(arguments)
+        try:
+            return remembering().preview(draft, sources).diff
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
 
     tools = (
         *BUILT_IN,
         recall_tool(recall),
         read_entry_tool(read_entry),
         note_tool(note),
+        remember_tool(remember, diff),
+        delegate_tool(delegate, DESCRIPTION),
     )
     return {tool.name: tool for tool in tools}
 

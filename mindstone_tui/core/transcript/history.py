@@ -114,6 +114,9 @@ class History:
 
     def line(self, seq: int) -> Line:
         """The line with this number; raises `NoSuchEntry`."""
+        expected = self._at(seq) if seq >= 0 else None
+        if expected is not None and expected.seq == seq:
+            return expected
         for item in self.read(seq, seq):
             if isinstance(item, Line):
                 return item

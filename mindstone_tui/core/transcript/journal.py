@@ -26,10 +26,10 @@ from mindstone_tui.core.disk import (
     replace_file,
     sync_young_folders,
 )
-from mindstone_tui.core.entries import Blob, Draft, Entry, Line, decode_line
+from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, decode_line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import seal
-from mindstone_tui.core.errors import MindstoneError, NotSaved
+from mindstone_tui.core.errors import MindstoneError, NotSaved, TranscriptError
 from mindstone_tui.core.places import SessionPlaces
 from mindstone_tui.core.transcript.drafting import Body, Clean, prepare
 from mindstone_tui.core.transcript.history import Head, History
@@ -229,14 +229,25 @@ class Transcript:
     def _write(self, batch: Sequence[_Pending]) -> list[Line]:
         """One write and one sync for all of them, or nothing."""
         tails = [self._ledger.tail]
-        whole: list[bytes] = []
+        lines: list[Line] = []
         first = tails[0].seq + 1 if len(batch) > 1 else None
         for pending in batch:
             raw, tail = self._seal(pending, tails[-1], first)
-            whole.append(raw)
+            lines.append(self._read_back(raw, pending))
             tails.append(tail)
-        self._ledger.put(b"".join(whole), tails)
-        return [decode_line(raw[:-1]) for raw in whole]
+        self._ledger.put(b"".join(line.raw + b"\n" for line in lines), tails)
+        return lines
+
+    def _read_back(self, raw: bytes, pending: _Pending) -> Line:
+        """The line as every reader will see it; one that none could read is never written."""
+        try:
+            return decode_line(raw[:-1])
+        except Malformed as error:
+            self._unsaved = [other for other in self._unsaved if other is not pending]
+            raise TranscriptError(
+                f"A {pending.draft.entry.kind} entry could not be read back: {error}.",
+                "This is a bug in the program; the entry was not written.",
+            ) from error
 
     def _seal(self, pending: _Pending, before: Tail, batch: int | None) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""

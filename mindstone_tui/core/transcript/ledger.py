@@ -95,9 +95,8 @@ class Ledger:
             raise
         self.tail = self.newest = after
         self._acknowledged = after.size
-        inode = self._disk.inode(self._fd)
-        for tail in tails[:-1]:
-            offsets.note(self._places.offsets, inode, tail.size, tail.start)
+        starts = [tail.size for tail in tails[:-1]]
+        offsets.note(self._places.offsets, self._disk.inode(self._fd), starts, before.start)
 
     def poison(self) -> None:
         """Never use a descriptor again that a write or sync failed on."""

@@ -10,6 +10,7 @@ import contextlib
 import os
 import struct
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,8 @@ _HEAD: Final = len(_MAGIC) + _NUMBER.size
 _CHUNK: Final = 1 << 22
 
 
-def note(path: Path, inode: int, start: int, previous_start: int | None) -> None:
-    """Add the start of a new line, if the file is complete up to the line before it.
+def note(path: Path, inode: int, starts: Sequence[int], previous_start: int | None) -> None:
+    """Add the starts of new lines, if the file is complete up to the line before them.
 
     Losing a number is harmless, so nothing is synced and no failure is reported.
     """
@@ -30,14 +31,15 @@ def note(path: Path, inode: int, start: int, previous_start: int | None) -> None
         fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
     except OSError:
         return
+    numbers = array("Q", starts).tobytes()
     try:
         size = os.fstat(fd).st_size
         if size == 0 and previous_start is None:
-            os.pwrite(fd, _MAGIC + _NUMBER.pack(inode) + _NUMBER.pack(start), 0)
+            os.pwrite(fd, _MAGIC + _NUMBER.pack(inode) + numbers, 0)
         elif size > _HEAD and previous_start is not None:
             end = size - (size - _HEAD) % _NUMBER.size
             if os.pread(fd, _NUMBER.size, end - _NUMBER.size) == _NUMBER.pack(previous_start):
-                os.pwrite(fd, _NUMBER.pack(start), end)
+                os.pwrite(fd, numbers, end)
     except OSError:
         return
     finally:

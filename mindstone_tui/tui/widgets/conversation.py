@@ -6,12 +6,14 @@ view comes near them; their place on the screen does not move while that happens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.layout import WidgetPlacement
 from textual.widget import Widget
 
 from mindstone_tui.core import events as ev
@@ -26,7 +28,7 @@ PAGE: Final = 120
 """Lines of history that are read at once."""
 STEP: Final = 8
 """Exchanges that are mounted at once."""
-MOST: Final = 48
+MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
 
@@ -47,6 +49,7 @@ class ConversationView(VerticalScroll):
         self._unread = 0
         self._open_turn: list[Line | Damaged] = []
         self._busy = False
+        self._held: tuple[ExchangeView, float] | None = None
 
     @property
     def mounted(self) -> tuple[int, int]:
@@ -100,6 +103,7 @@ class ConversationView(VerticalScroll):
         self.feed.prepend(older)
         self._first = self._end = len(older)
         await self._mount_above(STEP)
+        self._fill()
 
     async def _read_page(self) -> list[Exchange]:
         """One page further back; a turn that began before it waits for the next page."""
@@ -147,61 +151,96 @@ class ConversationView(VerticalScroll):
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         super().watch_scroll_y(old, new)
+        if self._held is not None:
+            self._hold(self._held[0])
         near = self.size.height
-        if new < old and new < near and (self._first or self._unread or self._open_turn):
+        if new < old and new < near and self._more_above:
             self._go_up()
         elif new > old and self._end < len(self.feed) and self.max_scroll_y - new < near:
             self._go_down()
 
-    @work(exclusive=True, group="scroll")
-    async def _go_up(self) -> None:
-        if self._busy:
-            return
-        self._busy = True
-        try:
+    @property
+    def _more_above(self) -> bool:
+        return bool(self._first or self._unread or self._open_turn)
+
+    @work(exclusive=True, group="fill")
+    async def _fill(self) -> None:
+        """Mount more until there is something to scroll to."""
+        await self.wait_for_refresh()
+        while self._more_above and self.virtual_size.height < 2 * self.size.height:
             await self._reach_up()
-        finally:
-            self._busy = False
+
+    @work(group="scroll")
+    async def _go_up(self) -> None:
+        if not self._busy:
+            await self._reach_up()
 
     async def _reach_up(self) -> None:
-        if not self._first and self._unread:
-            older: Sequence[Exchange] = []
-            while self._unread and not older:
-                older = await self._read_page()
-            self.feed.prepend(older)
-            self._first += len(older)
-            self._end += len(older)
-        with self.app.batch_update():
-            before = self.virtual_size.height
-            await self._mount_above(STEP)
-            await self.wait_for_refresh()
-            added = self.virtual_size.height - before
-            self.scroll_to(y=self.scroll_y + added, animate=False, immediate=True)
-            if self._end - self._first > MOST:
+        self._busy = True
+        try:
+            if not self._first and self._unread:
+                await self._read_older()
+            async with self._holding_still():
+                await self._mount_above(STEP)
+            if self._end - self._first > MOST and not self.is_vertical_scroll_end:
                 keep = self._first + MOST
                 await self._unmount(keep, self._end)
                 self._end = keep
+        finally:
+            self._busy = False
 
-    @work(exclusive=True, group="scroll")
+    async def _read_older(self) -> None:
+        older: Sequence[Exchange] = []
+        while self._unread and not older:
+            older = await self._read_page()
+        self.feed.prepend(older)
+        self._first += len(older)
+        self._end += len(older)
+
+    @work(group="scroll")
     async def _go_down(self) -> None:
         if self._busy:
             return
         self._busy = True
         try:
-            with self.app.batch_update():
-                await self._mount_below(STEP)
-                surplus = self._end - self._first - MOST
-                if surplus > 0:
-                    before = self.virtual_size.height
-                    await self.wait_for_refresh()
-                    grown = self.virtual_size.height - before
+            await self._mount_below(STEP)
+            surplus = self._end - self._first - MOST
+            if surplus > 0:
+                async with self._holding_still():
                     await self._unmount(self._first, self._first + surplus)
                     self._first += surplus
-                    await self.wait_for_refresh()
-                    lost = before + grown - self.virtual_size.height
-                    self.scroll_to(y=self.scroll_y - lost, animate=False, immediate=True)
         finally:
             self._busy = False
+
+    @asynccontextmanager
+    async def _holding_still(self) -> AsyncIterator[None]:
+        """What is at the upper edge of the view stays there while things change above it."""
+        top = self.scroll_offset.y
+        seen = (view for view in self.views if view.virtual_region.bottom > top)
+        if (first := next(seen, None)) is not None and not self._follows_end:
+            self._hold(first)
+        try:
+            yield
+            await self.wait_for_refresh()
+        finally:
+            self._held = None
+
+    @property
+    def _follows_end(self) -> bool:
+        return self.is_anchored and not self._anchor_released
+
+    def _hold(self, view: ExchangeView) -> None:
+        self._held = (view, view.virtual_region.y - self.scroll_y)
+
+    def process_layout(self, placements: list[WidgetPlacement]) -> list[WidgetPlacement]:
+        """Scroll in the same layout that moves things, so that nobody sees them jump."""
+        if self._held is not None:
+            view, distance = self._held
+            for placement in placements:
+                if placement.widget is view:
+                    self.set_reactive(Widget.scroll_y, placement.region.y - distance)
+                    self.set_reactive(Widget.scroll_target_y, placement.region.y - distance)
+        return placements
 
     async def action_newest(self) -> None:
         """Go back to the newest exchange."""

@@ -79,7 +79,7 @@ class FakeIndex:
     def __init__(self) -> None:
         self.failing = False
         self.refused: set[int] = set()
-        self.indexed: set[int] = set()
+        self.asked: list[ExchangeLines] = []
         self.meanwhile: Callable[[], None] | None = None
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
@@ -89,7 +89,7 @@ class FakeIndex:
         if self.failing:
             raise IndexUnavailable("The index is broken.", "Reindex.")
         good = [each.turn for each in turns if each.turn not in self.refused]
-        self.indexed.update(good)
+        self.asked.extend(turns)
         return {turn: Receipt(turn=turn, passages=1, digest="d") for turn in good}
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.recall.abstaining import good_enough, worth_injecting
+from mindstone_tui.core.recall.abstaining import FLOOR, good_enough, worth_injecting
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Candidate, Hit, rank
 from tests.core.recall.talk import said
@@ -127,7 +127,7 @@ def test_nothing_found_or_only_weak_hits_means_silence() -> None:
 def test_neighbours_alone_cannot_carry_a_hit_over_the_floor() -> None:
     items = [candidate("ship", row, closeness=0.3) for row in range(1, 6)]
     hits = rank(read_question("boat"), items, count=5)
-    assert hits[0].score > 0.62
+    assert hits[0].score > FLOOR
     assert not good_enough(hits, vectors=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.config.settings import ContextSettings, MemorySettings, Mode, Settings
 from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.context.planning import Prepared
@@ -23,7 +24,6 @@ from mindstone_tui.core.health.monitor import health_text
 from mindstone_tui.core.memory.proposals import Draft
 from mindstone_tui.core.places import Places
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.session.continuity import Continuity
 from tests.builders import places_in, say, transcript_in
 from tests.core.context.asking import Saying, words
 from tests.core.context.staging import Index, Unsynced, Words

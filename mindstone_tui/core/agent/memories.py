@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
+from mindstone_tui.core.agent.ground import Ground, now, stamp
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.memory import Consolidated
+from mindstone_tui.core.entries.memory import Consolidated, MemoryDigested
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.foreign import as_data, fresh_nonce
 from mindstone_tui.core.memory import notes, proposals
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, review
 from mindstone_tui.core.memory.files import read_shelf
-from mindstone_tui.core.memory.standing import head_sections
+from mindstone_tui.core.memory.folder import credit
+from mindstone_tui.core.memory.standing import digest, head_sections
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
-from mindstone_tui.core.session.ground import Ground, now, stamp
+
+DIGEST: Final = "Remembered earlier with the person's consent, for this message:"
+_ECHOED: Final = 3
+"""Telling words of a memory, not in the question, that make an answer one that leaned on it."""
+_TELLING: Final = re.compile(r"[^\W_]{5,}")
+
+
+def telling_words(text: str) -> set[str]:
+    """Words that are long enough to say something."""
+    return set(_TELLING.findall(text.casefold()))
 
 
 class Memories:
@@ -39,6 +53,9 @@ class Memories:
         self._clock = clock
         self.notes = notes.recent_notes(newest_first)
         self.proposals = proposals.proposals_of(reversed(newest_first))
+        self.cited: set[str] = set()
+        """Memories that answers leaned on since the log was written."""
+        self.prevented: set[str] = set()
 
     @property
     def waiting(self) -> tuple[proposals.Standing, ...]:
@@ -60,6 +77,65 @@ class Memories:
         """What memory and notes add to the head of the prompt, and what does not fit."""
         shelf = read_shelf(self.agent)
         return head_sections(shelf, self.notes, self.desk.settings.memory, self.desk.count)
+
+    def digest(self, likeness: Mapping[str, float], room: int) -> MemoryDigested | None:
+        """The memories that bear on a turn, as the block for the end of its prompts."""
+        nonce = fresh_nonce()
+        count = self.desk.count
+        inside = room - count(as_data("", origin="memory", nonce=nonce)) - count(DIGEST)
+        found = digest(read_shelf(self.agent), likeness, max(inside, 0), count, self._clock())
+        if not found.text:
+            return None
+        text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
+        return MemoryDigested(
+            text=text,
+            files=found.files,
+            left_out=found.left_out,
+            tokens=count(text),
+            share=room,
+        )
+
+    def note_use(self, digested: MemoryDigested, question: str, answer: str) -> tuple[str, ...]:
+        """Count the memories that an answer leaned on; their words are not touched."""
+        used = []
+        asked = telling_words(question)
+        said = telling_words(answer)
+        for one in read_shelf(self.agent).live:
+            shared = (telling_words(f"{one.memory.name} {one.memory.body}") & said) - asked
+            if one.file in digested.files and (one.file in answer or len(shared) >= _ECHOED):
+                credit(self.agent, one.file, now=stamp(self._clock()))
+                used.append(one.file)
+        self.cited.update(used)
+        return tuple(used)
+
+    def note_prevented(self, name: str) -> str:
+        """A person says that a memory kept a mistake from happening again."""
+        found = next(
+            (
+                one
+                for one in read_shelf(self.agent).live
+                if name.casefold() in (one.file, one.memory.name.casefold())
+            ),
+            None,
+        )
+        if found is None:
+            raise ContinuityError(f"There is no memory {name}.", "/memory lists them.")
+        credit(self.agent, found.file, now=stamp(self._clock()), prevented=True)
+        self.prevented.add(found.file)
+        return found.memory.name
+
+    def preview(self, draft: proposals.Draft, sources: Sequence[int]) -> proposals.Proposal:
+        """What a proposal would change, without proposing it."""
+        return proposals.propose(
+            self.agent,
+            draft,
+            proposal=f"m{self.desk.transcript.head.seq + 1}",
+            sources=sources,
+            session=str(self.places.key),
+            by="model",
+            created=stamp(self._clock()),
+            redactor=self.desk.redactor,
+        )
 
     def propose(
         self, draft: proposals.Draft, sources: Sequence[int], *, by: str, why: str = ""

@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core.agent.ground import LOOKED_BACK, Ground, now, stamp
+from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.cascade import Apply, Effect, StepName
 from mindstone_tui.core.context.compression import Scribe
@@ -19,6 +21,7 @@ from mindstone_tui.core.context.material import passages_of
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.memory import Consolidated
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import ContinuityError, NotSaved
 from mindstone_tui.core.handoff import keeping, letter, taking_over, tasks
@@ -29,8 +32,6 @@ from mindstone_tui.core.health.metrics import sample_of
 from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.memory import ledger
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
-from mindstone_tui.core.session.ground import LOOKED_BACK, Ground, now, stamp
-from mindstone_tui.core.session.memories import Memories
 from mindstone_tui.core.transcript import History
 
 _BEFORE: Final = 64
@@ -105,9 +106,13 @@ class Continuity:
                 *(f"done: {one.title}" for one in checkpoint.of("done")[-10:]),
             ),
             decisions=tuple(one.text for one in checkpoint.decisions[-5:]),
+            cited=tuple(sorted(self.memories.cited)),
+            prevented=tuple(sorted(self.memories.prevented)),
             proposed=tuple(one.entry.path for one in self.memories.waiting),
         )
         ledger.write_log(self.agent, section, self._clock())
+        self.memories.cited.clear()
+        self.memories.prevented.clear()
         return line
 
     def start_task(self, argument: str) -> Line:
@@ -171,6 +176,28 @@ class Continuity:
         with self._history() as history:
             taken = taking_over.take_over_newest(self.places, history, self.desk.count)
         return self._write(taken.entry(self.desk.working_set.fold.state))
+
+    def newest_handoff(self) -> str:
+        """The handoff that was written last, as it stands in its file."""
+        return taking_over.newest_file(self.places).read_text(encoding="utf-8")
+
+    # Looking back
+
+    def reviewed_through(self) -> int:
+        """How far history was reviewed already; -1 when it never was."""
+        with self._history() as history:
+            for one in islice(history.back(), LOOKED_BACK):
+                if isinstance(one, Line) and isinstance(one.entry, Consolidated):
+                    return one.entry.through
+        return -1
+
+    async def after_review(self) -> Line:
+        """End a review: what it proposed goes into today's journal, and a handoff is written."""
+        waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in self.memories.waiting]
+        ledger.write_journal(
+            self.agent, str(self.places.key), self._clock(), [("Proposed", waiting)]
+        )
+        return await self.write_handoff("consolidation")
 
     # Health
 

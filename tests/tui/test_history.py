@@ -1,0 +1,235 @@
+"""Old exchanges: read a page at a time, mounted when they come near, never lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.transcript.history import Damaged, History
+from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.browsing import HistoryBrowse
+from mindstone_tui.tui.feed import Exchange, Feed
+from mindstone_tui.tui.lines import contains, headline, whole
+from mindstone_tui.tui.past import events_of, exchanges_in, split_at_turn
+from mindstone_tui.tui.widgets.conversation import MOST, STEP
+from mindstone_tui.tui.widgets.exchange import ExchangeView
+from tests.builders import places_in
+from tests.tui.shelf import Shelf, fill
+from tests.tui.staged import (
+    Staged,
+    around,
+    asked,
+    done,
+    ready,
+    recorded,
+    said,
+    settle,
+    streamed,
+    tool,
+    until,
+)
+
+
+def opened(home: Path, exchanges: int) -> tuple[MindstoneApp, Staged]:
+    fill(home, exchanges)
+    talk = Staged([ready(turns=exchanges)])
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        return talk
+
+    return MindstoneApp(
+        open_conversation, msgspec.structs.replace(around(), library=Shelf(home))
+    ), talk
+
+
+def turns(app: MindstoneApp) -> list[int]:
+    return [view.exchange.turn for view in app.chat.conversation.query(ExchangeView)]
+
+
+async def test_a_long_session_opens_with_its_newest_exchanges_alone(home: Path) -> None:
+    app, talk = opened(home, 400)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        assert turns(app) == list(range(turns(app)[0], 401))
+        assert STEP <= len(turns(app)) <= MOST
+        assert len(app.chat.conversation.feed) < 60
+
+
+async def test_scrolling_up_brings_older_ones_and_keeps_the_number_of_widgets_small(
+    home: Path,
+) -> None:
+    app, talk = opened(home, 60)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        view = app.chat.conversation
+        for _ in range(400):
+            await pilot.press("pageup", "pageup")
+            if turns(app)[0] == 1 and view.scroll_y == 0:
+                break
+        assert turns(app)[0] == 1
+        assert len(turns(app)) <= MOST + STEP
+        assert turns(app) == sorted(turns(app))
+        await pilot.press("ctrl+end")
+        await until(pilot, lambda: turns(app)[-1] == 60)
+        assert turns(app) == list(range(turns(app)[0], 61))
+
+
+async def test_scrolling_down_again_passes_every_exchange(home: Path) -> None:
+    app, talk = opened(home, 56)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        view = app.chat.conversation
+        for _ in range(300):
+            await pilot.press("pageup", "pageup")
+            if turns(app)[0] == 1 and view.scroll_y == 0:
+                break
+        seen = set(turns(app))
+        for _ in range(300):
+            await pilot.press("pagedown", "pagedown")
+            seen |= set(turns(app))
+            if turns(app)[-1] == 56 and view.is_vertical_scroll_end:
+                break
+        assert seen == set(range(1, 57))
+        assert turns(app) == list(range(turns(app)[0], 57))
+
+
+async def test_what_one_reads_does_not_move_when_older_exchanges_arrive(home: Path) -> None:
+    app, talk = opened(home, 100)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        view = app.chat.conversation
+        moved = 0
+        for _ in range(12):
+            first = turns(app)[0]
+            top = _at_top(app)
+            view.scroll_to(y=max(0, view.scroll_y - 6), animate=False)
+            await pilot.pause()
+            await until(pilot, lambda: not view._busy)
+            await pilot.pause()
+            if turns(app)[0] != first:
+                moved += 1
+                assert abs(_at_top(app) - top) <= 2
+        assert moved > 0
+
+
+def _at_top(app: MindstoneApp) -> int:
+    """The turn at the upper edge of the view."""
+    view = app.chat.conversation
+    for child in view.query(ExchangeView):
+        if child.region.bottom > view.region.y:
+            return child.exchange.turn
+    return -1
+
+
+async def test_an_answer_that_arrives_while_one_reads_above_is_there_at_the_end(home: Path) -> None:
+    app, talk = opened(home, 100)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*["pageup"] * 8)
+        where = app.chat.conversation.scroll_y
+        talk.announce(*said(101, "news", "indeed"))
+        await settle(pilot, talk)
+        assert app.chat.conversation.scroll_y == where
+        await pilot.press("ctrl+end")
+        await until(pilot, lambda: turns(app)[-1] == 101)
+
+
+async def test_earlier_questions_can_be_recalled_into_the_prompt(home: Path) -> None:
+    app, talk = opened(home, 20)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("up")
+        assert app.chat.desk.prompt.text == "Question 20"
+
+
+def test_a_recorded_answer_replaces_its_pieces() -> None:
+    exchange = Exchange(1, [asked(1, "q"), *streamed(1, "a long answer", 2)])
+    assert exchange.answer == "a long answer"
+    exchange.add(recorded(1, "a long answer"))
+    exchange.add(done(1))
+    assert exchange.answer == "a long answer"
+    assert len(exchange.events) == 3
+
+
+def test_thinking_is_kept_as_one_piece_and_tool_output_as_its_result() -> None:
+    thoughts = [ev.ThinkingDelta(turn=1, text=word) for word in ("a", "b", "c")]
+    started, ended = tool(1, "c", "shell", "ls", "x")
+    output = ev.ToolOutput(turn=1, call="c", text="…")
+    exchange = Exchange(1, [asked(1, "q"), *thoughts, started, output, ended, done(1)])
+    assert [type(event).__name__ for event in exchange.events] == [
+        "TurnStarted",
+        "ThinkingDelta",
+        "ToolStarted",
+        "ToolEnded",
+        "TurnEnded",
+    ]
+
+
+def test_what_comes_after_a_turn_stays_with_it() -> None:
+    feed = Feed()
+    for event in said(1, "q", "a"):
+        feed.add(event)
+    feed.add(ev.CommandPrinted(command="/cost", text="$1"))
+    assert len(feed) == 1
+    assert feed.add(ev.ScreenAsked(screen="help")) is None
+
+
+def test_history_is_told_with_the_events_that_once_announced_it(home: Path) -> None:
+    fill(home, 4)
+    with History(places_in(home)) as history:
+        exchanges = [one for one in exchanges_in(history.read()) if one.turn]
+    assert [one.question for one in exchanges] == [f"Question {n}" for n in (1, 2, 3, 4)]
+    kinds = [type(event) for event in exchanges[3].events]
+    assert kinds == [
+        ev.TurnStarted,
+        ev.AnswerRecorded,
+        ev.ToolStarted,
+        ev.ToolEnded,
+        ev.AnswerRecorded,
+        ev.TurnEnded,
+    ]
+
+
+def test_a_page_that_begins_inside_a_turn_waits_for_the_rest(home: Path) -> None:
+    fill(home, 3)
+    with History(places_in(home)) as history:
+        lines = list(history.read(2))
+    opening, rest = split_at_turn(lines)
+    assert {line.turn for line in opening if not isinstance(line, Damaged)} == {1}
+    assert [one.turn for one in exchanges_in(rest)] == [2, 3]
+
+
+def test_a_damaged_line_is_shown_in_its_place() -> None:
+    events = list(events_of(Damaged(120, b"\x00\x00", "not JSON")))
+    assert isinstance(events[0], ev.Noticed)
+    assert "byte 120" in events[0].message
+    assert "not JSON" in headline(Damaged(120, b"\x00", "not JSON"))
+
+
+async def test_browsing_reads_finds_and_places_lines(home: Path) -> None:
+    fill(home, 50)
+    browse = HistoryBrowse(History(places_in(home)))
+    length = await browse.length()
+    page = await browse.lines(length - 3, 10)
+    assert len(page) == 3
+    assert await browse.lines(length, 5) == []
+    found = await browse.search("QUESTION 31", length)
+    assert found is not None
+    line = (await browse.lines(found, 1))[0]
+    assert contains(line, "question 31")
+    assert not isinstance(line, Damaged)
+    assert await browse.place_of(line.id) == found
+    assert await browse.search("Question 31", found) is None
+    assert await browse.first_of(31) is not None
+    assert await browse.first_of(999) is None
+    assert await browse.place_of("nothing") is None
+
+
+def test_every_line_has_a_headline_and_can_be_read_whole(home: Path) -> None:
+    fill(home, 4)
+    with History(places_in(home)) as history:
+        for line in history.read():
+            assert headline(line)
+            assert whole(line)
