@@ -172,6 +172,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         opening.cwd,
         ask=side_calls(model),
         recall=lambda query, k: _found(remembering, query, k),
+        unindexed=lambda: bench.unindexed(),
     )
 
     def open_child(

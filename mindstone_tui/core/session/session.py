@@ -230,6 +230,8 @@ class Session:
         if not self._lease.try_take():
             return
         self._lease.give_back()
+        for message in self._bench.where_it_stands():
+            self._emit(events.Noticed(message=message))
         for text in self._bench.never_sent():
             message = f"This was never sent: {one_line(text, 300)}"
             self._emit(events.Noticed(message=message, level="warning"))
