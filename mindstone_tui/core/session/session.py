@@ -83,6 +83,7 @@ class Session:
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
         self._desk.on_saved = lambda entries: self._emit(events.SavedAgain(entries=entries))
+        self._desk.tell = self._emit
         self._owner = asyncio.create_task(self._own(), name="session")
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
