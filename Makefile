@@ -18,6 +18,7 @@ help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 run: $(STAMP) ## Open MindStone
+	-@$(BIN)/mindstone models add smollm2 --if-missing
 	@$(BIN)/mindstone $(ARGS)
 
 test: $(STAMP) ## Run the tests
@@ -38,7 +39,8 @@ bench: $(STAMP) ## Measure speed and size, at full length
 		MINDSTONE_BENCH=$${MINDSTONE_BENCH-full} $(BIN)/python "$$bench" || exit; done
 
 faults: $(STAMP) ## Crash, fill and tear the disk, at full length
-	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults $(ARGS)
+	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults tests/core/transcript \
+		tests/core/config tests/core/test_entries.py tests/core/test_places.py $(ARGS)
 
 lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming no index
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \

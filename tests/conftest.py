@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile(
+    "house",
+    deadline=None,
+    print_blob=True,
+    max_examples=10_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 100,
+)
+hypothesis.settings.load_profile("house")
 
 
 @pytest.fixture(autouse=True)

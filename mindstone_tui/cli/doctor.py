@@ -20,6 +20,7 @@ from mindstone_tui.core.places import DEFAULT_SESSION, SessionKey
 ROOMS: Final = (
     "mindstone_tui.cli.checks.ground:checks",
     "mindstone_tui.cli.checks.engines:checks",
+    "mindstone_tui.core.health.checks:checks",
 )
 """Functions `(Surroundings) -> Iterable[Check]`, in the order in which they are shown."""
 

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -81,11 +81,11 @@ def log(
         newest = history.head.seq
         items = history.read() if tail is None else _last(history, tail)
         damaged = sum(_print(item, json) for item in items)
-    if follow:
-        sys.stdout.flush()
-        damaged += _follow(where, newest, json)
     if damaged:
         hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
+    if follow:
+        sys.stdout.flush()
+        _follow(where, newest, json)
 
 
 def verify_sessions(
@@ -139,18 +139,15 @@ def _last(history: History, count: int) -> Iterator[Line | Damaged]:
     yield from newest
 
 
-def _follow(where: SessionPlaces, after: int, json: bool) -> int:
+def _follow(where: SessionPlaces, after: int, json: bool) -> NoReturn:
     """Print lines as they appear, until interrupted."""
     follower = Follower(where, after)
-    damaged = 0
     try:
         while True:
             for item in follower.poll():
-                damaged += _print(item, json)
+                _print(item, json)
             sys.stdout.flush()
             time.sleep(_LOOK_AGAIN)
-    except KeyboardInterrupt:
-        return damaged
     finally:
         follower.close()
 

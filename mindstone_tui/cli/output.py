@@ -39,6 +39,12 @@ def say(text: str = "", style: str = "") -> None:
     _write(sys.stdout, styled(for_terminal(text), style) + "\n")
 
 
+def say_piece(text: str) -> None:
+    """Print a piece of a longer text as it comes, harmless, without ending the line."""
+    _write(sys.stdout, for_terminal(text))
+    _flush(sys.stdout)
+
+
 def say_json(value: Any) -> None:
     """Print one value as one line of JSON, at once: somebody may be following."""
     say_raw_json(msgspec.json.encode(value).decode())

@@ -13,7 +13,18 @@ from typing import Final
 import typer
 
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "chat": ("chat",),
+    "talk": ("run",),
     "history": ("sessions", "log", "verify"),
+    "window": ("context",),
+    "recalling": ("recall", "reindex"),
+    "searching": ("search",),
+    "continuity": ("task", "checkpoint", "handoff", "memory", "health"),
+    "replaying": ("replay",),
+    "comparing": ("compare",),
+    "importing": ("import",),
+    "exporting": ("export",),
+    "models": ("models",),
     "config": ("config",),
     "doctor": ("doctor",),
 }

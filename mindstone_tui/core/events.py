@@ -265,6 +265,16 @@ class MessageWithdrawn(Event):
     entry: str
 
 
+class MessageSteered(Event):
+    """A queued message went into the running turn, before its next model call."""
+
+    turn: int
+    entry: str
+    queued: str
+    """Id of the entry it waited in."""
+    text: str
+
+
 class InstructionOffered(Event):
     """Something that sounds like a lasting rule was said: pin or remember it?"""
 
@@ -324,6 +334,8 @@ class CommandEnded(Event):
 
     command: str
     ok: bool
+    exit_code: int = 0
+    """What a verb of the command line returns for it."""
 
 
 class ScreenAsked(Event):
@@ -421,6 +433,7 @@ AnyEvent = (
     | ContextReported
     | MessageQueued
     | MessageWithdrawn
+    | MessageSteered
     | InstructionOffered
     | MemoryProposed
     | CheckpointSaved

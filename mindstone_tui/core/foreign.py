@@ -15,7 +15,7 @@ import re
 import secrets
 import unicodedata
 
-__all__ = ["as_data", "exact", "for_terminal", "fresh_nonce", "one_line"]
+__all__ = ["as_data", "exact", "for_terminal", "fresh_nonce", "inside", "one_line"]
 
 # Two alphabets, so that plain ASCII (most text there is) costs one scan for a small set.
 _CONTROL = r"\x00-\x08\x0b-\x1f\x7f"
@@ -32,10 +32,16 @@ _UNSEEN = (
     r"\U000e0080-\U000e0fff"
 )
 _TAG = r"\U000e0000-\U000e007f"
-_PAINT = r"\x1b\[[0-?]*[ -/]*[@-~]"  # one complete CSI sequence: nothing readable can hide in it
+# After ESC, the rest of one complete CSI sequence: nothing readable can hide in it.
+_PAINT = r"(?<=\x1b)\[[0-?]*[ -/]*[@-~]"
+_LINE_END = r"(?<=\r)\n"
 
-_FOREIGN_ASCII = re.compile(rf"{_PAINT}|\r\n|[{_CONTROL}]")
-_FOREIGN = re.compile(rf"{_PAINT}|\r\n|[{_CONTROL}{_STEERING}]|[{_UNSEEN}]+|[{_TAG}]+")
+# Each pattern begins with one set of characters, which is what makes scanning clean text fast.
+_FOREIGN_ASCII = re.compile(rf"[{_CONTROL}](?:{_PAINT}|{_LINE_END})?")
+_FOREIGN = re.compile(
+    rf"[{_CONTROL}{_STEERING}{_UNSEEN}{_TAG}]"
+    rf"(?:{_PAINT}|{_LINE_END}|(?<=[{_UNSEEN}])[{_UNSEEN}]+|(?<=[{_TAG}])[{_TAG}]+)?"
+)
 _TAG_RUN = re.compile(rf"[{_TAG}]+")
 _UNSEEN_RUN = re.compile(rf"[{_UNSEEN}]+")
 
@@ -150,3 +156,12 @@ def as_data(text: str, *, origin: str, nonce: str) -> str:
         inside = re.sub(re.escape(nonce), "·" * len(nonce), inside, flags=re.IGNORECASE)
     label = one_line(origin, 200).translate({ord('"'): "'", ord("<"): "‹", ord(">"): "›"})
     return f'<data-{nonce} origin="{label}">\n{inside}\n</data-{nonce}>'
+
+
+_BLOCK = re.compile(r"<data-([0-9a-z]{8,64}) origin=\"[^\"\n]*\">\n(.*)\n</data-\1>\Z", re.DOTALL)
+
+
+def inside(block: str) -> str:
+    """What a person is shown of a labelled block: its text without the label."""
+    found = _BLOCK.match(block)
+    return found[2] if found else block

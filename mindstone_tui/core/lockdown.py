@@ -6,10 +6,14 @@ prints to the terminal. None of that may happen here, so nobody else imports it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import logging
 import os
+import sys
 import threading
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -24,6 +28,15 @@ _SWITCHES: Final = {
     "LITELLM_TELEMETRY": "False",
     "DISABLE_ADMIN_UI": "True",
 }
+_LOGGERS: Final = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
+_NEEDED_SOON: Final = (
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.responses.mcp.chat_completions_handler",
+    "openai.lib.streaming.chat",
+    "openai.resources",
+    "anyio._backends._asyncio",
+)
+"""What the first request would import for half a second, while the screen stands still."""
 _importing: Final = threading.Lock()
 
 
@@ -38,8 +51,25 @@ def import_litellm() -> ModuleType:
                 f"litellm cannot be loaded: {error}.",
                 "Install the package again; local models work without it.",
             ) from error
-        vars(litellm).update(suppress_debug_info=True, drop_params=True)
+        for later in _NEEDED_SOON:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(later)
+        _silence(litellm)
         return litellm
+
+
+def _silence(litellm: ModuleType) -> None:
+    """Nothing of litellm's may reach the terminal; what it logs goes where our own log goes."""
+    vars(litellm).update(
+        suppress_debug_info=True,
+        drop_params=True,
+        REPEATED_STREAMING_CHUNK_LIMIT=sys.maxsize,  # "ha ha" may be said a hundred times
+    )
+    warnings.filterwarnings("ignore", module=r"(?:litellm|openai|pydantic|aiohttp|httpx)(?:\.|\Z)")
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [logging.NullHandler()]
+        logger.propagate = True
 
 
 def litellm_folder() -> Path | None:

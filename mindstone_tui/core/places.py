@@ -264,6 +264,11 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "trust.json"
 
     @property
+    def tool_pins(self) -> Path:
+        """What the tools of servers were declared as when they were first seen."""
+        return self.state / "tool-pins.json"
+
+    @property
     def agents(self) -> Path:
         """A folder per agent."""
         return self.data / "agents"

@@ -17,6 +17,7 @@ import msgspec
 from mindstone_tui.core.config.settings import TuiSettings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import Conversation
+from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript.history import Damaged
 from mindstone_tui.core.values import Value
 
@@ -121,6 +122,8 @@ class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     library: Library | None = None
     models: Callable[[], Awaitable[Sequence[ModelChoice]]] | None = None
     """Looks for models, servers and keys; called after the first paint."""
+    recordings: Callable[[str, int], Awaitable[Replay]] | None = None
+    """Opens a session as a recording, at a turn or (0) at its beginning."""
     user_themes: Path | None = None
     folder: Path = Path()
     """Where `@` completion looks for files."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.foreign import as_data, exact, for_terminal, fresh_nonce, one_line
+from mindstone_tui.core.foreign import as_data, exact, for_terminal, fresh_nonce, inside, one_line
 from tests.corpora import FULL, lines, unescaped
 
 ESCAPES = [unescaped(line) for line in lines("escapes.txt")]
@@ -134,6 +134,13 @@ def test_neither_text_nor_origin_can_close_the_block(text: str, origin: str) -> 
 def test_ordinary_text_is_delimited_unchanged() -> None:
     text = "if a < b and c > d: print('<p>', x[0])"
     assert as_data(text, origin="x", nonce=NONCE).split("\n")[1] == text
+
+
+@given(HOSTILE)
+def test_a_block_is_shown_without_its_label(text: str) -> None:
+    block = as_data(text, origin="x", nonce=NONCE)
+    assert f'<data-{NONCE} origin="x">\n{inside(block)}\n</data-{NONCE}>' == block
+    assert inside(text) == text
 
 
 def test_a_nonce_that_can_be_guessed_or_forged_is_refused() -> None:

@@ -41,7 +41,8 @@ def made(template: str, seed: int) -> tuple[str, list[str]]:
 
     def fill(hole: re.Match[str]) -> str:
         part = "".join(dice.choices(ALPHABETS[hole[1]], k=int(hole[2])))
-        parts.append(part)
+        if hole[1] != "d":  # a number names an account; it opens nothing
+            parts.append(part)
         return part
 
     value = re.sub(r"\{([AhUlwdb])(\d+)\}", fill, template.replace("\\n", "\n"))
@@ -125,6 +126,12 @@ def test_a_secret_dressed_as_a_placeholder_is_still_a_secret() -> None:
     assert parts[0] not in Redactor().redact(f"[redacted:{secret}:abcd]").text
 
 
+def test_a_very_long_secret_leaves_no_tail() -> None:
+    value, _ = made("{A2000}", 6)
+    assert Redactor().redact(f'client_secret = "{value}" # end').text.endswith('" # end')
+    assert value[-20:] not in Redactor().redact(f"API_TOKEN={value}").text
+
+
 def test_overlapping_secrets_leave_no_fragment() -> None:
     secret, parts = made("ghp_{A36}", 5)
     text = Redactor({"HALF": secret[:20]}).redact(f"postgres://u:{secret}@host").text
@@ -160,7 +167,16 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 @pytest.mark.parametrize(
     "bait",
     [
-        *("-----BEGIN PRIVATE KEY-----", "eyJ", "sk-ant-", "://a:b", "password=", "SG.", "+" * 8),
+        *(
+            "-----BEGIN PRIVATE KEY-----",
+            "eyJ",
+            "sk-ant-",
+            "://a:b",
+            "password=",
+            "key=a1bZ9",
+            "SG.",
+            "+" * 8,
+        ),
         *("authorization: ", "secret ", "MTA", "heroku ", "[redacted:secret:", "a.", "key-", "\\n"),
     ],
 )

@@ -88,3 +88,25 @@ def test_two_writers_of_one_session_make_one_chain(home: Path) -> None:
     verdict = verify(places_in(home))
     assert verdict.ok
     assert verdict.entries == 11
+
+
+def test_looking_learns_what_another_process_wrote(home: Path) -> None:
+    first, second = transcript_in(home), transcript_in(home)
+    say(first, "question", "answer")
+    assert second.head.seq == 0
+    second.look()
+    assert second.head == first.head
+    assert second.last_turn == 1
+
+
+def test_an_emptied_and_replaced_file_gets_a_header_before_anything_else(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "question", "answer")
+    path = transcript.places.transcript
+    empty = path.with_name("empty")
+    empty.touch()
+    empty.rename(path)
+    transcript.append(UserMessage(text="after"), turn=2)
+    kinds = [line.kind for line in transcript.history().read() if isinstance(line, Line)]
+    assert kinds == ["session_opened", "file_replaced", "user_message"]
+    assert verify(transcript.places).ok

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
-import shutil
-import subprocess
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
 from mindstone_tui.core.checks import Check, Surroundings
+from mindstone_tui.core.transcript import History
 
 
 def checks(around: Surroundings) -> Iterator[Check]:
@@ -20,7 +20,7 @@ def checks(around: Surroundings) -> Iterator[Check]:
     yield _tokenizer()
     yield _embedder()
     yield _model(around)
-    yield _sandbox()
+    yield _sandbox(around)
 
 
 def _sqlite() -> Check:
@@ -62,26 +62,35 @@ def _vectors() -> Check:
 
 
 def _index(around: Surroundings) -> Check:
-    """Whether the session's index is a sound database; recall rebuilds it when it is not."""
+    """Whether the session's index is sound and agrees with the transcript; recall mends both."""
     import apsw
 
-    file = around.places.session(around.session).index
-    if not file.exists():
+    places = around.places.session(around.session)
+    remedy = f"mindstone reindex --session {around.session}"
+    if not places.index.exists():
         return Check(id="index", outcome="pass", detail="No index yet; it is made when needed.")
     try:
-        connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
-        verdict = connection.execute("pragma quick_check(1)").get
+        connection = apsw.Connection(str(places.index), flags=apsw.SQLITE_OPEN_READONLY)
+        verdict = str(connection.execute("pragma quick_check(1)").get)
+        facts = dict(connection.execute("select name, value from facts"))
         connection.close()
     except apsw.Error as error:
-        verdict = str(error)
+        verdict, facts = str(error), {}
     if verdict != "ok":
-        return Check(
-            id="index",
-            outcome="warn",
-            detail=f"The index of {around.session} is damaged: {verdict}.",
-            remedy=f"mindstone reindex --session {around.session}",
-        )
-    return Check(id="index", outcome="pass", detail="The index is a sound database.")
+        detail = f"The index of {around.session} is damaged: {verdict}."
+        return Check(id="index", outcome="warn", detail=detail, remedy=remedy)
+    return _agreement(around, int(facts.get("seq") or -1), str(facts.get("hash", "")), remedy)
+
+
+def _agreement(around: Surroundings, seq: int, digest: str, remedy: str) -> Check:
+    """Whether the line up to which the index has come is still that line."""
+    with History(around.places.session(around.session)) as history:
+        newest = history.head.seq
+        if seq >= 0 and digest and (seq > newest or history.line(seq).hash != digest):
+            detail = f"The index of {around.session} belongs to another history."
+            return Check(id="index", outcome="warn", detail=detail, remedy=remedy)
+    detail = f"The index agrees with the transcript, up to line {seq} of {newest}."
+    return Check(id="index", outcome="pass", detail=detail)
 
 
 def _tokenizer() -> Check:
@@ -116,32 +125,45 @@ def _embedder() -> Check:
 
 
 def _model(around: Surroundings) -> Check:
-    chosen = around.settings.models.default
-    if chosen:
-        return Check(id="model", outcome="pass", detail=f"{chosen} answers.")
-    fetched = sorted(file.name for file in around.places.models.glob("*.gguf"))
-    here = f"; fetched: {', '.join(fetched)}" if fetched else ""
-    return Check(id="model", outcome="pass", detail=f"An embedded model answers{here}.")
+    """Whether the model that answers by default can be reached as far as that is known."""
+    from mindstone_tui.core.providers.availability import available
 
-
-def _sandbox() -> Check:
-    """What really confines a command here: tried, not assumed."""
-    bubblewrap = shutil.which("bwrap")
-    if bubblewrap:
-        probe = subprocess.run(
-            [bubblewrap, "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true"],
-            capture_output=True,
-            timeout=10,
-            check=False,
+    listed = available(around.settings.models, around.places, around.environ)
+    chosen = next((each for each in listed if each.default), None)
+    if chosen is None or not chosen.usable:
+        name = chosen.name if chosen else "The default model"
+        why = chosen.why if chosen else "it is not known"
+        return Check(
+            id="model",
+            outcome="fail",
+            detail=f"{name} cannot answer: {why}",
+            remedy="`mindstone models` shows who can.",
         )
-        if probe.returncode == 0:
-            return Check(id="sandbox", outcome="pass", detail="bubblewrap confines commands.")
-    landlock = Path("/sys/kernel/security/lsm")
-    if landlock.is_file() and "landlock" in landlock.read_text(errors="replace"):
-        return Check(id="sandbox", outcome="pass", detail="Landlock confines commands.")
+    return Check(id="model", outcome="pass", detail=f"{chosen.name}: {chosen.why.rstrip('.')}.")
+
+
+def _sandbox(around: Surroundings) -> Check:
+    """What really confines a command here: tried, not assumed."""
+    from mindstone_tui.core.tools.probe import find
+
+    _, told = asyncio.run(find(around.environ))
+    if not told.working:
+        return Check(
+            id="sandbox",
+            outcome="warn",
+            detail=f"Nothing confines commands, so each one asks. {told.why}".strip(),
+            remedy="Install bubblewrap.",
+        )
+    broken = [gap for gap in told.does_not_hold if gap.startswith("not so")]
+    if broken:
+        return Check(
+            id="sandbox",
+            outcome="warn",
+            detail=f"{told.name} confines commands, but {'; '.join(broken)}.",
+            remedy="Install bubblewrap, or allow it to make user namespaces.",
+        )
     return Check(
         id="sandbox",
-        outcome="warn",
-        detail="Nothing here confines commands, so every command asks and full-auto is refused.",
-        remedy="Install bubblewrap.",
+        outcome="pass",
+        detail=f"{told.name} confines commands: {'; '.join(told.holds)}.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from mindstone_tui.core.entries import ToolCall
@@ -15,9 +16,11 @@ LONGEST_ARGUMENTS: Final = 4 << 20
 class Gathering:
     """What a model has said so far in one call."""
 
-    def __init__(self, turn: int, call: int) -> None:
+    def __init__(self, turn: int, call: int, taken: Collection[str] = ()) -> None:
         self._turn = turn
         self._call = call
+        self._taken = frozenset(taken)
+        """Ids that earlier calls of this turn have: some models begin anew in every answer."""
         self._text: list[str] = []
         self._thinking: list[Thinking] = []
         self._open_thought: list[str] = []
@@ -47,14 +50,14 @@ class Gathering:
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, each with an id of its own even if the provider forgot or repeated it."""
-        taken: set[str] = set()
+        taken = set(self._taken)
         calls = []
         for index, call in sorted(self._calls.items()):
             if not call.name:
                 continue
             own = call.id
-            if not own or own in taken:
-                own = f"call_{self._turn}_{self._call}_{index}"
+            while not own or own in taken:
+                own = f"call_{self._turn}_{self._call}_{index}_{len(taken)}"
             taken.add(own)
             calls.append(ToolCall(id=own, name=call.name, arguments=call.arguments or "{}"))
         return tuple(calls)

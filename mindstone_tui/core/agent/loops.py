@@ -29,7 +29,7 @@ class LoopWatch:
         for length in range(2, LONGEST_CYCLE + 1):
             recent = self._seen[-length * CYCLES :]
             period = recent[:length]
-            if recent == period * CYCLES and period[0][0] == asked:
+            if period and recent == period * CYCLES and period[0][0] == asked:
                 return f"the same {length} calls came round {CYCLES} times"
         return None
 

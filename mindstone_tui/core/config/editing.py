@@ -50,10 +50,12 @@ def toml_value(value: object) -> str:
     match value:
         case bool():
             return "true" if value else "false"
-        case int() | float():
-            return f"{value:g}" if isinstance(value, float) and value == int(value) else repr(value)
+        case float():
+            return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+        case int():
+            return str(value)
         case str():
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            return _quoted(value)
         case list() | tuple():
             return f"[{', '.join(toml_value(item) for item in value)}]"
         case Mapping():
@@ -67,7 +69,11 @@ def toml_value(value: object) -> str:
 
 def _name(key: object) -> str:
     text = str(key)
-    return text if _BARE.fullmatch(text) else json.dumps(text)
+    return text if _BARE.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _extent(lines: list[str], section: str) -> tuple[int | None, int]:

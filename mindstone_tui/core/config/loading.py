@@ -223,7 +223,7 @@ def _typed(nested: dict[str, Any], where: str, source: Source) -> _Layer:
 
 def _flat(nested: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
     for section, fields in nested.items():
-        if section not in sections() or not isinstance(fields, dict):
+        if not isinstance(fields, dict) or not (fields or section in sections()):
             key_named(section, where)
             continue
         for field, value in fields.items():

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from mindstone_tui.core.context.compression import level_of
-from mindstone_tui.core.entries import Part
+from mindstone_tui.core.entries import Line, Part
 
 StepName = Literal[
     "tool_results",
@@ -103,6 +103,8 @@ class Effect(Part):
 
     held: bool = True
     why: str = ""
+    lines: tuple[Line, ...] = ()
+    """What the step wrote, when the window did not write it itself."""
 
 
 Apply = Callable[[int], Awaitable[Effect]]
@@ -196,15 +198,6 @@ async def run_auto_compact(
         fits=now < marks.emergency,
         why=f"{broken.step} failed: {broken.why}" if broken else "",
     )
-
-
-def auto_compact_action(
-    utilization: float, marks: Marks, *, armed: bool
-) -> Literal["", "checkpoint", "compact"]:
-    """What `auto_compact` does at this fullness; the checkpoint mark fires once until re-armed."""
-    if utilization >= marks.compact:
-        return "compact"
-    return "checkpoint" if armed and utilization >= marks.checkpoint else ""
 
 
 class Exchange(Part):

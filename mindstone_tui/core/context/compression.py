@@ -12,13 +12,14 @@ from types import MappingProxyType
 from typing import Final
 
 from mindstone_tui.core.context.extract import as_notes, notes_form, notes_kept, titles, verbatim
-from mindstone_tui.core.context.facts import SURVIVORS, Limits, facts_of
+from mindstone_tui.core.context.facts import SURVIVORS, Limits
 from mindstone_tui.core.context.scribe import (
     Material,
     Order,
     Scribe,
     Summary,
     Unchanged,
+    binding,
     derive,
     joined,
     settled,
@@ -76,6 +77,7 @@ async def notes(material: Material, scribe: Scribe) -> Summary | Unchanged:
         plain=as_notes,
         keep=notes_kept,
         form=notes_form,
+        stands_in=False,
     )
     return await derive(order, scribe)
 
@@ -103,14 +105,17 @@ async def progressive(material: Material, scribe: Scribe) -> Summary | Unchanged
     if material.level < 1:
         return Unchanged(strategy="progressive", why="the current exchange stays as it is")
     if material.level >= len(LEVELS):
-        text = titles(material.passages)
-        must = facts_of(material.passages, Limits(paths=0, identifiers=0, numbers=0))
-        text = joined(text, verbatim(must, material.approvals, text))
-        return settled(
-            Order(strategy="progressive", prompt="", material=material, target=0, before=before),
-            text,
-            scribe,
+        order = Order(
+            strategy="progressive",
+            prompt="",
+            material=material,
+            target=0,
+            before=before,
+            limits=Limits(paths=0, identifiers=0, numbers=0),
         )
+        text = titles(material.passages)
+        text = joined(text, verbatim(binding(order), material.approvals, text))
+        return settled(order, text, scribe)
     share = LEVELS[material.level][1]
     order = Order(
         strategy="progressive",
@@ -136,6 +141,7 @@ async def sub_agent(material: Material, scribe: Scribe) -> Summary | Unchanged:
         target=DELEGATED_RESULT * 3 // 4,
         before=before,
         limits=_SPARSE,
+        stands_in=False,
     )
     return await derive(order, scribe)
 

@@ -31,14 +31,18 @@ SECTIONS: Final = (
     "Came of it",
     "Names and numbers",
 )
+WORD_FOR_WORD: Final = "Word for word:"
 _TITLE_LENGTH: Final = 80
 _MANDATORY: Final = frozenset({"Constraints", "Open", "Names and numbers"})
 
 
-def extract(passages: Sequence[Passage], must: Facts, target: int, count: Count) -> str:
+def extract(
+    passages: Sequence[Passage], must: Facts, target: int, count: Count, *, rules: bool = False
+) -> str:
     """The sentences that count, with the turn they were said in, within about `target` tokens.
 
-    What must survive is there even when that takes more.
+    What must survive is there even when that takes more. Rules are left to `verbatim`, unless
+    they are asked for.
     """
     chosen: dict[str, list[str]] = {section: [] for section in SECTIONS}
     seen: set[str] = set()
@@ -46,6 +50,8 @@ def extract(passages: Sequence[Passage], must: Facts, target: int, count: Count)
     for section, line in sorted(_candidates(passages, must), key=_urgency):
         key = folded(line)
         cost = count(line) + 1
+        if section == "Constraints" and not rules:
+            continue
         if key in seen or (section not in _MANDATORY and spent + cost > target):
             continue
         seen.add(key)
@@ -69,19 +75,29 @@ def titles(passages: Sequence[Passage]) -> str:
 
 
 def verbatim(must: Facts, approvals: Sequence[str], text: str) -> str:
-    """A block with the rules, permissions and open items that a text does not hold as they are."""
+    """Rules and permissions word for word, and the open items that a text does not hold as such."""
     haystack = folded(text)
     kept = [
-        f"- {label}: {said}"
-        for label, group in (
-            ("constraint", must.constraints),
-            ("permission", approvals),
-            ("open", must.open_items),
-        )
-        for said in group
-        if not holds(haystack, folded(said))
+        *(f"- constraint: {said}" for said in must.constraints),
+        *(f"- permission: {said}" for said in approvals),
+        *(f"- open: {said}" for said in must.open_items if not holds(haystack, folded(said))),
     ]
-    return "\n".join(["Word for word:", *kept]) if kept else ""
+    return "\n".join([WORD_FOR_WORD, *map(_one_line, kept)]) if kept else ""
+
+
+def rules_in(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The rules and the permissions that a text carries word for word."""
+    block = text.partition(WORD_FOR_WORD)[2].splitlines()
+    found = (
+        tuple(line.removeprefix(label) for line in block if line.startswith(label))
+        for label in ("- constraint: ", "- permission: ")
+    )
+    rules, permissions = found
+    return rules, permissions
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 NOTE: Final = re.compile(
@@ -105,7 +121,7 @@ def as_notes(passages: Sequence[Passage], must: Facts, target: int, count: Count
     """The same choice of sentences, a note a line."""
     section = ""
     notes: list[str] = []
-    for line in extract(passages, must, target, count).splitlines():
+    for line in extract(passages, must, target, count, rules=True).splitlines():
         if line.startswith("- "):
             notes.append(f"{_NOTE_OF[section]} | {line[2:]}")
         else:

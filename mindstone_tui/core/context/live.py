@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import msgspec
+
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.eviction import Similarity, word_similarity
 from mindstone_tui.core.context.indexing import ExchangeLines, Indexer
-from mindstone_tui.core.context.view import View, follow
+from mindstone_tui.core.context.view import Call, View, follow
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
@@ -39,15 +41,21 @@ class LiveWindow(View):
         self.transcript = transcript
         self._indexer = indexer
         self._off_loop = off_loop
+        self._missed: list[Line] = []
         self.blocked: set[tuple[int, str]] = set()
         """What was already said, per turn, about prunes that could not happen."""
 
-    def catch_up(self) -> list[Line]:
+    def catch_up(self) -> None:
         """Take in what other surfaces appended."""
         new = follow(self.fold, self.history)
         for line in new:
             self.watch.observe(line)
-        return new
+        self._missed += new
+
+    def missed(self) -> list[Line]:
+        """The lines of others that were taken in since somebody last asked for them."""
+        missed, self._missed = self._missed, []
+        return missed
 
     def take(self, line: Line) -> None:
         """Take in one line, and before it any that were missed; once is enough."""
@@ -62,6 +70,10 @@ class LiveWindow(View):
         line = self.transcript.append(entry, turn=self.fold.turn if turn is None else turn)
         self.take(line)
         return line
+
+    def note_growth(self, call: Call) -> None:
+        """Remember what each turn added before anything leaves: afterwards nobody could tell."""
+        self.watch.carried = msgspec.structs.replace(self.watch.carried, growth=self.growth(call))
 
     async def ensure(self, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
         """Ask for receipts off the loop; lines that arrive meanwhile are taken in."""

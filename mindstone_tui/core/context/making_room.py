@@ -13,27 +13,24 @@ import msgspec
 
 from mindstone_tui.core.context import budget, pruning, trimming
 from mindstone_tui.core.context.candidates import rank_exchanges, rank_results
-from mindstone_tui.core.context.clipping import shorten
+from mindstone_tui.core.context.cutting import cut_oversized, cut_task, refuse_if_over
 from mindstone_tui.core.context.eviction import Scored
+from mindstone_tui.core.context.giving_way import shorten_head
 from mindstone_tui.core.context.indexing import ExchangeLines, proven
 from mindstone_tui.core.context.live import LiveWindow
 from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.report import Marks
+from mindstone_tui.core.context.tempo import Tempo, note_spike, tempo_of
 from mindstone_tui.core.context.units import (
-    CURRENT,
-    PINNED,
     RECENT,
-    TASK,
     Exchange,
     eligible,
     exchanges,
     protect,
 )
 from mindstone_tui.core.context.view import Call, View
-from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import MessageCut, ToolReturned
-from mindstone_tui.core.entries.pressure import VelocitySpiked
 from mindstone_tui.core.entries.window import (
     ContextPruneBlocked,
     ContextWindowPruned,
@@ -41,10 +38,9 @@ from mindstone_tui.core.entries.window import (
     ToolResultsTrimmed,
     WindowRepaired,
 )
-from mindstone_tui.core.errors import DoesNotFit, RecallError
+from mindstone_tui.core.errors import RecallError
 
-SMALLEST_CUT: Final = 128
-"""Tokens below which no message is shortened."""
+_ROUNDS: Final = 3
 
 
 class Pruned(msgspec.Struct, frozen=True):
@@ -59,13 +55,13 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     """Bring the next prompt under its marks; the lines that were written are returned."""
     lines = repair(live, call.turn)
     marks = budget.marks(call.room, live.settings.context, live.settings.zones)
-    spiked = _note_spike(live, call)
-    lines += spiked
+    tempo = tempo_of(live, call)
+    lines += note_spike(live, call, tempo)
     lines += trim(live, call, marks)
-    lines += await _prune_if_due(live, call, marks, spiked=bool(spiked))
+    lines += await _prune_if_due(live, call, marks, tempo)
     lines += await _emergency(live, call, marks)
-    lines += _cut(live, call, marks)
-    _refuse_if_over(live, call)
+    lines += cut_oversized(live, call, marks)
+    refuse_if_over(live, call)
     return lines
 
 
@@ -105,7 +101,7 @@ def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None)
         pins=state.pins,
         keep=live.settings.context.keep_trimmed if keep is None else keep,
     )
-    if not results:
+    if sum(size for _, size in results) < call.room.usable * trimming.WORTHWHILE:
         return []
     taken = trimming.plan_trim(
         rank_results(live.fold, results, live.policy, live.similar),
@@ -129,37 +125,32 @@ def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None)
     return [live.append(entry, call.turn)]
 
 
-def _note_spike(live: LiveWindow, call: Call) -> list[Line]:
-    """Announce, once a turn, that it grew far more than turns usually do."""
-    growth = live.watch.growth(live.measure(call))
-    now = next((each.tokens for each in growth if each.turn == call.turn), 0)
-    before = completed(growth, call.turn, ended=False)
-    found = budget.spike(now, before, live.settings.zones.spike)
-    if found is None or live.watch.carried.spiked == call.turn:
-        return []
-    live.watch.carried = msgspec.structs.replace(live.watch.carried, spiked=call.turn)
-    entry = VelocitySpiked(tokens=found.tokens, baseline=found.baseline, ratio=found.ratio)
-    return [live.append(entry, call.turn)]
+async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
+    """Prune when a mark asks for it; once more if the new measure still does.
 
-
-async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, *, spiked: bool) -> list[Line]:
-    measured = live.measure(call)
-    trigger = _trigger(live, call, measured, marks, spiked=spiked)
-    if not trigger:
-        return []
-    units = units_of(live, call, measured, marks)
-    pruned = await prune(live, call, measured, eligible(units), marks.floor, trigger)
-    if pruned.left:
+    After a prune nothing is anchored any more, so the estimate may be higher than it was.
+    """
+    lines: list[Line] = []
+    for _ in range(_ROUNDS):
         measured = live.measure(call)
-    if measured.total + call.expected > marks.ceiling and not pruned.unproven:
-        waiting = tuple(unit.turn for unit in units if unit.protected)
-        return pruned.lines + _blocked(live, call, "protected", waiting, measured.total, marks)
-    return pruned.lines
+        trigger = _trigger(call, measured, marks, tempo)
+        if not trigger:
+            break
+        if cut := cut_task(live, call):
+            lines += cut
+            continue
+        units = units_of(live, call, measured, marks)
+        pruned = await prune(live, call, measured, eligible(units), marks.floor, trigger)
+        lines += pruned.lines
+        if not pruned.left:
+            if not pruned.unproven and trigger == "ceiling":
+                waiting = [unit.turn for unit in units if unit.protected]
+                lines += _blocked(live, call, "protected", waiting, measured.total)
+            break
+    return lines
 
 
-def _trigger(
-    live: LiveWindow, call: Call, measured: Measured, marks: Marks, *, spiked: bool
-) -> str:
+def _trigger(call: Call, measured: Measured, marks: Marks, tempo: Tempo) -> str:
     """Why exchanges must leave now; empty when they need not.
 
     After a spike, or at a high speed, room is made before the next turn of that size would need
@@ -167,16 +158,13 @@ def _trigger(
     """
     if measured.total + call.expected > marks.ceiling:
         return "ceiling"
-    growth = live.watch.growth(measured)
-    speed = budget.velocity(
-        completed(growth, call.turn, ended=False), live.settings.zones.velocity_turns
-    )
-    fast = budget.velocity_class(speed) == "high"
-    now = next((each.tokens for each in growth if each.turn == call.turn), 0)
-    ahead = max(speed, now) if spiked else speed
-    if (spiked or fast) and measured.total > (marks.floor + marks.ceiling) // 2:
-        return "spike" if spiked and measured.total + ahead > call.room.usable else ""
-    return ""
+    fast = budget.velocity_class(tempo.speed) == "high"
+    if not (tempo.spike or fast) or measured.total <= (marks.floor + marks.ceiling) // 2:
+        return ""
+    ahead = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed
+    if measured.total + ahead <= call.room.usable:
+        return ""
+    return "spike" if tempo.spike else "velocity"
 
 
 async def prune(
@@ -205,7 +193,7 @@ async def prune(
     remaining = measured.total + marker_room
     chosen: list[Left] = []
     unproven: list[int] = []
-    lines: list[Line] = []
+    why, detail = "unindexed", ""
     while queue and remaining > target:
         batch = pruning.batch(queue, remaining - target)
         queue = queue[len(batch) :]
@@ -213,10 +201,8 @@ async def prune(
         try:
             receipts = await live.ensure(asked)
         except RecallError as error:
-            why = "index unavailable"
-            turns = [each.turn for each in asked]
-            lines += _blocked(live, call, why, turns, measured.total, None, error.what)
-            unproven += turns
+            why, detail = "index unavailable", error.what
+            unproven += [each.turn for each in asked]
             break
         for scored, exchange in zip(batch, asked, strict=True):
             receipt = proven(exchange, receipts)
@@ -225,8 +211,9 @@ async def prune(
             elif exchange.turn not in live.fold.state.pins:
                 chosen.append(pruning.left(by_turn[exchange.turn], scored, receipt))
                 remaining -= by_turn[exchange.turn].freed
-    if unproven and not lines:
-        lines += _blocked(live, call, "unindexed", unproven, measured.total, None)
+    lines: list[Line] = []
+    if unproven:
+        lines += _blocked(live, call, why, unproven, measured.total, detail)
     if chosen:
         lines.append(leave(live, call, tuple(chosen), measured.total, trigger))
     return Pruned(lines, tuple(chosen), tuple(unproven))
@@ -235,8 +222,14 @@ async def prune(
 def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, trigger: str) -> Line:
     """Record that exchanges left, with the line that tells the model."""
     turns = {each.turn for each in gone}
-    outside = pruning.after_leaving(live.fold.state.outside, gone)
-    shown = {line.turn for line in live.fold.lines.values()} - turns
+    counted = [each for each in gone if not _remainder(live, each.turn)]
+    outside = pruning.after_leaving(live.fold.state.outside, counted)
+    stays = live.fold.task
+    shown = {
+        line.turn
+        for line in live.fold.lines.values()
+        if line.turn not in turns or line.seq == stays
+    }
     tools = {tool.name for tool in live.fold.tools}
     marker = pruning.marker(outside, shown, tools) if live.settings.context.marker else ""
     count = live.ledger(call.model).text
@@ -253,20 +246,27 @@ def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, tri
     return live.append(entry, call.turn)
 
 
+def _remainder(live: LiveWindow, turn: int) -> bool:
+    """Whether only the message of a former task is left of an exchange that was counted before."""
+    held = [seq for seq, line in live.fold.lines.items() if line.turn == turn]
+    if len(held) != 1:
+        return False
+    return sum(said(line) is not None for line in live.history.turn(turn)) > 1
+
+
 def _blocked(
     live: LiveWindow,
     call: Call,
     why: str,
     turns: Collection[int],
     tokens: int,
-    marks: Marks | None,
     detail: str = "",
 ) -> list[Line]:
     """Say once a turn that something could not leave, and why."""
     if (call.turn, why) in live.blocked:
         return []
     live.blocked = {seen for seen in live.blocked if seen[0] == call.turn} | {(call.turn, why)}
-    target = marks.floor if marks else call.room.tokens(live.settings.context.floor)
+    target = call.room.tokens(live.settings.context.floor)
     entry = ContextPruneBlocked(
         why=why, turns=tuple(sorted(turns)), tokens=tokens, target=target, detail=detail
     )
@@ -274,7 +274,7 @@ def _blocked(
 
 
 async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Still too full: every answered result is trimmed, then the recent floor gives way."""
+    """Still too full: results are trimmed, the recent floor gives way, then what is derived."""
     if live.measure(call).total <= marks.emergency:
         return []
     lines = trim(live, call, marks, keep=0)
@@ -285,95 +285,4 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
     giving = [unit for unit in units if unit.protected == RECENT]
     ranked = rank_exchanges(live.fold, giving, "fifo", live.similar)
     pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
-    return lines + pruned.lines
-
-
-def _cut(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Shorten what is too large for any window: messages of the current exchange, and the task."""
-    measured = live.measure(call)
-    if measured.total <= marks.emergency:
-        return []
-    state = live.fold.state
-    sizes = {
-        piece.line.seq: size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-        if piece.line is not None
-        and piece.line.seq not in state.trimmed
-        and (piece.line.turn == call.turn or piece.line.seq == live.fold.task)
-    }
-    cap = _cap(list(sizes.values()), measured.total - marks.ceiling)
-    if cap is None:
-        return []
-    lines = []
-    for seq, size in sizes.items():
-        if size > cap:
-            lines += _cut_one(live, call, live.fold.lines[seq], size, cap, measured.factor)
-    return lines
-
-
-def _cap(sizes: Sequence[int], excess: int) -> int | None:
-    """The largest size that frees `excess` when every larger message is cut down to it."""
-    low, high = SMALLEST_CUT, max(sizes, default=0)
-    if high <= low:
-        return None
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(max(size - middle, 0) for size in sizes) >= excess:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _cut_one(
-    live: LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
-) -> list[Line]:
-    text = str(getattr(line.entry, "text", ""))
-    if not text:
-        return []
-    count = live.ledger(call.model).counter.text
-    what = "result" if isinstance(line.entry, ToolReturned) else "message"
-
-    def note(missing: int) -> str:
-        return (
-            f"[… {missing:,} characters of this {what} are left out: it is larger than the "
-            f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
-        )
-
-    shorter = shorten(text, max(int(cap / factor) - 12, 16), count, note)
-    if len(shorter) >= len(text):
-        return []
-    after = size - round((count(text) - count(shorter)) * factor)
-    entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
-    return [live.append(entry, call.turn)]
-
-
-def _refuse_if_over(live: LiveWindow, call: Call) -> None:
-    """Refuse in one clear sentence instead of letting a server cut the prompt."""
-    measured = live.measure(call)
-    usable = call.room.usable
-    if measured.total <= usable:
-        return
-    units = exchanges(measured, live.fold.task)
-    pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
-    current = sum(unit.tokens for unit in units if unit.turn == call.turn)
-    held = {
-        PINNED + " exchanges": pins,
-        CURRENT: current,
-        TASK: sum(u.tokens - u.freed for u in units if u.turn != call.turn),
-        "instructions": measured.component("system_prompt"),
-        "tool definitions": measured.component("tool_definitions"),
-    }
-    largest = ", ".join(
-        f"{name} {tokens:,}"
-        for name, tokens in sorted(held.items(), key=lambda item: -item[1])
-        if tokens
-    )
-    remedy = "Choose a model with a larger window."
-    if pins > measured.total - usable:
-        remedy = "Unpin something with /unpin, or choose a model with a larger window."
-    raise DoesNotFit(
-        f"The prompt needs {measured.total:,} tokens, but the window of {call.room.window:,} "
-        f"leaves {usable:,} ({largest}).",
-        remedy,
-    )
+    return lines + pruned.lines + shorten_head(live, call, marks.emergency)

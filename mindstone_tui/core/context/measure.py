@@ -11,10 +11,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context.messages import message_of, said
-from mindstone_tui.core.context.window import Fold, Key, Placed
+from mindstone_tui.core.context.messages import Key, message_of, said
+from mindstone_tui.core.context.window import Fold, Placed
 from mindstone_tui.core.entries import Label, Line, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries.window import Anchor
 from mindstone_tui.core.tokens import Counter
 from mindstone_tui.core.tokens.counting import MESSAGE_OVERHEAD, REPLY_OVERHEAD
 
@@ -183,18 +184,6 @@ def scaled(
         sizes.append(after - before)
         before = after
     return Measured(found, sizes, before, raw, factor, label)
-
-
-class Anchor(msgspec.Struct, frozen=True):
-    """The newest request whose size the provider reported."""
-
-    plan: int
-    at: int
-    model: str
-    raw: int
-    estimated: int
-    reported: int
-    cached: int | None = None
 
 
 def corrected(found: Sequence[Piece], anchor: Anchor | None, factor: float, *, at: int) -> Measured:

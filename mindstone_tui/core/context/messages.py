@@ -26,6 +26,8 @@ SAID: Final = (UserMessage, AssistantMessage, AssistantPartial, ToolReturned)
 """The kinds that become messages; every other kind is bookkeeping."""
 
 ReadBlob = Callable[[str], bytes]
+Key = tuple[Any, ...]
+"""Names the exact bytes of one message without holding them."""
 
 
 def said(line: Line) -> Said | None:

@@ -6,6 +6,7 @@ entry's id. Plain words do not count.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -16,11 +17,12 @@ from mindstone_tui.core.context.eviction import text_of
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.memory import RecallInjected
 
-_NAME: Final = re.compile(
-    r"[\w.-]*(?:/[\w.-]+)+"  # a path
-    r"|\b\w+(?:[._]\w+)+\b"  # dotted or snake case
-    r"|\b[a-z]+[A-Z]\w+\b"  # camel case
-    r"|\b[0-9A-HJKMNP-TV-Z]{26}\b"  # an entry's id
+_WORD: Final = re.compile(r"[\w./-]{4,}")
+_NAMELIKE: Final = re.compile(
+    r"\w[/._-]\w"  # a path, dotted, snake or kebab case
+    r"|^/\w"
+    r"|[a-z][A-Z]"  # camel case
+    r"|^[0-9A-HJKMNP-TV-Z]{26}$"  # an entry's id
 )
 _READ: Final = 20_000
 """Characters of one message that are looked at."""
@@ -33,9 +35,11 @@ class Referenced(msgspec.Struct):
     count: int = 0
 
 
-def names_in(text: str) -> set[str]:
+@functools.lru_cache(maxsize=8_192)
+def names_in(text: str) -> frozenset[str]:
     """The names a text uses."""
-    return {name for name in _NAME.findall(text[:_READ]) if len(name) >= 4}
+    found = (word.strip("./-") for word in _WORD.findall(text[:_READ]))
+    return frozenset(word for word in found if _NAMELIKE.search(word))
 
 
 def references(messages: Iterable[Line], recalls: Iterable[Line]) -> dict[int, Referenced]:

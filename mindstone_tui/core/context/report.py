@@ -6,7 +6,7 @@ Field names are part of what programs may rely on (`mindstone context --json`).
 from __future__ import annotations
 
 from mindstone_tui.core.entries.base import Label, Part, Zone
-from mindstone_tui.core.entries.window import Component
+from mindstone_tui.core.entries.window import Component, Left
 
 
 class Tokens(Part):
@@ -140,5 +140,7 @@ class ContextReport(Part, omit_defaults=False):
     cost_unknown: bool = False
     prune: PruneCost = PruneCost()
     warnings: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
+    """What left with the newest prune, newest turn first."""
     velocities: tuple[int, ...] = ()
     """Growth per turn, oldest first, for a sparkline."""

@@ -13,6 +13,7 @@ from mindstone_tui.core.context.clipping import head
 from mindstone_tui.core.context.eviction import Scored, text_of
 from mindstone_tui.core.context.making_room import units_of
 from mindstone_tui.core.context.measure import Measured, Piece
+from mindstone_tui.core.context.messages import Key
 from mindstone_tui.core.context.report import (
     Block,
     ContextReport,
@@ -27,6 +28,8 @@ from mindstone_tui.core.context.units import PINNED, TASK, Exchange, eligible
 from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.entries.window import Component
+
+_LEFT_SHOWN: Final = 50
 
 _PREVIEW: Final = 80
 
@@ -45,7 +48,7 @@ def build(
     measured = view.measure(call)
     marks = budget.marks(call.room, view.settings.context, view.settings.zones)
     units = units_of(view, call, measured, marks)
-    growth = view.watch.growth(measured)
+    growth = view.growth(call)
     final = completed(growth, call.turn, ended=view.turn_ended)
     speed = budget.velocity(final, view.settings.zones.velocity_turns)
     shares = budget.components(measured, call.room, view.settings.budget)
@@ -85,7 +88,9 @@ def build(
             tail=call.tail,
             blob=view.blob() if call.images else None,
         ).hash,
-        stable_prefix_tokens=stable_prefix(view, call, measured),
+        stable_prefix_tokens=stable_prefix(
+            view, measured, keys_of(view.fold, call.model, call.turn)
+        ),
         mode=view.mode,
         policy=view.policy,
         turn=call.turn,
@@ -104,18 +109,24 @@ def build(
             if seq in view.fold.recalls
         ),
         cached_tokens=anchor.cached if anchor else None,
-        cost=round(view.watch.carried.spent, 6) if view.watch.carried.spent else None,
+        cost=_cost(view),
         cost_unknown=view.watch.carried.cost_unknown,
         prune=_prune_cost(measured, marks, prices or Prices()),
         warnings=tuple(_warnings(view, call, measured, units, shares, marks)),
         velocities=tuple(each.tokens for each in growth),
+        left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
     )
 
 
-def stable_prefix(view: View, call: Call, measured: Measured) -> int:
+def _cost(view: View) -> float | None:
+    """Dollars as far as they are known; None when nothing is."""
+    spent = view.watch.carried.spent
+    return None if view.watch.carried.cost_unknown and not spent else round(spent, 6)
+
+
+def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     """Tokens at the front that are the same as in the request before."""
     before = view.sent_before()
-    now = keys_of(view.fold, call.model, call.turn)
     same = 0
     for old, new in zip(before, now, strict=False):
         if old != new:

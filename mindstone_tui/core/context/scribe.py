@@ -37,6 +37,9 @@ class Material(Part):
 
     passages: tuple[Passage, ...]
     approvals: tuple[str, ...] = ()
+    """Permissions that outlive their call; kept word for word."""
+    rules: tuple[str, ...] = ()
+    """Rules that a summary carried which makes place for this one."""
     level: int = 0
     """For `progressive`: 1 to 3."""
 
@@ -122,6 +125,8 @@ class Order(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """What is added word for word."""
     form: Callable[[str], str] = _anything
     """An objection to the form of a model's text."""
+    stands_in: bool = True
+    """Takes the originals' place in a prompt, and so says what it is and where they are."""
 
 
 class Written(Part):
@@ -140,8 +145,7 @@ async def derive(order: Order, scribe: Scribe) -> Summary | Unchanged:
     """Write each batch of originals, keep the rules word for word, and see what it was worth."""
     written = [await _write(order, batch, scribe) for batch in _batches(order, scribe)]
     text = "\n\n".join(part.text for part in written)
-    must = facts_of(order.material.passages, order.limits)
-    text = joined(text, order.keep(must, order.material.approvals, text))
+    text = joined(text, order.keep(binding(order), order.material.approvals, text))
     together = Written(
         text=text,
         missed=tuple(fact for part in written for fact in part.missed),
@@ -151,10 +155,19 @@ async def derive(order: Order, scribe: Scribe) -> Summary | Unchanged:
     return settled(order, text, scribe, together)
 
 
+def binding(order: Order) -> Facts:
+    """What the originals hold that must survive, with the rules of those before them."""
+    facts = facts_of(order.material.passages, order.limits)
+    rules = tuple(dict.fromkeys((*order.material.rules, *facts.constraints)))
+    return msgspec.structs.replace(facts, constraints=rules)
+
+
 def settled(
     order: Order, text: str, scribe: Scribe, written: Written = NOT_ASKED
 ) -> Summary | Unchanged:
     """The outcome: a summary, unless it is no shorter than what it stands for."""
+    if order.stands_in:
+        text = labelled(text, order.material.passages, scribe.nonce())
     after = scribe.count(text)
     if after >= order.before:
         why = f"{after} tokens would stand in for {order.before}: nothing gained"
@@ -174,6 +187,23 @@ def settled(
         why=written.why,
         calls=written.calls,
     )
+
+
+def labelled(text: str, passages: Sequence[Passage], nonce: str) -> str:
+    """A derived text for a prompt: called what it is, with the way to its originals, as data."""
+    if len(passages) == 1 and passages[0].speaker == "tool":
+        one = passages[0]
+        said = (
+            f"[Shortened: result of {one.name or 'a tool'}, turn {one.turn}. "
+            f"The whole result is entry {one.entry}; read_entry shows it.]"
+        )
+        return f"{said}\n{as_data(text, origin='shortened tool result', nonce=nonce)}"
+    turns = [one.turn for one in passages]
+    said = (
+        f"[Summary of turns {min(turns)} to {max(turns)}, derived from the transcript, which wins "
+        "where they differ. Search the originals with recall; read_entry shows one by its id.]"
+    )
+    return f"{said}\n{as_data(text, origin='derived summary', nonce=nonce)}"
 
 
 async def _write(order: Order, passages: Sequence[Passage], scribe: Scribe) -> Written:

@@ -10,14 +10,21 @@ import msgspec
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.budget import Room, resolve_window, room_for
 from mindstone_tui.core.context.eviction import Similarity, word_similarity
-from mindstone_tui.core.context.measure import Ledger, Measured, corrected, pieces, scaled
-from mindstone_tui.core.context.messages import ReadBlob
+from mindstone_tui.core.context.measure import (
+    Ledger,
+    Measured,
+    Piece,
+    corrected,
+    pieces,
+    scaled,
+)
+from mindstone_tui.core.context.messages import Key, ReadBlob
 from mindstone_tui.core.context.watch import Watch
-from mindstone_tui.core.context.window import Fold, Key, ReadLines, state_of
+from mindstone_tui.core.context.window import Fold, ReadLines, state_of
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage
-from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.entries.window import Anchor, Growth, PromptPlanned
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
 
@@ -115,6 +122,7 @@ class View:
         self.watch.start(plan, after)
         self.sent: list[Key] | None = None
         """Names of the messages of the newest planned request, in order."""
+        self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None
 
     def ledger(self, model: str) -> Ledger:
         """The counts for a model's vocabulary."""
@@ -123,7 +131,21 @@ class View:
 
     def measure(self, call: Call) -> Measured:
         """The prompt of a call as it stands now."""
-        found = pieces(
+        anchor = self.watch.anchor
+        if anchor is not None and anchor.model != call.model:
+            anchor = None
+        key = (call, self.fold.head, anchor, self.watch.factor(call.model))
+        if self._measured is None or self._measured[0] != key:
+            found = self._pieces(call)
+            self._measured = (key, corrected(found, anchor, key[-1], at=self.fold.at))
+        return self._measured[1]
+
+    def growth(self, call: Call) -> tuple[Growth, ...]:
+        """What each of the last turns added to the window."""
+        return self.watch.growth(self.measure(call), self.watch.factor(call.model))
+
+    def _pieces(self, call: Call) -> list[Piece]:
+        return pieces(
             self.fold,
             self.ledger(call.model),
             model=call.model,
@@ -131,10 +153,6 @@ class View:
             tail=call.tail,
             images=call.images,
         )
-        anchor = self.watch.anchor
-        if anchor is not None and anchor.model != call.model:
-            anchor = None
-        return corrected(found, anchor, self.watch.factor(call.model), at=self.fold.at)
 
     def room(self, window: int = 0, label: Label = "assumed") -> Room:
         """The window that counts: the one given, the settings', the model's own, or assumed."""
@@ -143,7 +161,15 @@ class View:
             window, label = resolve_window(self.settings.context.window)
             if label == "assumed" and chosen is not None and chosen.window > 0:
                 window, label = chosen.window, chosen.window_label
+            elif label == "assumed" and (last := self.last_plan) is not None:
+                window, label = last.window, last.window_label
         return room_for(window, label, self.settings.budget)
+
+    @property
+    def last_plan(self) -> PromptPlanned | None:
+        """The newest planned request: what the session used last, where nothing was chosen."""
+        entry = self.fold.plan.entry if self.fold.plan else None
+        return entry if isinstance(entry, PromptPlanned) else None
 
     @property
     def policy(self) -> str:
@@ -192,6 +218,7 @@ class PastView(View):
         assert isinstance(plan, PromptPlanned)
         super().__init__(history, settings, fold=fold_at(history, plan_line), counters=counters)
         self.plan = plan
+        self._plan_seq = plan_line.seq
         self.watch = Watch(Calibration())
         self.watch.start(
             plan_line, reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD)
@@ -200,16 +227,9 @@ class PastView(View):
 
     def measure(self, call: Call) -> Measured:
         """The recorded size; measured when the provider has reported on this very request."""
-        found = pieces(
-            self.fold,
-            self.ledger(call.model),
-            model=call.model,
-            turn=call.turn,
-            tail=call.tail,
-            images=call.images,
-        )
+        found = self._pieces(call)
         anchor = self.watch.anchor
-        if anchor is not None:
+        if anchor is not None and anchor.plan == self._plan_seq:
             return scaled(found, 1.0, "measured", anchor.reported)
         recorded = self.plan.measure
         label: Label = recorded.label if recorded else "estimated"

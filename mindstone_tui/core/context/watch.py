@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from mindstone_tui.core.context.budget import KEPT_TURNS
-from mindstone_tui.core.context.measure import Anchor, Measured
+from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
-from mindstone_tui.core.entries.window import Carried, Growth, PromptPlanned
+from mindstone_tui.core.entries.memory import TaskDone
+from mindstone_tui.core.entries.window import Anchor, Carried, Growth, PromptPlanned
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
 
@@ -41,8 +42,6 @@ class Watch:
         """Go on from the newest plan and the lines that follow it."""
         if plan is not None:
             self.observe(plan)
-            if isinstance(plan.entry, PromptPlanned) and plan.entry.carried is not None:
-                self.carried = plan.entry.carried
         for line in after:
             self.observe(line)
 
@@ -53,9 +52,18 @@ class Watch:
                 self._plan = line
                 if plan.carried is not None:
                     self.carried = plan.carried
+                    self.anchor = plan.carried.anchor
             case UsageReported() as report:
                 self._spend(report)
                 self._anchor(line, report)
+            case TaskDone():
+                self._start_anew(line.turn + 1)
+
+    def _start_anew(self, turn: int) -> None:
+        """Forget how fast the window filled before a turn: another task has another tempo."""
+        self.carried = msgspec.structs.replace(
+            self.carried, growth=(Growth(turn, 0, 0, 0),), spiked=0
+        )
 
     def factor(self, model: str) -> float:
         """The correction for our own count."""
@@ -97,6 +105,7 @@ class Watch:
             and plan is not None
             and self._plan.turn == line.turn
             and plan.call == report.call
+            and report.by == "provider"
         )
 
     def _spend(self, report: UsageReported) -> None:
@@ -125,28 +134,37 @@ class Watch:
             cached=report.usage.cached,
         )
 
-    def growth(self, measured: Measured) -> tuple[Growth, ...]:
-        """What each of the last turns added; trimming and pruning later take nothing away."""
+    def growth(self, measured: Measured, factor: float) -> tuple[Growth, ...]:
+        """What each of the last turns added; trimming and pruning later take nothing away.
+
+        Sizes are our own counts by the learned factor: an anchor that comes or goes is no growth.
+        """
         known = {growth.turn: growth for growth in self.carried.growth}
         oldest = min(known, default=0)
-        for turn, now in added_by_turn(measured).items():
+        for turn, now in added_by_turn(measured, factor).items():
             if turn >= oldest:
                 known[turn] = _larger(known.get(turn), now)
         return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
 
 
-def added_by_turn(measured: Measured) -> dict[int, Growth]:
+def added_by_turn(measured: Measured, factor: float) -> dict[int, Growth]:
     """How much of the window each turn is."""
     sums: dict[int, list[int]] = {}
-    newest = 0
-    for piece, size in zip(measured.pieces, measured.sizes, strict=True):
+    newest = recalled = 0
+    for piece in measured.pieces:
         if piece.line is not None:
             newest = max(newest, piece.line.turn)
             is_result = isinstance(piece.line.entry, ToolReturned)
-            sums.setdefault(piece.line.turn, [0, 0])[is_result] += size
-    recalled = measured.component("memory_injection")
+            sums.setdefault(piece.line.turn, [0, 0])[is_result] += piece.raw
+        elif piece.component == "memory_injection":
+            recalled += piece.raw
     return {
-        turn: Growth(turn, messages, results, recalled if turn == newest else 0)
+        turn: Growth(
+            turn,
+            round(messages * factor),
+            round(results * factor),
+            round(recalled * factor) if turn == newest else 0,
+        )
         for turn, (messages, results) in sums.items()
     }
 

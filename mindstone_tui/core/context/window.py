@@ -23,17 +23,19 @@ providers that want strict alternation join them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.context.messages import ReadBlob, message_of, said
+from mindstone_tui.core.context.messages import Key, ReadBlob, message_of, said
 from mindstone_tui.core.context.pairing import Pairing, pair
 from mindstone_tui.core.context.spans import merged, single, within, without
-from mindstone_tui.core.entries import Line, Message, Request, Span, ToolSchema, Unknown
+from mindstone_tui.core.context.standing import Standing, missing, references_of
+from mindstone_tui.core.entries import Line, Message, Request, Span, Unknown
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, UserMessage
 from mindstone_tui.core.entries.memory import (
     HandoffReplayed,
+    MemoryDigested,
     RecallInjected,
     SummaryDerived,
     TaskDone,
@@ -49,32 +51,15 @@ from mindstone_tui.core.entries.window import (
     PromptPlanned,
     Restored,
     Rewound,
-    Section,
     ToolResultsTrimmed,
     ToolsChanged,
     Unpinned,
     WindowRepaired,
     WindowState,
 )
-from mindstone_tui.core.errors import DamagedTranscript
 
 ReadLines = Callable[[int, int], Iterable[Line]]
 """Lines `first` to `last`, both included, with their texts whole."""
-
-Key = tuple[Any, ...]
-"""Names the exact bytes of one message without holding them."""
-
-_SINGLE_REFERENCES: Final = (
-    "pruned",
-    "model",
-    "instructions",
-    "tools",
-    "mode",
-    "policy",
-    "task",
-    "handoff",
-    "plan",
-)
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -96,10 +81,11 @@ def state_of(line: Line) -> WindowState | None:
     return state if isinstance(state, WindowState) else None
 
 
-class Fold:
+class Fold(Standing):
     """What the model sees next, kept up to date line by line."""
 
     def __init__(self, read: ReadLines) -> None:
+        super().__init__()
         self._read = read
         self.head = -1
         """The newest line that was folded in."""
@@ -111,9 +97,8 @@ class Fold:
         self.recalls: dict[int, Line] = {}
         """Recalled blocks of the turns in the window."""
         self._turns: dict[int, tuple[Span, ...]] = {}
-        self._references: dict[int, Line] = {}
-        self._state = WindowState(through=-1)
         self._pairing: Pairing | None = None
+        self._snapshot: WindowState | None = None
 
     @classmethod
     def from_state(cls, change: Line, read: ReadLines) -> Fold:
@@ -138,19 +123,14 @@ class Fold:
             self.at = line.seq
         self.head = line.seq
         self.turn = line.turn
+        self._snapshot = None
 
     @property
     def state(self) -> WindowState:
         """All that another process needs to go on from here."""
-        with_messages = {line.turn for line in self.lines.values()} | {self.turn}
-        kept = [span for turn in with_messages for span in self._turns.get(turn, ())]
-        return msgspec.structs.replace(
-            self._state,
-            through=self.head,
-            spans=merged(kept),
-            trimmed={seq: by for seq, by in self._state.trimmed.items() if seq in self.lines},
-            cut={seq: by for seq, by in self._state.cut.items() if seq in self.lines},
-        )
+        if self._snapshot is None:
+            self._snapshot = self._less(())
+        return self._snapshot
 
     @property
     def pairing(self) -> Pairing:
@@ -160,81 +140,9 @@ class Fold:
         return self._pairing
 
     @property
-    def model(self) -> str:
-        """The session's model; empty before one was chosen."""
-        entry = self._named(self._state.model)
-        return entry.model if isinstance(entry, ModelChanged) else ""
-
-    @property
-    def model_changed(self) -> ModelChanged | None:
-        """The entry that chose the session's model."""
-        entry = self._named(self._state.model)
-        return entry if isinstance(entry, ModelChanged) else None
-
-    @property
-    def sections(self) -> tuple[Section, ...]:
-        """The standing part of the prompt."""
-        entry = self._named(self._state.instructions)
-        return entry.sections if isinstance(entry, InstructionsChanged) else ()
-
-    @property
-    def tools(self) -> tuple[ToolSchema, ...]:
-        """The tool schemas that requests carry."""
-        entry = self._named(self._state.tools)
-        return entry.tools if isinstance(entry, ToolsChanged) else ()
-
-    @property
-    def mode(self) -> str | None:
-        """How room is made, where the session says so itself."""
-        entry = self._named(self._state.mode)
-        return entry.mode if isinstance(entry, ModeChanged) else None
-
-    @property
-    def policy(self) -> str | None:
-        """In which order things leave, where the session says so itself."""
-        entry = self._named(self._state.policy)
-        return entry.policy if isinstance(entry, PolicyChanged) else None
-
-    @property
-    def plan(self) -> Line | None:
-        """The newest planned request of the conversation."""
-        return None if self._state.plan is None else self._references.get(self._state.plan)
-
-    @property
     def task(self) -> int | None:
         """The user message that states the original task, if it is in the window."""
         return self._state.task if self._state.task in self.lines else None
-
-    @property
-    def marker(self) -> str:
-        """The line that tells the model what is out of its window."""
-        entry = self._named(self._state.pruned)
-        return entry.marker if isinstance(entry, ContextWindowPruned | Restored) else ""
-
-    @property
-    def derived(self) -> tuple[str, ...]:
-        """The handoff and the summaries that stand in the head."""
-        handoff = self._named(self._state.handoff)
-        texts = [handoff.text] if isinstance(handoff, HandoffReplayed) else []
-        summaries = (self._named(seq) for seq in self._state.summaries)
-        return (*texts, *(entry.text for entry in summaries if isinstance(entry, SummaryDerived)))
-
-    def head_text(self) -> str:
-        """The system message."""
-        parts = (*(section.text for section in self.sections), *self.derived, self.marker)
-        return "\n\n".join(part for part in parts if part)
-
-    def head_key(self) -> Key:
-        """Names the exact bytes of the head and of the tools."""
-        state = self._state
-        return (
-            "head",
-            state.instructions,
-            state.tools,
-            state.handoff,
-            state.summaries,
-            self.marker,
-        )
 
     def placed(self, *, model: str, turn: int, through: int | None = None) -> Iterator[Placed]:
         """The window's messages in the order in which they are sent."""
@@ -270,7 +178,7 @@ class Fold:
         return Request(model=model, messages=tuple(messages), tools=self.tools)
 
     def tail_text(self, tail: Iterable[int]) -> str:
-        """What was recalled for this turn, as one block."""
+        """What was recalled and remembered for this turn, as one block."""
         blocks = (self._recall(seq).text for seq in tail)
         return "\n\n".join(block for block in blocks if block)
 
@@ -288,22 +196,21 @@ class Fold:
         return self._less(single(seqs))
 
     def _less(self, gone: tuple[Span, ...]) -> WindowState:
-        state = self.state
-        emptied = {
-            turn: without(spans, gone)
-            for turn, spans in self._turns.items()
-            if any(without(spans, gone))
-        }
-        with_messages = {
-            line.turn for line in self.lines.values() if not any(line.seq in span for span in gone)
-        } | {self.turn}
-        spans = merged(span for turn in with_messages for span in emptied.get(turn, ()))
+        """The state without some lines; turns that have no message left go altogether."""
+        turns = {self.turn} | {line.turn for seq, line in self.lines.items() if not _in(seq, gone)}
+        held = merged(span for turn in turns for span in self._turns.get(turn, ()))
+        spans = without(held, gone) if gone else held
+        state = self._state
         return msgspec.structs.replace(
             state,
+            through=self.head,
             spans=spans,
-            trimmed={s: by for s, by in state.trimmed.items() if any(s in span for span in spans)},
-            cut={s: by for s, by in state.cut.items() if any(s in span for span in spans)},
+            trimmed={seq: by for seq, by in state.trimmed.items() if self._keeps(seq, gone)},
+            cut={seq: by for seq, by in state.cut.items() if self._keeps(seq, gone)},
         )
+
+    def _keeps(self, seq: int, gone: tuple[Span, ...]) -> bool:
+        return seq in self.lines and not _in(seq, gone)
 
     def _place(self, line: Line, model: str, turn: int) -> Placed:
         by = self._state.trimmed.get(line.seq, self._state.cut.get(line.seq))
@@ -329,18 +236,11 @@ class Fold:
             case _:
                 return None
 
-    def _recall(self, seq: int) -> RecallInjected:
+    def _recall(self, seq: int) -> RecallInjected | MemoryDigested:
         line = self.recalls.get(seq) or next(iter(self._read(seq, seq)), None)
-        if line is None or not isinstance(line.entry, RecallInjected):
-            raise _missing(seq)
+        if line is None or not isinstance(line.entry, RecallInjected | MemoryDigested):
+            raise missing(seq)
         return line.entry
-
-    def _named(self, seq: int | None) -> object:
-        if seq is None:
-            return None
-        if seq not in self._references:
-            raise _missing(seq)
-        return self._references[seq].entry
 
     def _rebase(self, state: WindowState) -> None:
         """Keep what a state holds, fetch what it brings back, forget the rest."""
@@ -357,13 +257,13 @@ class Fold:
                 self._hold(line)
         self.lines = dict(sorted(self.lines.items()))
         self._state = state
-        self._references = {seq: self._reference(seq) for seq in _references(state)}
+        self._references = {seq: self._reference(seq) for seq in references_of(state)}
 
     def _reference(self, seq: int) -> Line:
         known = self._references.get(seq) or self.lines.get(seq)
         line = known or next(iter(self._read(seq, seq)), None)
         if line is None:
-            raise _missing(seq)
+            raise missing(seq)
         return line
 
     def _hold(self, line: Line) -> None:
@@ -373,7 +273,7 @@ class Fold:
         if said(line) is not None:
             self.lines[line.seq] = line
             self._pairing = None
-        elif isinstance(line.entry, RecallInjected):
+        elif isinstance(line.entry, RecallInjected | MemoryDigested):
             self.recalls[line.seq] = line
 
     def _take(self, line: Line) -> None:
@@ -469,18 +369,5 @@ class Fold:
             }
 
 
-def _references(state: WindowState) -> Iterator[int]:
-    """Every line that a state names."""
-    yield from (seq for name in _SINGLE_REFERENCES if (seq := getattr(state, name)) is not None)
-    yield from dict.fromkeys((*state.trimmed.values(), *state.cut.values(), *state.summaries))
-
-
 def _in(seq: int, spans: tuple[Span, ...]) -> bool:
     return any(seq in span for span in spans)
-
-
-def _missing(seq: int) -> DamagedTranscript:
-    return DamagedTranscript(
-        f"Line {seq}, which the window is built from, cannot be read.",
-        "Run `mindstone verify`, and restore the file from a backup.",
-    )

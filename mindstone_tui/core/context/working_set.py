@@ -8,56 +8,38 @@ its hash; only then is there a request to send.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import budget, replaying, reporting
+from mindstone_tui.core.context import budget, explaining, manual, replaying, reporting
 from mindstone_tui.core.context.eviction import Similarity, known_policy, word_similarity
+from mindstone_tui.core.context.explaining import Reason
 from mindstone_tui.core.context.indexing import Indexer
 from mindstone_tui.core.context.live import LiveWindow, OffLoop
-from mindstone_tui.core.context.making_room import make_room, repair
-from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.context.pairing import first_unpaired
+from mindstone_tui.core.context.making_room import Pruned, make_room
+from mindstone_tui.core.context.measure import ComponentName
+from mindstone_tui.core.context.planning import Prepared, record_plan
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.reporting import Prices
-from mindstone_tui.core.context.view import Call, PastView, keys_of
+from mindstone_tui.core.context.view import Call, PastView
 from mindstone_tui.core.context.watch import UsageNote
 from mindstone_tui.core.context.window import Fold
 from mindstone_tui.core.entries import Entry, Label, Line, Request, Span, ToolSchema
-from mindstone_tui.core.entries.pressure import ZoneChanged
 from mindstone_tui.core.entries.window import (
-    Carried,
     InstructionsChanged,
-    Measure,
     ModeChanged,
     ModelChanged,
     PolicyChanged,
-    PromptPlanned,
     Section,
     ToolsChanged,
-    WindowCarried,
     WindowState,
 )
-from mindstone_tui.core.errors import UnpairedRequest, WindowError
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History, Transcript
 
-CARRY_AFTER: Final = 4_096
-"""Lines after which the state is written down again, so that opening stays cheap."""
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A request that may be sent now: its plan is on disk."""
-
-    request: Request
-    plan: Line
-    lines: tuple[Line, ...]
-    """Everything that planning wrote, the plan last."""
-    max_tokens: int
-    tokens: int
+RoomMaker = Callable[[LiveWindow, Call], Awaitable[list[Line]]]
 
 
 class WorkingSet:
@@ -66,6 +48,8 @@ class WorkingSet:
     def __init__(self, live: LiveWindow, *, prices: Prices | None = None) -> None:
         self._live = live
         self.prices = prices or Prices()
+        self.room_maker: RoomMaker = make_room
+        """How room is made: by the sliding window, unless the session brings other means."""
 
     @classmethod
     def open(
@@ -136,8 +120,9 @@ class WorkingSet:
         self._live.take(line)
 
     def catch_up(self) -> list[Line]:
-        """Take in everything that was appended since."""
-        return self._live.catch_up()
+        """Take in what others appended; every line of theirs since the last time."""
+        self._live.catch_up()
+        return self._live.missed()
 
     def set_model(
         self, model: str, *, window: int = 0, label: Label = "assumed", why: str = ""
@@ -192,7 +177,8 @@ class WorkingSet:
         self._live.catch_up()
         call = self._call(model, tail, window, label, images, expected)
         await self._live.ledger(call.model).counter.ready()
-        return await make_room(self._live, call)
+        self._live.note_growth(call)
+        return await self.room_maker(self._live, call)
 
     async def prepare(
         self,
@@ -209,21 +195,15 @@ class WorkingSet:
         self._live.catch_up()
         planned = self._call(model, tail, window, label, images)
         await self._live.ledger(planned.model).counter.ready()
-        lines = await make_room(self._live, planned)
-        lines += self._carry(planned.turn)
-        lines += repair(self._live, planned.turn)
-        request = self._request(planned)
-        measured = self._live.measure(planned)
-        lines += self._note_zone(planned, measured)
-        plan = self._plan(planned, measured, request, call, max_output)
-        self._live.ledger(planned.model).keep(piece.key for piece in measured.pieces)
-        return Prepared(
-            request=request,
-            plan=plan,
-            lines=(*lines, plan),
-            max_tokens=self._max_tokens(planned, max_output),
-            tokens=measured.total,
-        )
+        self._live.note_growth(planned)
+        lines = await self.room_maker(self._live, planned)
+        return record_plan(self._live, planned, call, lines, max_output)
+
+    async def make_room_by(self, maker: RoomMaker) -> list[Line]:
+        """Make room now in a way of its own: a compaction that was asked for."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        return await maker(self._live, call)
 
     def note_usage(self, line: Line) -> UsageNote:
         """Learn from a provider's report: how far off we were, and whether it cut the prompt."""
@@ -253,6 +233,57 @@ class WorkingSet:
         """A request of the past, from the transcript alone."""
         return replaying.rebuild(self._live.history, plan_line)
 
+    async def prune(
+        self,
+        *,
+        count: int | None = None,
+        to_percent: float | None = None,
+        turns: Sequence[int] | None = None,
+    ) -> Pruned:
+        """Let exchanges leave by hand: a number of them, down to a fullness, or by turn."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        self._live.note_growth(call)
+        return await manual.prune_by_hand(
+            self._live, call, count=count, to_percent=to_percent, turns=turns
+        )
+
+    def pin(self, turn: int, why: str = "") -> list[Line]:
+        """Keep an exchange in the window; one that left is brought back first."""
+        return manual.pin(self._live, self._now(), turn, why)
+
+    def unpin(self, turn: int) -> Line:
+        """Let a pinned exchange leave again when its time comes."""
+        return manual.unpin(self._live, turn)
+
+    def restore(self, turns: Sequence[int]) -> list[Line]:
+        """Bring exchanges back to their place; raises `DoesNotFit` when there is no room."""
+        return manual.restore(self._live, self._now(), turns)
+
+    async def rewind(self, to_turn: int) -> Line:
+        """Go on from an earlier turn; what came later stays in history."""
+        return await manual.rewind(self._live, self._now(), to_turn)
+
+    def why(self, seq: int) -> Reason:
+        """Why an entry is in the window, or since when and why it is not."""
+        return explaining.why(self._live, self._now(), seq)
+
+    def check_before_add(self, component: ComponentName, tokens: int) -> budget.Admission:
+        """Whether something may be added to the next prompt."""
+        call = self._now()
+        used = budget.components(self._live.measure(call), call.room, self._live.settings.budget)
+        return budget.check_before_add(component, tokens, used, call.room)
+
+    def share(self, component: ComponentName) -> int:
+        """The tokens that are meant for one component."""
+        call = self._now()
+        used = budget.components(self._live.measure(call), call.room, self._live.settings.budget)
+        return next(each.limit for each in used if each.name == component)
+
+    def _now(self) -> Call:
+        self._live.catch_up()
+        return self._call("", (), 0, "assumed", images=True)
+
     def _change(self, entry: Callable[[WindowState], Entry]) -> Line:
         return self._live.append(entry(self._live.fold.state))
 
@@ -265,88 +296,15 @@ class WorkingSet:
         images: bool,
         expected: int = 0,
     ) -> Call:
+        last = self._live.last_plan
         return Call(
-            model=model or self.model,
+            model=model or self.model or (last.model if last else ""),
             turn=self._live.fold.turn,
             room=self._live.room(window, label),
             tail=tuple(tail),
             images=images,
             expected=expected,
         )
-
-    def _carry(self, turn: int) -> list[Line]:
-        fold = self._live.fold
-        if fold.head - fold.at < CARRY_AFTER:
-            return []
-        return [self._live.append(WindowCarried(state=fold.state), turn)]
-
-    def _request(self, call: Call) -> Request:
-        blob = self._live.blob() if call.images else None
-        request = self._live.fold.request(call.model, turn=call.turn, tail=call.tail, blob=blob)
-        if wrong := first_unpaired(request.messages):
-            raise UnpairedRequest(
-                f"The request cannot be sent: {wrong}.", "Rewind the last turn with /rewind."
-            )
-        if not any(message["role"] == "user" for message in request.messages):
-            raise WindowError("There is nothing to answer yet.", "Say something first.")
-        return request
-
-    def _note_zone(self, call: Call, measured: Measured) -> list[Line]:
-        before = self._live.watch.carried.zone
-        utilization = measured.total / call.room.usable
-        after = budget.zone_after(before, utilization, call.room.window, self._live.settings.zones)
-        if after == before:
-            return []
-        entry = ZoneChanged(
-            before=before,
-            after=after,
-            utilization=round(utilization, 4),
-            tokens=measured.total,
-            usable=call.room.usable,
-        )
-        self._live.watch.carried = msgspec.structs.replace(self._live.watch.carried, zone=after)
-        return [self._live.append(entry, call.turn)]
-
-    def _max_tokens(self, call: Call, max_output: int) -> int:
-        return min(call.room.reserve, max_output) if max_output > 0 else call.room.reserve
-
-    def _plan(
-        self, call: Call, measured: Measured, request: Request, number: int, max_output: int
-    ) -> Line:
-        live, fold = self._live, self._live.fold
-        stable = reporting.stable_prefix(live, call, measured)
-        entry = PromptPlanned(
-            call=number,
-            model=call.model,
-            at=fold.at,
-            through=fold.head,
-            spans=fold.state.spans,
-            tail=call.tail,
-            window=call.room.window,
-            window_label=call.room.label,
-            reserve=call.room.reserve,
-            measure=Measure(
-                tokens=measured.total,
-                label=measured.label,
-                utilization=round(measured.total / call.room.usable, 4),
-                components=budget.components(measured, call.room, live.settings.budget),
-            ),
-            raw_tokens=measured.raw,
-            correction=round(measured.factor, 6),
-            stable_prefix=stable,
-            prompt_hash=request.hash,
-            max_tokens=self._max_tokens(call, max_output),
-            images=call.images,
-            carried=self._carried(measured),
-        )
-        sent = keys_of(fold, call.model, call.turn)
-        line = live.append(entry, call.turn)
-        live.sent = sent
-        return line
-
-    def _carried(self, measured: Measured) -> Carried:
-        watch = self._live.watch
-        return msgspec.structs.replace(watch.carried, growth=watch.growth(measured))
 
 
 def report_at(

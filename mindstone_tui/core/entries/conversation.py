@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from mindstone_tui.core.entries.base import Entry, Image, Part, Role, ToolCall, Usage
+from mindstone_tui.core.entries.request import Message
 
 TurnEnding = Literal["done", "interrupted", "failed"]
 ToolStatus = Literal["ok", "error", "refused", "interrupted", "timeout"]
@@ -160,6 +161,22 @@ class UsageReported(Entry):
     retries: int = 0
     position: int = 0
     """Replies taken so far, where the model is a script."""
+    purpose: str = ""
+    """Empty for the conversation; else what the side call was for."""
+
+
+class SideRequestSent(Entry):
+    """A question to a model beside the conversation, whole, written before it is sent."""
+
+    carries_text: ClassVar[bool] = True
+
+    purpose: str
+    """`summary`, `judge`, `handoff`, `consolidation` …"""
+    model: str
+    messages: tuple[Message, ...]
+    prompt_hash: str
+    prompt: str = ""
+    """The package's prompt that was used, by name and hash."""
 
 
 class ModelFailed(Entry):
@@ -174,6 +191,7 @@ class ModelFailed(Entry):
     why: str
     retries: int = 0
     position: int = 0
+    purpose: str = ""
 
 
 class TurnEnded(Entry):

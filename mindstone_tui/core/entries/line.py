@@ -76,7 +76,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """An entry on its way to disk: everything but its place in the chain."""
 
     entry: Entry
-    turn: int
+    turn: int | None
+    """None for the turn of the line before it, whoever writes that."""
     channel: str
     ts: str = ""
     """Empty for "now"."""
@@ -157,7 +158,7 @@ def decode(raw: bytes, decoders: Mapping[str, msgspec.json.Decoder[Entry]]) -> L
             entry = Unknown(kind=envelope.kind, fields=_own_fields(raw))
         else:
             entry = decoder.decode(raw)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from error
     return Line(
         seq=envelope.seq,

@@ -43,6 +43,21 @@ class RecallInjected(Entry):
     elapsed: float = 0.0
 
 
+class MemoryDigested(Entry):
+    """Memories that bear on this turn, at the end of its prompts beside what was recalled."""
+
+    carries_text: ClassVar[bool] = True
+
+    text: str
+    """The exact block the model sees, with its delimiters."""
+    files: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """Memories that bear on it too and found no room."""
+    tokens: int = 0
+    share: int = 0
+    """The room that it had."""
+
+
 class RecallDropped(Entry):
     """A person dropped a recalled passage; it stays out for the rest of the session."""
 

@@ -64,7 +64,8 @@ class Receipt(Part):
     digest: str = ""
     """SHA-256 over the content hashes that were read back, in order."""
     vectors: str = "stored"
-    """`stored`, `pending` or `failed`: the state of the passages' vectors."""
+    """`stored`, `pending` or `failed`: the state of the passages' vectors; empty in a rehearsal
+    by words alone."""
 
 
 class Left(Part):
@@ -114,6 +115,20 @@ class Growth(msgspec.Struct, frozen=True, array_like=True):
         return self.messages + self.results
 
 
+class Anchor(Part):
+    """The newest request whose size its provider reported: later sizes are measured from it."""
+
+    plan: int
+    at: int
+    """The window change that request was folded from; another one since makes this stale."""
+    model: str
+    raw: int
+    """Our own count of it."""
+    estimated: int
+    reported: int
+    cached: int | None = None
+
+
 class Carried(Part):
     """What must outlive the window without anybody reading history for it."""
 
@@ -126,6 +141,7 @@ class Carried(Part):
     """Some request had no price."""
     spiked: int = 0
     """The last turn whose growth was announced as a spike."""
+    anchor: Anchor | None = None
 
 
 class PromptPlanned(Entry):
@@ -308,6 +324,16 @@ class PolicyChanged(Entry):
 
     policy: str
     state: WindowState
+
+
+class HeadShortened(Entry):
+    """Derived texts left the head because nothing else could; what they stand for is in history."""
+
+    state: WindowState
+    summaries: tuple[int, ...] = ()
+    handoff: int | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
 
 
 class WindowCarried(Entry):

@@ -8,6 +8,7 @@ then whole steps.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,6 +20,10 @@ from mindstone_tui.core.interchange.records import Gave, Said
 NO_RESULT: Final = "The imported session holds no result of this call."
 _MOST_OPEN: Final = 64
 """Steps that may wait for results, and calls that pieces may add to one; it bounds the buffer."""
+
+_MOST_CALLS: Final = 256
+"""Calls of one message; a line of the transcript holds no more."""
+_LONGEST_ID: Final = 200
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -56,16 +61,17 @@ class _Open:
     def ask(self, calls: tuple[ToolCall, ...]) -> None:
         """Add calls, each under an id that no other call of this message has."""
         for call in calls:
-            name, number = call.id, 1
+            name = short = _short(call.id)
+            number = 1
             while name in self.calls:
                 number += 1
-                name = f"{call.id}#{number}"
+                name = f"{short}#{number}"
             self.calls[name] = msgspec.structs.replace(call, id=name)
             self.pending[name] = None
 
     def answer(self, gave: Gave) -> bool:
         """Take a result if one of the calls waits for it."""
-        call = gave.call or next(iter(self.pending), "")
+        call = _short(gave.call) or next(iter(self.pending), "")
         if call not in self.pending:
             return False
         del self.pending[call]
@@ -101,7 +107,14 @@ class Assembler:
             last.ask(said.calls)
             last.said = _joined(last.said, said)
             return
-        yield from self._open(said)
+        yield from self._open(msgspec.structs.replace(said, calls=said.calls[:_MOST_CALLS]))
+        for at in range(_MOST_CALLS, len(said.calls), _MOST_CALLS):
+            more = said.calls[at : at + _MOST_CALLS]
+            yield from self._open(
+                Said(
+                    line=said.line, role=said.role, text="", ts=said.ts, calls=more, stands_in=True
+                )
+            )
 
     def give(self, gave: Gave) -> Iterator[Step]:
         """A result: it goes to the call it names, else to the newest message as its own call."""
@@ -127,6 +140,8 @@ class Assembler:
         """Whether a message is one more piece of the answer that is being given."""
         if last.said.role != "assistant" or last.results or last.is_full:
             return False
+        if len(said.calls) > _MOST_OPEN:
+            return False
         same = bool(said.group) and said.group == last.said.group
         return same or bool(last.calls) or not last.said.text
 
@@ -138,6 +153,14 @@ class Assembler:
             not self._steps[0].pending or len(self._steps) > _MOST_OPEN
         ):
             yield self._steps.pop(0).closed()
+
+
+def _short(name: str) -> str:
+    """An id as it is, or a stand-in of bounded length that is the same for the same id."""
+    if len(name) <= _LONGEST_ID:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[: _LONGEST_ID - 17]}~{digest[:16]}"
 
 
 def _joined(first: Said, more: Said) -> Said:

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries.store import Imported, Skipped
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.interchange.exchanges import Assembler
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.reading import open_file
@@ -29,11 +30,13 @@ MOST_SKIPPED: Final = 1_000
 _KEPT_SKIPPED: Final = 200
 _CHUNK: Final = 1 << 20
 _LONGEST_WHY: Final = 200
+_MOST_KINDS: Final = 100
+_PROGRESS_EVERY: Final = 256
 
 Progress = Callable[[int, int], None]
 """Called now and then with (records read, messages added)."""
 Finish = Callable[[Transcript], None]
-"""Called once, after the last line, when something was added."""
+"""Called once, after the last message and before the entry that says the import is complete."""
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +70,11 @@ class _Tally:
     def skip(self, line: int, why: str) -> None:
         self.skipped_total += 1
         if len(self.skipped) < MOST_SKIPPED:
-            self.skipped.append(Skipped(line=line, why=_plain(why)))
+            self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
+
+    def leave_out(self, what: str) -> None:
+        known = what in self.left_out or len(self.left_out) < _MOST_KINDS
+        self.left_out[what if known else "other"] += 1
 
 
 def import_file(
@@ -86,7 +93,7 @@ def import_file(
     messages changed and adds them again.
     """
     reader = format_of(path, format)
-    digest = _digest(path)
+    digest = file_digest(path)
     return import_records(
         reader.read(path),
         transcript,
@@ -115,21 +122,13 @@ def import_records(
     """Take over one stream of records, and write down that it happened."""
     tally = _Tally()
     writer = Writer(transcript, clean=clean, index=index)
-    assembler = Assembler()
-    for record in records:
-        _take(record, assembler, writer, tally)
-        tally.records += 1
-        if progress is not None and tally.records % 256 == 0:
-            progress(tally.records, writer.added)
-    for step in assembler.close():
-        writer.write(step)
-    writer.finish()
-    if progress is not None:
-        progress(tally.records, writer.added)
-    if writer.added or tally.skipped_total:
+    _take_all(records, writer, tally, progress)
+    if writer.added or writer.was_cut_off:
+        if finish is not None:
+            finish(transcript)
         transcript.append(
             Imported(
-                path=_plain(str(path), 4_096),
+                path=one_line(str(path), 4_096),
                 format=format,
                 sha256=digest,
                 added=writer.added,
@@ -137,8 +136,6 @@ def import_records(
                 skipped=_kept(tally),
             )
         )
-    if writer.added and finish is not None:
-        finish(transcript)
     return ImportReport(
         session=str(transcript.places.key),
         format=format,
@@ -147,11 +144,27 @@ def import_records(
         skipped=tuple(tally.skipped),
         skipped_total=tally.skipped_total,
         left_out=dict(sorted(tally.left_out.items())),
-        path=str(path),
+        path=one_line(str(path), 4_096),
         title=tally.title,
         first_turn=writer.first_turn,
         last_turn=writer.last_turn,
     )
+
+
+def _take_all(
+    records: Iterator[Record], writer: Writer, tally: _Tally, progress: Progress | None
+) -> None:
+    assembler = Assembler()
+    for record in records:
+        _take(record, assembler, writer, tally)
+        tally.records += 1
+        if progress is not None and tally.records % _PROGRESS_EVERY == 0:
+            progress(tally.records, writer.added)
+    for step in assembler.close():
+        writer.write(step)
+    writer.finish()
+    if progress is not None:
+        progress(tally.records, writer.added)
 
 
 def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -> None:
@@ -163,13 +176,13 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
         case Began():
             steps = assembler.close()
         case Titled(title=title):
-            tally.title = _plain(title)
+            tally.title = one_line(title, _LONGEST_WHY)
             return
         case Broken(line=line, why=why):
             tally.skip(line, why)
             return
         case Aside(what=what):
-            tally.left_out[_plain(what, 60)] += 1
+            tally.leave_out(one_line(what, 60))
             return
     for step in steps:
         writer.write(step)
@@ -183,13 +196,8 @@ def _kept(tally: _Tally) -> tuple[Skipped, ...]:
     return tuple(kept)
 
 
-def _plain(text: str, limit: int = _LONGEST_WHY) -> str:
-    """A foreign word or name, short, on one line, and encodable."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
     with open_file(path) as stream:
         while chunk := stream.read(_CHUNK):

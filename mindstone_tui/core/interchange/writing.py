@@ -13,12 +13,14 @@ from typing import Final
 from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
+    Thinking,
     ToolCalled,
     ToolReturned,
     TurnEnded,
     TurnStarted,
     UserMessage,
 )
+from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.interchange.exchanges import NO_RESULT, Answered, Step
 from mindstone_tui.core.interchange.records import Said
 from mindstone_tui.core.interchange.seen import Message, Seen, name_of, visible
@@ -31,6 +33,7 @@ _BATCH: Final = 256
 _LARGEST_BATCH: Final = 2_048
 _BATCH_TEXT: Final = 4 << 20
 """Characters after which a batch is written wherever the exchange stands."""
+_MOST_THOUGHTS: Final = 64
 
 Index = Callable[[Sequence[Line]], None]
 """Called with the lines of each batch, right after they are on disk."""
@@ -58,6 +61,8 @@ class Writer:
         """Whether this import wrote something in the open turn."""
         self._cut_short = False
         self._before = _Before(transcript)
+        self.was_cut_off = self._before.unrecorded
+        """An earlier import wrote messages and never came to its end."""
 
     def write(self, step: Step) -> None:
         """Write what is new of a step."""
@@ -159,12 +164,15 @@ class _Before:
         self.called: set[str] = set()
         self.nothing_said = False
         """The open turn has a beginning and no more."""
+        self.unrecorded = False
+        """There are messages after the newest entry that says an import is complete."""
         if transcript.head.seq > 0:
             with transcript.history() as history:
                 self._learn(
                     history.whole(line)
                     for line in history.read()
-                    if isinstance(line, Line) and line.channel == CHANNEL
+                    if isinstance(line, Line)
+                    and (line.channel == CHANNEL or isinstance(line.entry, Imported))
                 )
 
     def close(self) -> None:
@@ -183,6 +191,8 @@ class _Before:
                     self.nothing_said = True
                 case TurnEnded():
                     self.close()
+                case Imported():
+                    self.unrecorded = False
                 case UserMessage() as message:
                     self._remember(message, line.ts)
                 case AssistantMessage() as message:
@@ -197,6 +207,7 @@ class _Before:
     def _remember(self, message: Message, ts: str) -> None:
         """Take in a message, whose own file may or may not have said when it was."""
         self.nothing_said = False
+        self.unrecorded = True
         self.seen.take(name_of(message, ts), once=bool(message.source_id))
         if not message.source_id:
             self.seen.take(name_of(message, ""), once=False)
@@ -209,11 +220,18 @@ def _message_of(said: Said) -> UserMessage | AssistantMessage:
         text=said.text,
         model=said.model,
         calls=said.calls,
-        thinking=said.thinking,
+        thinking=_bounded(said.thinking),
         finish=said.finish,
         name=said.name,
         source_id=said.id,
     )
+
+
+def _bounded(thinking: tuple[Thinking, ...]) -> tuple[Thinking, ...]:
+    """Thoughts as a line can hold them: very many become one."""
+    if len(thinking) <= _MOST_THOUGHTS:
+        return thinking
+    return (Thinking(text="\n\n".join(each.text for each in thinking if each.text)),)
 
 
 def _called(call: str, name: str, arguments: str) -> ToolCalled:

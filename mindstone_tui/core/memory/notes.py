@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from mindstone_tui.core.context.asking import Count
 from mindstone_tui.core.context.extract import NOTE
 from mindstone_tui.core.disk import REAL, Disk, replace_file
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.memory import Importance, NoteTaken
+from mindstone_tui.core.entries.memory import Importance, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.places import SessionPlaces
 
@@ -18,6 +19,8 @@ CATEGORIES: Final = ("task_progress", "decisions", "bugs", "constraints", "learn
 IMPORTANCES: Final[tuple[Importance, ...]] = ("critical", "high", "normal")
 LONGEST: Final = 1_000
 """Characters of a note; what needs more is a file."""
+LOOKED_BACK: Final = 20_000
+"""Lines from the end of history in which notes are looked for."""
 RENDERED: Final = 2_000
 """Tokens that notes may take in a prompt."""
 
@@ -115,6 +118,19 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
                 by=entry.by,
             )
     return tuple(found.values())
+
+
+def recent_notes(
+    newest_first: Iterable[Line | object], limit: int = LOOKED_BACK
+) -> tuple[Note, ...]:
+    """The notes of the running task, from the end of history; a finished task's are left there."""
+    lines: list[Line] = []
+    for line in islice(newest_first, limit):
+        if isinstance(line, Line):
+            if isinstance(line.entry, TaskDone):
+                break
+            lines.append(line)
+    return notes_of(reversed(lines))
 
 
 def render(notes: Sequence[Note], count: Count, budget: int = RENDERED) -> str:

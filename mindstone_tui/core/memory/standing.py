@@ -1,22 +1,26 @@
-"""What memory puts into a prompt: standing files, invariants, the index, and a digest each turn.
+"""What memory puts into a prompt: invariants, the index, notes, and a digest each turn.
 
 Each has a room of its own. What does not fit is named or counted, never dropped in silence.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from mindstone_tui.core.config.settings import MemorySettings
 from mindstone_tui.core.context.asking import Count
 from mindstone_tui.core.context.extract import first_sentence
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.memory.files import INDEX, KINDS, Shelf, Shelved, read_text
+from mindstone_tui.core.foreign import as_data
+from mindstone_tui.core.memory.files import INDEX, KINDS, Shelf, Shelved
+from mindstone_tui.core.memory.notes import RENDERED as NOTES_RENDERED
+from mindstone_tui.core.memory.notes import Note
+from mindstone_tui.core.memory.notes import render as render_notes
 from mindstone_tui.core.memory.resonance import resonance
-from mindstone_tui.core.places import AgentPlaces
 
 KIND_SHARE: Final = {
     "preference": 0.25,
@@ -42,45 +46,37 @@ class Rendered(Part):
     warning: str = ""
 
 
-def standing_sections(
-    places: AgentPlaces, budget: int, count: Count
+def head_sections(
+    shelf: Shelf, notes: Sequence[Note], settings: MemorySettings, count: Count
 ) -> tuple[tuple[Section, ...], tuple[str, ...]]:
-    """IDENTITY.md and USER.md within their room, and a warning for each that is too fat."""
-    sections: list[Section] = []
-    warnings: list[str] = []
-    for name, path in (("identity", places.identity), ("user", places.user)):
-        if not path.exists():
-            continue
-        try:
-            text = read_text(path).strip()
-        except ContinuityError as error:
-            warnings.append(error.what)
-            continue
-        share = budget // 2 if not sections else budget - sum(count(s.text) for s in sections)
-        shown = _cut(text, share, count)
-        if shown != text:
-            warnings.append(
-                f"{path.name} has {count(text)} tokens and room for {share}: its end is cut. "
-                "Keep it thin and move the rest to memories."
-            )
-        if shown:
-            sections.append(Section(name=name, text=shown, source=str(path), raw_size=len(text)))
-    return tuple(sections), tuple(warnings)
+    """What memory adds to the head of every prompt, and a warning for what does not fit.
+
+    Invariants and the index hold words that a person agreed to; notes are the model's own and
+    stand there as data. The same notes always give the same bytes.
+    """
+    ruling = invariants(shelf, settings.invariant_tokens, count)
+    listed = index(shelf, settings.digest_tokens, count)
+    noted = render_notes(notes, count, NOTES_RENDERED)
+    texts = (
+        ("invariants", "Always in force:", ruling.text),
+        ("memory", "Memories that can be read:", listed.text),
+        (
+            "notes",
+            "Your notes:",
+            as_data(noted, origin="notes", nonce=_seal(noted)) if noted else "",
+        ),
+    )
+    sections = tuple(
+        Section(name=name, text=f"{title}\n{text}", source="memory", raw_size=len(text))
+        for name, title, text in texts
+        if text
+    )
+    return sections, tuple(filter(None, (ruling.warning, listed.warning)))
 
 
-def _cut(text: str, budget: int, count: Count) -> str:
-    """The longest run of whole lines from the start that fits, with a sign where it ends."""
-    if count(text) <= budget:
-        return text
-    lines = text.splitlines()
-    low, high = 0, len(lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count("\n".join([*lines[:middle], "[… cut]"])) <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    return "\n".join([*lines[:low], "[… cut]"]) if low else ""
+def _seal(text: str) -> str:
+    """A marker that the text cannot contain, the same for the same text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def invariants(shelf: Shelf, budget: int, count: Count) -> Rendered:

@@ -11,13 +11,13 @@ from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ProviderRefused, UnknownName
 from mindstone_tui.core.places import Places
 from mindstone_tui.core.providers.catalogue import look_up
+from mindstone_tui.core.providers.discovery import is_loopback
 from mindstone_tui.core.providers.keys import KEYLESS, Key, find_key, variables_of
 
 COMPATIBLE: Final = frozenset(
     {"openai", "ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "litellm_proxy"}
 )
 """Providers that are asked at `[models] base_url` when it is set."""
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _DEFAULT_ADDRESS: Final = {
     "ollama": "http://127.0.0.1:11434",
     "ollama_chat": "http://127.0.0.1:11434",
@@ -39,7 +39,7 @@ class Address(Part):
     @property
     def local(self) -> bool:
         """Whether the request stays on this machine."""
-        return urlsplit(self.base_url).hostname in _LOOPBACK
+        return is_loopback(self.base_url)
 
 
 def address_of(
@@ -48,15 +48,19 @@ def address_of(
     """Where a remote model is asked; raises when nobody could know."""
     provider, called = _provider_of(name, settings)
     base_url = settings.base_url if provider in COMPATIBLE else ""
-    if provider == "openai":
-        base_url = base_url or environ.get("OPENAI_BASE_URL", environ.get("OPENAI_API_BASE", ""))
-    base_url = base_url or _DEFAULT_ADDRESS.get(provider, "")
+    base_url = base_url or _named_in(environ, provider) or _DEFAULT_ADDRESS.get(provider, "")
     if base_url and urlsplit(base_url).scheme not in ("http", "https"):
         raise UnknownName(
             f"{base_url!r} is not an address of a server.", "Write http://host:port/v1."
         )
     key = _key(provider, base_url, settings, places, environ)
     return Address(model=called, provider=provider, base_url=base_url, key=key)
+
+
+def _named_in(environ: Mapping[str, str], provider: str) -> str:
+    """An address in the user's environment, taken over openly: litellm would follow it unseen."""
+    names = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
+    return next((environ[name] for name in names if environ.get(name)), "")
 
 
 def _provider_of(name: str, settings: ModelSettings) -> tuple[str, str]:

@@ -190,14 +190,14 @@ def _by_kind(failure: Failure, said: str, model: str, where: str) -> ProviderErr
         return ProviderUnreachable(
             f"The name of {where} cannot be resolved.", "Check the address and the network."
         )
+    if _REFUSED.search(text):
+        return ProviderUnreachable(
+            f"Nobody answers at {where}.", "Start the server, or check its address."
+        )
     if _TLS.search(text):
         return ProviderUnreachable(
             f"No secure connection to {where}: {said}",
             "Check that the address begins with the right http:// or https://.",
-        )
-    if _REFUSED.search(text):
-        return ProviderUnreachable(
-            f"Nobody answers at {where}.", "Start the server, or check its address."
         )
     if "Timeout" in failure.kind or _SLOW.search(text):
         return ProviderUnreachable(

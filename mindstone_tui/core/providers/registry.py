@@ -68,6 +68,11 @@ def default_model(settings: ModelSettings, places: Places) -> str:
     return GUIDE if why_not(places) else SMOLLM2
 
 
+def embedded_models(places: Places) -> list[str]:
+    """The models that answer without a key and without a network, best first."""
+    return [GUIDE] if why_not(places) else [SMOLLM2, GUIDE]
+
+
 def is_remote(name: str) -> bool:
     """Whether a model is asked through litellm."""
     return not name.startswith((_LOCAL, PREFIX))
@@ -105,7 +110,7 @@ class Configured:
         """The provider's own stream; the end carries what it cost, where that can be known."""
         async with _closing(self._provider.stream(request, options)) as answer:
             async for delta in answer:
-                if isinstance(delta, Finished) and delta.usage.cost is None:
+                if isinstance(delta, Finished):
                     usage = self._priced(request.model, delta.usage)
                     yield msgspec.structs.replace(delta, usage=usage)
                 else:
@@ -116,9 +121,12 @@ class Configured:
         await self._provider.close()
 
     def _priced(self, model: str, usage: Usage) -> Usage:
+        """The user's price first, then what was reported, then the catalogue's."""
         own = price_of(model, self._settings)
         if own is not None:
             return msgspec.structs.replace(usage, cost=cost(usage, own))
+        if usage.cost is not None:
+            return usage
         if is_remote(model):
             listing = look_up(model)
             return msgspec.structs.replace(usage, cost=listing.cost(usage) if listing else None)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mindstone_tui.core.entries import Request, Usage
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
@@ -36,7 +35,17 @@ from mindstone_tui.core.providers.usage import field
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
 """A server that asks for more patience than this is reported at once."""
+LAST_WORDS: Final = 5.0
+"""Seconds in which the usage must follow a complete answer."""
 
+
+class UnprocessableRequest(Exception):
+    """Stands for an answer that litellm swallowed."""
+
+    status_code = 422
+
+
+T = TypeVar("T")
 Pause = Callable[[float], Awaitable[None]]
 
 
@@ -80,6 +89,7 @@ class RemoteProvider:
         self._address = address
         self._pause = pause
         self._jitter = jitter
+        self._litellm: ModuleType | None = None
         self._where = address.base_url or address.provider
 
     def info(self, model: str) -> ModelInfo:
@@ -90,7 +100,7 @@ class RemoteProvider:
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Ask, and ask again while nothing was said; ends once, or raises once."""
         require_key(self._address)
-        litellm = await asyncio.to_thread(import_litellm)
+        litellm = self._litellm = await asyncio.to_thread(import_litellm)
         call = call_of(request, options, self._address)
         for attempt in range(options.retries + 1):
             said_something = False
@@ -109,17 +119,23 @@ class RemoteProvider:
                 await self._pause(wait)
 
     async def close(self) -> None:
-        """Nothing is held between requests but litellm's idle connections."""
-        await close_connections()
+        """Close the connections litellm keeps open, if it was ever used here."""
+        if self._litellm is None:
+            return
+        await self._litellm.close_litellm_async_clients()
+        self._litellm.in_memory_llm_clients_cache.flush_cache()
+        self._litellm = None
 
     async def _attempt(
         self, litellm: ModuleType, call: Mapping[str, Any], patience: float, retries: int
     ) -> AsyncGenerator[Delta, None]:
         translator = Translator()
         stream = await self._guarded(litellm.acompletion(**call), patience)
+        if stream is None:  # what litellm returns after it met a status 422 twice
+            raise self._translated(UnprocessableRequest("the request was not understood"))
         try:
             chunks = aiter(stream)
-            while (chunk := await self._guarded(_next(chunks), patience)) is not None:
+            while (chunk := await self._following(stream, chunks, patience)) is not None:
                 for delta in translator.take(chunk):
                     yield delta
         finally:
@@ -134,7 +150,18 @@ class RemoteProvider:
             retries=retries,
         )
 
-    async def _guarded(self, work: Awaitable[Any], patience: float) -> Any:
+    async def _following(
+        self, stream: object, chunks: AsyncIterator[object], patience: float
+    ) -> object | None:
+        """The next chunk; once the answer is complete, whatever fails is its end."""
+        if not _is_complete(stream):
+            return await self._guarded(_next(chunks), patience)
+        try:
+            return await self._guarded(_next(chunks), min(patience, LAST_WORDS))
+        except ProviderUnreachable:
+            return None
+
+    async def _guarded(self, work: Awaitable[T], patience: float) -> T:
         """Wait for litellm, and say in our words what went wrong."""
         try:
             async with asyncio.timeout(patience):
@@ -155,7 +182,7 @@ class RemoteProvider:
 
     def _check_end(self, stream: object) -> None:
         """litellm ends a stream that was cut like one that was finished; we do not."""
-        if field(stream, "received_finish_reason") is not None:
+        if _is_complete(stream):
             return
         if not field(stream, "chunks"):
             raise ProviderNonsense(
@@ -174,17 +201,7 @@ class RemoteProvider:
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= LONGEST_WAIT else None
         backoff = FIRST_WAIT * float(2**attempt) * (1 + self._jitter() / 2)
-        return min(backoff, LONGEST_WAIT)
-
-
-async def close_connections() -> None:
-    """Close the connections litellm keeps open, if it was ever used."""
-    if (litellm := sys.modules.get("litellm")) is None:
-        return
-    close = field(litellm, "close_litellm_async_clients")
-    if callable(close):
-        await close()
-    litellm.in_memory_llm_clients_cache.flush_cache()
+        return round(min(backoff, LONGEST_WAIT), 2)
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -214,6 +231,11 @@ def _chain(error: BaseException, depth: int = 8) -> list[BaseException]:
     return [error, *(_chain(cause, depth - 1) if cause is not None and depth else ())]
 
 
+def _is_complete(stream: object) -> bool:
+    """Whether the server said that the answer is over."""
+    return field(stream, "received_finish_reason") is not None
+
+
 def _was_reported(stream: object) -> bool:
     """Whether the server reported usage; where it did not, litellm counts for itself."""
     chunks = field(stream, "chunks")
@@ -235,7 +257,6 @@ async def _close(stream: object) -> None:
     """Give the connection back, whatever state the stream is in."""
     close = field(stream, "aclose")
     if callable(close):
-        with contextlib.suppress(
-            Exception
-        ):  # a broken stream may fail to close; it is gone either way
+        # A broken stream may fail to close; it is gone either way.
+        with contextlib.suppress(Exception):
             await close()

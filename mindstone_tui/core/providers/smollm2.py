@@ -12,7 +12,7 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from mindstone_tui.core.errors import ProviderError, ProviderRefused, ProviderUn
 from mindstone_tui.core.places import Places
 from mindstone_tui.core.providers import weights
 from mindstone_tui.core.providers.failures import Failure, translate
-from mindstone_tui.core.providers.guide.reading import text_of
+from mindstone_tui.core.providers.guide.reading import is_context, passages, text_of
 from mindstone_tui.core.providers.protocol import (
     CallDelta,
     Delta,
@@ -44,6 +44,7 @@ THREADS: Final = 1
 _CHILD: Final = Path(__file__).with_name("smollm2_child.py")
 _LOADING: Final = 120.0
 _LONGEST_LINE: Final = 1 << 20
+_LONGEST_NOTE: Final = 1_200
 _SYSTEM: Final = "You are a helpful assistant. Answer briefly."
 _KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 
@@ -66,8 +67,10 @@ class SmolProvider:
         environ: Mapping[str, str] = os.environ,
         *,
         command: tuple[str, ...] = (sys.executable, "-P", str(_CHILD)),
+        missing: Callable[[Places], str] = why_not,
     ) -> None:
         self._places = places
+        self._missing = missing
         self._command = command
         self._environ = {name: environ[name] for name in _KEPT_VARIABLES if name in environ}
         self._child: asyncio.subprocess.Process | None = None
@@ -88,7 +91,7 @@ class SmolProvider:
 
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Answer from the child; whatever interrupts the answer ends the child."""
-        if missing := why_not(self._places):
+        if missing := self._missing(self._places):
             raise ProviderRefused(
                 f"{SMOLLM2} cannot answer: {missing}.", "`/model local/guide` works at once."
             )
@@ -199,7 +202,10 @@ class SmolProvider:
 
 def _body(request: Request, options: Options) -> dict[str, Any]:
     """A request in plain words: no tools, a system prompt, a bounded answer."""
-    messages = [_plain(message) for message in request.messages]
+    messages = [_plain(message) for message in request.messages if not is_context(message)]
+    recalled = [message for message in request.messages if is_context(message)]
+    if recalled and messages and messages[-1]["role"] == "user":
+        messages[-1] = _with_note(messages[-1], text_of(recalled[-1]))
     if not messages or messages[0]["role"] != "system":
         messages.insert(0, {"role": "system", "content": _SYSTEM})
     return {
@@ -211,6 +217,15 @@ def _body(request: Request, options: Options) -> dict[str, Any]:
         "repeat_penalty": 1.1,
         "cache_prompt": True,
     }
+
+
+def _with_note(question: Message, block: str) -> Message:
+    """The question behind the best recalled passage: this model can use one note, hardly three."""
+    best = next(iter(passages(block)), None)
+    if best is None:
+        return question
+    note = best.text[:_LONGEST_NOTE]
+    return {"role": "user", "content": f"Note: {note}\n\n{question['content']}"}
 
 
 def _plain(message: Message) -> Message:

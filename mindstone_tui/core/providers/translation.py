@@ -38,12 +38,14 @@ _REASONS: Final = {
 class Translator:
     """One answer, chunk by chunk."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = LONGEST_ANSWER) -> None:
+        self._longest = longest
         self.usage = Usage()
         self.model = ""
         self.reason = ""
         self._text = Joined()
         self._thought = Joined()
+        self._block = ""
         self._calls = _Calls()
         self._size = 0
 
@@ -88,18 +90,26 @@ class Translator:
             if text := self._thought.add(plain):
                 yield ThinkingDelta(text=self._sized(text))
         for block in blocks:
-            text = self._thought.add(_text(field(block, "thinking")))
             signature = _text(field(block, "signature"))
+            text = self._thought.add(self._new_thought(_text(field(block, "thinking")), signature))
             redacted = _text(field(block, "data"))
             if text or signature or redacted:
                 self._sized(text)
                 yield ThinkingDelta(text=text, signature=signature, redacted=redacted)
 
+    def _new_thought(self, text: str, signature: str) -> str:
+        """What a block adds: the one with the signature may repeat all that came before it."""
+        if not signature:
+            self._block += text
+            return text
+        before, self._block = self._block, ""
+        return text.removeprefix(before)
+
     def _sized(self, text: str) -> str:
         self._size += len(text)
-        if self._size > LONGEST_ANSWER:
+        if self._size > self._longest:
             raise ProviderNonsense(
-                f"The model's answer is longer than {LONGEST_ANSWER >> 20} million characters.",
+                f"The model's answer is longer than {self._longest:,} characters.",
                 "Try again, or choose another model.",
             )
         return text

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from importlib.resources import files
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeGuard
 
 import msgspec
 import numpy as np
@@ -38,7 +38,6 @@ class Encoded(msgspec.Struct, frozen=True):
     """One row a token, of unit length."""
 
 
-@runtime_checkable
 class Embedder(Protocol):
     """Turns texts into unit vectors of `dims` numbers; `name` says which model did."""
 
@@ -49,11 +48,15 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> Floats: ...
 
 
-@runtime_checkable
 class TokenEmbedder(Embedder, Protocol):
     """An embedder that can also say what each token means in its place."""
 
     def encode(self, text: str) -> Encoded: ...
+
+
+def tells_tokens_apart(embedder: Embedder) -> TypeGuard[TokenEmbedder]:
+    """Whether it is a `TokenEmbedder`, found out without asking a remote one anything."""
+    return callable(getattr(embedder, "encode", None))
 
 
 class EmbeddedModel:

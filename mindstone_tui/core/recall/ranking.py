@@ -48,8 +48,7 @@ KINDS: Final = MappingProxyType(
         "note_taken": 0.05,
         "handoff_written": -0.05,
         "summary_derived": -0.1,
-        "tool_called": -0.03,
-        "tool_returned": -0.03,
+        "tool_returned": -0.08,
     }
 )
 """What a passage gains or loses by what it is: derived text loses against what it came from."""
@@ -60,9 +59,10 @@ LOOKED_AT: Final = 60
 ARRANGED: Final = 12
 """How many of the first hits are compared with each other."""
 NEAR_DUPLICATE: Final = 0.85
-SAME_SUBJECT: Final = 0.7
+SAME_SUBJECT: Final = 0.5
+"""Share of all words of two messages that both have, from which they state the same fact."""
 CORRECTED_SUBJECT: Final = 0.4
-"""Shared words, of the shorter text, from which two messages speak of the same thing."""
+"""The same for a message that says it corrects something, of the shorter one's words."""
 AS_STRONG: Final = 0.6
 """A newer statement replaces an older one only if it answers the question nearly as well."""
 
@@ -172,7 +172,9 @@ def _from_neighbours(
 
 
 def _is_short(item: Candidate) -> bool:
-    return item.passage.pieces == 1 and len(item.passage.text) < SHORT
+    """Whether it is a short message of a conversation; a tool's output answers nobody."""
+    passage = item.passage
+    return passage.pieces == 1 and len(passage.text) < SHORT and passage.role != "tool"
 
 
 def _cues(
@@ -208,22 +210,25 @@ def _newest_first(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -
 
 
 def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) -> bool:
+    """Whether the newer one states the same fact anew; only people change facts by saying so."""
     new, old = newer.passage, older.passage
-    ours, theirs = subjects[new.id], subjects[old.id]
-    smaller = min(len(ours), len(theirs))
     if (
         new.seq <= old.seq
-        or not smaller
-        or ours == theirs
-        or (new.role, new.speaker, new.form) != (old.role, old.speaker, "prose")
+        or new.speaker != old.speaker
+        or new.speaker in ("assistant", "summary")
+        or new.role == "tool"
         or newer.score < AS_STRONG * older.score
         or only_asks(new.text)
     ):
         return False
-    shared = len(ours & theirs) / smaller
-    if shared >= SAME_SUBJECT:
-        return is_correction(new.text) or any(_VALUE.search(word) for word in ours ^ theirs)
-    return shared >= CORRECTED_SUBJECT and is_correction(new.text)
+    ours, theirs = subjects[new.id], subjects[old.id]
+    shared = len(ours & theirs)
+    if not shared or ours == theirs:
+        return False
+    if is_correction(new.text):
+        return shared >= CORRECTED_SUBJECT * min(len(ours), len(theirs))
+    changed = any(_VALUE.search(word) for word in ours ^ theirs)
+    return changed and shared >= SAME_SUBJECT * len(ours | theirs)
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:

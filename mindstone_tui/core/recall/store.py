@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import apsw
 import sqlite_vec  # type: ignore[import-untyped]
@@ -21,8 +21,8 @@ from mindstone_tui.core.errors import IndexUnavailable
 
 BUSY_MILLISECONDS: Final = 10_000
 TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")
-
-_TOKENIZE: Final = "porter unicode61 remove_diacritics 0 categories 'L* N* Co M*'"
+"""Only stems: words were folded and cut before they came here."""
+_TOKENIZE: Final = " ".join(f"'{word}'" for word in TOKENIZER)
 
 MIGRATIONS: Final = (
     f"""
@@ -53,6 +53,7 @@ MIGRATIONS: Final = (
     create index passages_by_turn on passages (turn);
     create index passages_by_hash on passages (hash);
     create index passages_without_vector on passages (seq) where vector = 0;
+    create index passages_that_failed on passages (seq) where vector = 2;
     create virtual table words using fts5 (
         body, hash, content='', contentless_delete=1, tokenize="{_TOKENIZE}"
     );
@@ -69,20 +70,27 @@ MIGRATIONS: Final = (
 DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
 
 
-def open_store(path: Path) -> tuple[apsw.Connection, bool]:
-    """The database, ready for use, and whether vectors can be searched in it.
+class Opened(NamedTuple):
+    """A database ready for use."""
 
-    A damaged file is put aside first; `PRAGMA quick_check` is left to `doctor`, because it reads
-    everything, so damage further in shows when it is met.
+    database: apsw.Connection
+    vectors: bool
+    """Whether sqlite-vec could be loaded."""
+    damaged: Path | None
+    """Where the file that stood there before went, if it could not be trusted."""
+
+
+def open_store(path: Path) -> Opened:
+    """Open or create the file; a damaged one is put aside first.
+
+    Only what opening touches is looked at: damage further in shows when it is met.
     """
     try:
-        return _open(path)
-    except DAMAGED:
-        put_aside(path)
-    except (apsw.Error, OSError) as error:
-        raise unavailable(path, error) from error
-    try:
-        return _open(path)
+        try:
+            return Opened(*_open(path), None)
+        except DAMAGED:
+            aside = put_aside(path)
+            return Opened(*_open(path), aside)
     except (apsw.Error, OSError) as error:
         raise unavailable(path, error) from error
 
@@ -131,6 +139,14 @@ def _open(path: Path) -> tuple[apsw.Connection, bool]:
     except BaseException:
         database.close(True)
         raise
+
+
+def open_in_memory() -> tuple[apsw.Connection, bool]:
+    """A database that touches no file and is gone when it is closed; whether it has vectors."""
+    database = apsw.Connection(":memory:")
+    database.execute("pragma temp_store = memory").fetchall()
+    _migrate(database)
+    return database, _load_vectors(database)
 
 
 def _migrate(database: apsw.Connection) -> None:

@@ -249,36 +249,41 @@ _BESIDE = "secret"
 _WORDS = ("key", "token", "secret", "passw", "pwd", "passphrase", "credential", "auth")
 _ASSIGNED = re.compile(
     r"[\w.\-]{0,40}+(?:\\?[\"'])?\]?[ \t]{0,8}+(?P<sign>=>|:=|={1,2}|:|,|[ \t])[ \t]{0,8}+"
-    r"(?P<open>\\?[\"'`]?)(?P<value>[^\s\"'`<>{}()\[\],;\\]{6,512}+)",
+    r"(?P<open>\\?[\"'`]?)(?P<value>[^\s\"'`<>{}()\[\],;\\]{6,256}+)",
     re.ASCII,
 )
+_REST = re.compile(r"[^\s\"'`<>{}()\[\],;\\]*+")
 _NOT_RANDOM = re.compile(
     r"(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*\Z"  # a dotted name
     r"|[A-Za-z]+(?:[_-][A-Za-z]+)*\Z"  # words
-    r"|(?:https?:)?//|[./~$%&*@]|0x[0-9a-f]+\Z|[\d.:/+-]+\Z"
-    r"|.*(?:example|placeholder|changeme|your[_-]|xxxx|\*\*\*|\.\.\.)",
+    r"|(?:https?:)?//|[./~$%&*@]|0x[0-9a-f]+\Z|[\d.:/+-]+\Z",
     re.IGNORECASE | re.ASCII,
 )
+_STAND_IN = re.compile(r"example|placeholder|changeme|your[_-]|xxxx|\*\*\*|\.\.\.", re.I)
 
 
 def _beside(word: str, text: str, folded: str) -> Iterator[tuple[str, int, int]]:
     """Values that look random, assigned to a name that says secret."""
+    after = 0
     for place in _places(word, folded):
-        match = _ASSIGNED.match(text, place + len(word))
+        match = _ASSIGNED.match(text, place + len(word)) if place >= after else None
         if match is None:
             continue
         value = match["value"]
-        if value.startswith("[redacted:") or _NOT_RANDOM.match(value):
+        if not _is_secretive(value, quoted=bool(match["open"]), sign=match["sign"].strip()):
             continue
-        if _is_secretive(value, quoted=bool(match["open"]), sign=match["sign"].strip()):
-            yield _BESIDE, *match.span("value")
+        if not (_NOT_RANDOM.match(value) or _STAND_IN.search(value)):
+            rest = _REST.match(text, match.end())
+            after = rest.end() if rest else match.end()
+            yield _BESIDE, match.start("value"), after
+
+
+_DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
 
 
 def _is_secretive(value: str, *, quoted: bool, sign: str) -> bool:
     """Whether a value beside a telling word is random enough to be the secret itself."""
-    letters = any(sign.isalpha() for sign in value)
-    digits = any(sign.isdigit() for sign in value)
-    if not (letters and digits):
+    if not (_DIGIT.search(value) and _LETTER.search(value)):
         return False
     if not sign or sign == ",":
         return len(value) >= 20 and _entropy(value) >= 3.7

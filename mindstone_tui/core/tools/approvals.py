@@ -20,6 +20,7 @@ from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable, ToolError
 from mindstone_tui.core.foreign import as_data
 from mindstone_tui.core.redaction import Finding, Redactor
 from mindstone_tui.core.tools.rules import Rule, Verdict, covers
+from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult, digest_of, finding
 from mindstone_tui.core.tools.workspace import Standing
 
@@ -127,6 +128,15 @@ def _ruled(verdict: Verdict, rules: tuple[Rule, ...], *, confined: bool = False)
         rule="; ".join(dict.fromkeys(rule.text for rule in rules)),
         confined=confined,
         network=confined and all(rule.network for rule in rules),
+    )
+
+
+def under(decision: Decision, context: ToolContext, sandbox: Sandbox | None) -> ToolContext:
+    """The context a call runs in: confined when nobody looked at it."""
+    if decision.confined and sandbox is None:
+        raise SandboxUnavailable("This call must be confined.", "Ask a person instead.")
+    return msgspec.structs.replace(
+        context, sandbox=sandbox if decision.confined else None, network=decision.network
     )
 
 

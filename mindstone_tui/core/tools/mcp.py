@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ import msgspec
 
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.foreign import exact, for_terminal, one_line
+from mindstone_tui.core.tools.mcp_pins import NAME, Change, declaration, difference, unusable
 from mindstone_tui.core.tools.mcp_wire import Murmur, child
 from mindstone_tui.core.tools.process import clean_environment
 from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult, bounded, finding
@@ -27,10 +27,6 @@ from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult
 if TYPE_CHECKING:  # heavy: imported when the first server is started
     from mcp import Client
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}\Z")
-_LONGEST_DESCRIPTION: Final = 1_000
-_LARGEST_SCHEMA: Final = 16 * 1024
-_MOST_TOOLS: Final = 128
 _MOST_PAGES: Final = 20
 _START_SECONDS: Final = 20.0
 
@@ -47,15 +43,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     headers: dict[str, str] = {}
     seconds: float = 60.0
     """Longest a single call may take."""
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that is not what it was when it was first seen."""
-
-    tool: str
-    diff: str
-    pin: str
-    """Its new declaration, to be pinned when the person accepts it."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +62,7 @@ class McpServer:
     def __init__(
         self, name: str, settings: ServerSettings, *, environ: Mapping[str, str], cwd: Path
     ) -> None:
-        if not _NAME.match(name) or "__" in name:
+        if not NAME.match(name) or "__" in name:
             raise ConfigError(f"{name!r} cannot be a server's name.", "Use letters, digits and _.")
         if bool(settings.command) == bool(settings.url):
             raise ConfigError(f"The server {name} needs either a command or a url.", "Give one.")
@@ -101,7 +88,9 @@ class McpServer:
             if first_time or pins.get(tool) == pin:
                 accepted[tool] = pin
             else:
-                withheld.append(Change(tool=tool, diff=_diff(pins.get(tool, ""), pin), pin=pin))
+                withheld.append(
+                    Change(tool=tool, diff=difference(pins.get(tool, ""), pin), pin=pin)
+                )
         self._declared = accepted
         return Offer(
             tools=tuple(self._tool(tool, pin) for tool, pin in accepted.items()),
@@ -184,13 +173,10 @@ class McpServer:
         for _ in range(_MOST_PAGES):
             page = await self._asked(lambda client, at=cursor: client.list_tools(cursor=at))
             for tool in page.tools:
-                if why := _unusable(tool.name, tool.input_schema, declared):
+                if why := unusable(tool.name, tool.input_schema, declared):
                     ignored.append(f"{exact(tool.name[:60])}: {why}")
                     continue
-                text = for_terminal(tool.description or "")[:_LONGEST_DESCRIPTION]
-                declared[tool.name] = msgspec.json.encode(
-                    {"description": text, "parameters": tool.input_schema}, order="deterministic"
-                ).decode()
+                declared[tool.name] = declaration(tool.description or "", tool.input_schema)
             cursor = page.next_cursor
             if not cursor:
                 break
@@ -215,7 +201,7 @@ class McpServer:
             raise ToolError(f"The server {self.name} failed: {said}", "Try again.") from error
 
     def _tool(self, tool: str, pin: str) -> Tool:
-        declaration: dict[str, Any] = msgspec.json.decode(pin)
+        pinned: dict[str, Any] = msgspec.json.decode(pin)
 
         async def run(given: Mapping[str, object], context: ToolContext) -> ToolResult:
             return await self._call(tool, dict(given), context)
@@ -226,8 +212,8 @@ class McpServer:
 
         return Tool(
             name=f"{self.name}__{tool}",
-            description=declaration["description"],
-            parameters=declaration["parameters"],
+            description=pinned["description"],
+            parameters=pinned["parameters"],
             risk="run",
             run=run,
             preview=preview,
@@ -275,32 +261,6 @@ class McpServer:
 
 class _Late(ToolError):
     """No answer in time."""
-
-
-def _unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
-    """Why a tool cannot be offered; empty when it can."""
-    if not _NAME.match(name):
-        return "its name has other characters than letters, digits, _ and -"
-    if name in declared:
-        return "its name is taken"
-    if len(declared) >= _MOST_TOOLS:
-        return "there are too many tools"
-    try:
-        size = len(msgspec.json.encode(schema))
-    except (TypeError, ValueError, RecursionError):
-        return "its schema is not JSON"
-    if size > _LARGEST_SCHEMA or not isinstance(schema, dict) or schema.get("type") != "object":
-        return "its schema is too large or not an object's"
-    return ""
-
-
-def _diff(old: str, new: str) -> str:
-    before, after = (_lines(text) for text in (old, new))
-    return exact("\n".join(difflib.unified_diff(before, after, "pinned", "now", lineterm="")))
-
-
-def _lines(pin: str) -> list[str]:
-    return msgspec.json.format(pin.encode(), indent=2).decode().split("\n") if pin else []
 
 
 def _read(block: Any) -> str:

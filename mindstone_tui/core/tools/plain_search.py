@@ -22,19 +22,23 @@ def main(asked: dict[str, Any]) -> int:
         print(f"{error}")
         return 2
     found = False
-    for path in _files(asked["target"], asked["glob"]):
+    for path in _files(asked["target"], asked["glob"], set(asked["left_out"])):
         for line in _hits(path, pattern, asked["context"]):
             found = True
             sys.stdout.write(line + "\n")
     return 0 if found else 1
 
 
-def _files(target: str, glob: str) -> Iterator[str]:
+def _files(target: str, glob: str, left_out: set[str]) -> Iterator[str]:
     if target != ".":
         yield target
         return
     for folder, names, files in os.walk("."):
-        names[:] = sorted(name for name in names if not name.startswith("."))
+        names[:] = sorted(
+            name
+            for name in names
+            if not name.startswith(".") and f"{folder}/{name}"[2:] not in left_out
+        )
         for name in sorted(files):
             path = os.path.join(folder, name)  # noqa: PTH118 (speed over a whole tree)
             if not name.startswith(".") and (not glob or _fits(path[2:], name, glob)):

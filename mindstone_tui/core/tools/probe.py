@@ -15,9 +15,10 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.tools import landlock
 from mindstone_tui.core.tools.process import Bounds, clean_environment, run
-from mindstone_tui.core.tools.sandbox import Sandbox, choose
+from mindstone_tui.core.tools.sandbox import Sandbox, candidates
 from mindstone_tui.core.tools.workspace import Workspace
 
 _TRIALS: Final = """
@@ -71,25 +72,33 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong when it does not work."""
 
 
-async def probe(environ: Mapping[str, str], sandbox: Sandbox | None = None) -> Probe:
+async def find(
+    environ: Mapping[str, str], hidden: tuple[Path, ...] = ()
+) -> tuple[Sandbox | None, Probe]:
+    """The strongest confinement that works here, and what trying it showed."""
+    told = Probe(name="none", working=False, why="Neither bubblewrap nor Landlock is there.")
+    for sandbox in candidates(environ, hidden):
+        told = await probe(environ, sandbox)
+        if told.working:
+            return sandbox, told
+    return None, told
+
+
+async def probe(environ: Mapping[str, str], sandbox: Sandbox) -> Probe:
     """Run a program that tries to get out, and report which doors were shut."""
     with _scene() as base:
         try:
-            chosen = sandbox or choose(environ, hidden=(base / "secret",))
-        except MindstoneError as error:
-            return Probe(name="none", working=False, why=error.what)
-        try:
-            answers = await _tried(chosen, base, environ)
+            answers = await _tried(sandbox, base, environ)
         except (MindstoneError, OSError, ValueError) as error:
-            return Probe(name=chosen.name, working=False, why=str(error))
+            return Probe(name=sandbox.name, working=False, why=one_line(str(error), 300))
     if not answers.pop("work"):
-        return Probe(name=chosen.name, working=False, why="Not even the workspace can be written.")
+        return Probe(name=sandbox.name, working=False, why="Not even the workspace is writable.")
     return Probe(
-        name=chosen.name,
+        name=sandbox.name,
         working=not (answers["outside"] or answers["repository"]),
         holds=tuple(text for key, text in _PROMISES.items() if not answers[key]),
         does_not_hold=tuple(f"not so: {text}" for key, text in _PROMISES.items() if answers[key])
-        + tuple(_known_gaps(chosen)),
+        + tuple(_known_gaps(sandbox)),
     )
 
 
@@ -108,7 +117,7 @@ def _scene() -> Iterator[Path]:
 async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> dict[str, bool]:
     """Run the trials inside; what was written counts only when it is really there afterwards."""
     root = base / "work"
-    workspace = Workspace((root,))
+    workspace = Workspace((root,), protected=(base / "secret",))
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
         tcp.bind(("127.0.0.1", 0))
         tcp.listen()

@@ -59,6 +59,9 @@ class DelegateArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """A task for a helper with a fresh window."""
 
     task: Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+    context: Annotated[
+        str, msgspec.Meta(max_length=20_000, description="Facts it needs; it sees nothing else.")
+    ] = ""
 
 
 def recall_tool(recall: Callable[[RecallArguments, ToolContext], Awaitable[ToolResult]]) -> Tool:
@@ -104,12 +107,17 @@ def note_tool(note: Callable[[NoteArguments, ToolContext], Awaitable[ToolResult]
 def remember_tool(
     remember: Callable[[RememberArguments, ToolContext], Awaitable[ToolResult]],
     diff: Callable[[RememberArguments], str],
+    *,
+    asks: bool = True,
 ) -> Tool:
-    """Propose a memory; the person sees it as a diff and decides."""
+    """Propose a memory; the person sees it as a diff and decides.
+
+    Where nobody can be asked the call only proposes, which needs no permission.
+    """
     return declare(
         "remember",
         "Propose something to be remembered in later sessions; the person decides.",
-        "memory",
+        "memory" if asks else "read",
         RememberArguments,
         remember,
         lambda arguments, _: Preview(
@@ -120,13 +128,16 @@ def remember_tool(
 
 def delegate_tool(
     delegate: Callable[[DelegateArguments, ToolContext], Awaitable[ToolResult]],
+    description: str = "Give a self-contained task to a helper with a fresh window.",
 ) -> Tool:
     """Give a task to a helper and get its report."""
     return declare(
         "delegate",
-        "Give a self-contained task to a helper with a fresh window; its report comes back.",
-        "run",
+        description,
+        "read",
         DelegateArguments,
         delegate,
-        lambda arguments, _: Preview(title="delegate a task", body=exact(arguments.task)),
+        lambda arguments, _: Preview(
+            title="delegate a task", body=exact(f"{arguments.task}\n{arguments.context}".strip())
+        ),
     )

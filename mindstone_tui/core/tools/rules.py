@@ -3,7 +3,7 @@
     shell git status          exactly this command
     shell git diff *          this command and any further words
     edit src/*                this tool below this folder
-    mcp.files.search          this tool, whatever its arguments
+    files__search             this tool of a server, whatever its arguments
 
 A permission for the shell covers a command line only when every simple command in it is covered.
 """

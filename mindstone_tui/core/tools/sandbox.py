@@ -18,11 +18,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable
+from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock
 from mindstone_tui.core.tools.workspace import PROTECTED, SENSITIVE, Workspace
 
-__all__ = ["Bubblewrap", "Confined", "Landlock", "Sandbox", "choose", "unconfined"]
+__all__ = ["Bubblewrap", "Confined", "Landlock", "Sandbox", "candidates", "unconfined"]
 
 _PLACEHOLDERS: Final = (".git", ".mindstone")
 """Names that must not come into being: a program would obey what is in them."""
@@ -89,18 +89,16 @@ def unconfined(command: tuple[str, ...]) -> Confined:
     return Confined(command=command)
 
 
-def choose(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> Bubblewrap | Landlock:
-    """The strongest confinement this machine has; raises when it has none."""
+def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tuple[Sandbox, ...]:
+    """What this machine may have to confine a command, the strongest first."""
+    found: list[Sandbox] = []
     home = Path(environ.get("HOME") or "/nonexistent")
     program = shutil.which("bwrap", path=environ.get("PATH"))
     if program and sys.platform.startswith("linux"):
-        return Bubblewrap(Path(program), home, hidden)
+        found.append(Bubblewrap(Path(program), home, hidden))
     if landlock.usable():
-        return Landlock(home, hidden, environ.get("PATH", ""))
-    raise SandboxUnavailable(
-        "Nothing on this machine can confine a command: neither bubblewrap nor Landlock is there.",
-        "Install bubblewrap, or stay in the mode `ask`.",
-    )
+        found.append(Landlock(home, hidden, environ.get("PATH", "")))
+    return tuple(found)
 
 
 class Bubblewrap:

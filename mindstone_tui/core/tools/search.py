@@ -7,6 +7,7 @@ take longer than the universe, and Python cannot stop it.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -68,7 +69,11 @@ def _command(arguments: GrepArguments, path: Path, context: ToolContext) -> tupl
     target = "." if path.is_dir() else path.name
     ripgrep = shutil.which("rg", path=context.environ.get("PATH"))
     if ripgrep is None:
-        asked = {**msgspec.to_builtins(arguments), "target": target}
+        asked = {
+            **msgspec.to_builtins(arguments),
+            "target": target,
+            "left_out": _ours(path, context),
+        }
         return (sys.executable, "-I", "-S", str(_PLAIN_SEARCH), json.dumps(asked))
     return (
         ripgrep,
@@ -77,8 +82,19 @@ def _command(arguments: GrepArguments, path: Path, context: ToolContext) -> tupl
         *("--context", str(arguments.context)),
         *(("--ignore-case",) if arguments.ignore_case else ()),
         *(("--glob", arguments.glob) if arguments.glob else ()),
+        *(word for ours in _ours(path, context) for word in ("--glob", f"!/{_literal(ours)}")),
         *("--regexp", arguments.pattern, "--", target),
     )
+
+
+def _ours(path: Path, context: ToolContext) -> list[str]:
+    """MindStone's own folders below a path, which are nobody's to search."""
+    protected = context.workspace.protected
+    return [str(ours.relative_to(path)) for ours in protected if path in ours.parents]
+
+
+def _literal(path: str) -> str:
+    return re.sub(r"([*?\[\]{}!\\])", r"[\1]", path)
 
 
 def _told(

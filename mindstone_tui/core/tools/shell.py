@@ -49,7 +49,7 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     finished = await run(
         confined,
         cwd=cwd,
-        environ=clean_environment(context.environ),
+        environ=clean_environment(context.environ, context.passed),
         bounds=Bounds(
             seconds=min(arguments.seconds, limits.seconds),
             kept=limits.kept,
@@ -77,7 +77,7 @@ def _told(finished: Finished, context: ToolContext) -> ToolResult:
         text=f"{text.rstrip()}\n[{how}]".lstrip("\n"),
         status="error" if failed else _STATUS[finished.ending],
         full=full,
-        finding=finding(f"{how}, {finished.size:,} bytes; last: {one_line(last, 100)}"),
+        finding=finding(f"{how}, {finished.size:,} bytes; last: {one_line(last, 60)}"),
         elapsed=finished.elapsed,
         origin="shell",
     )

@@ -43,6 +43,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     call: str = ""
     """Id of the call, by which a cut result is read on."""
     environ: Mapping[str, str] = {}
+    passed: tuple[str, ...] = ()
+    """Names of variables that commands get beside the harmless ones."""
     limits: Limits = Limits()
     sandbox: Sandbox | None = None
     """Confines the commands of this call; None when a person let it run as it is."""
@@ -162,8 +164,11 @@ def checked(arguments: type[Arguments], given: Mapping[str, object]) -> Argument
 
 
 def finding(text: str) -> str:
-    """A result in one line short enough for a placeholder."""
-    return one_line(text, 160)
+    """A result in one line short enough for a placeholder: some fifty tokens in any script."""
+    line = one_line(text, 100)
+    while len(line.encode("utf-8", "replace")) > 150:
+        line = line[:-2] + "…"
+    return line
 
 
 def decoded(data: bytes) -> str:

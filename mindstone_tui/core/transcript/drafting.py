@@ -36,12 +36,16 @@ def prepare(entry: Entry, clean: Clean, keep: Keep) -> Body:
     """Make an entry's bytes; blobs that the line will name are on disk when this returns."""
     if entry.carries_text:
         return _prepare_text(entry, clean, keep)
-    body = encode_body(entry)
+    try:
+        body = encode_body(entry)
+    except UnicodeEncodeError:
+        # File names may hold bytes that are no text; they reach us as lone surrogates.
+        return _prepare_text(entry, str, keep)
     return Body(body) if len(body) <= MAX_LINE - ENVELOPE_ROOM else _spill(entry, {}, keep)
 
 
 def _prepare_text(entry: Entry, clean: Clean, keep: Keep) -> Body:
-    fields = msgspec.to_builtins(entry)
+    fields = _with_visible_keys(msgspec.to_builtins(entry))
     changed = False
     altered: dict[str, Blob] = {}
     for path, text in list(_texts(fields)):
@@ -55,6 +59,18 @@ def _prepare_text(entry: Entry, clean: Clean, keep: Keep) -> Body:
     if changed:
         entry = msgspec.convert(fields, type(entry))
     return _spill(entry, altered, keep)
+
+
+def _with_visible_keys(value: Any) -> Any:
+    """The same value with every key of every table as valid text."""
+    if isinstance(value, dict):
+        return {
+            _visible(key) if isinstance(key, str) else key: _with_visible_keys(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_with_visible_keys(inner) for inner in value]
+    return value
 
 
 def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
@@ -108,15 +124,21 @@ def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             if path or key != "kind":
-                yield from _texts(inner, f"{path}.{key}" if path else str(key))
+                step = _escaped(str(key))
+                yield from _texts(inner, f"{path}.{step}" if path else step)
     elif isinstance(value, list | tuple):
         for at, inner in enumerate(value):
             yield from _texts(inner, f"{path}.{at}")
 
 
+def _escaped(key: str) -> str:
+    """A key as one step of a path: a dot inside it is `~1`, as in JSON pointers."""
+    return key.replace("~", "~0").replace(".", "~1")
+
+
 def _put(fields: dict[str, Any], path: str, text: str) -> None:
     """Replace the text at a path; sequences on the way become lists."""
-    *way, last = path.split(".")
+    *way, last = (step.replace("~1", ".").replace("~0", "~") for step in path.split("."))
     holder: Any = fields
     for step in way:
         key = int(step) if isinstance(holder, list) else step

@@ -114,6 +114,9 @@ class History:
 
     def line(self, seq: int) -> Line:
         """The line with this number; raises `NoSuchEntry`."""
+        expected = self._at(seq) if seq >= 0 else None
+        if expected is not None and expected.seq == seq:
+            return expected
         for item in self.read(seq, seq):
             if isinstance(item, Line):
                 return item
@@ -189,6 +192,10 @@ class History:
         )
         entry: Entry = msgspec.convert(fields, type(line.entry))
         return msgspec.structs.replace(line, entry=entry)
+
+    def blob(self, digest: str) -> bytes:
+        """The bytes that a line keeps beside the transcript."""
+        return read_blob(self.places.blobs, digest)
 
     def _start_of(self, seq: int) -> int:
         """Where the first line numbered `seq` or later begins."""

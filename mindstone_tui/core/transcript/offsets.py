@@ -10,10 +10,11 @@ import contextlib
 import os
 import struct
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.disk import FILE_MODE
+from mindstone_tui.core.disk import REAL
 
 _MAGIC: Final = b"MSOFFS1\n"
 _NUMBER: Final = struct.Struct("<Q")
@@ -21,23 +22,24 @@ _HEAD: Final = len(_MAGIC) + _NUMBER.size
 _CHUNK: Final = 1 << 22
 
 
-def note(path: Path, inode: int, start: int, previous_start: int | None) -> None:
-    """Add the start of a new line, if the file is complete up to the line before it.
+def note(path: Path, inode: int, starts: Sequence[int], previous_start: int | None) -> None:
+    """Add the starts of new lines, if the file is complete up to the line before them.
 
     Losing a number is harmless, so nothing is synced and no failure is reported.
     """
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
     except OSError:
         return
+    numbers = array("Q", starts).tobytes()
     try:
         size = os.fstat(fd).st_size
         if size == 0 and previous_start is None:
-            os.pwrite(fd, _MAGIC + _NUMBER.pack(inode) + _NUMBER.pack(start), 0)
+            os.pwrite(fd, _MAGIC + _NUMBER.pack(inode) + numbers, 0)
         elif size > _HEAD and previous_start is not None:
             end = size - (size - _HEAD) % _NUMBER.size
             if os.pread(fd, _NUMBER.size, end - _NUMBER.size) == _NUMBER.pack(previous_start):
-                os.pwrite(fd, _NUMBER.pack(start), end)
+                os.pwrite(fd, numbers, end)
     except OSError:
         return
     finally:
@@ -130,7 +132,7 @@ class Offsets:
                 return
             with contextlib.suppress(FileNotFoundError):
                 fresh.unlink()
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+            fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 os.write(fd, _MAGIC + _NUMBER.pack(inode) + self._starts.tobytes())
             finally:
@@ -141,7 +143,7 @@ class Offsets:
 
     def _append(self, known: int) -> bool:
         """Add to a table that holds exactly what was known; False if it holds anything else."""
-        fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = REAL.open(self._path, os.O_WRONLY)
         try:
             # The newest number that was read is taken up again, so it may stand there already.
             if (os.fstat(fd).st_size - _HEAD) // _NUMBER.size not in (known, known + 1):

@@ -132,13 +132,9 @@ def _when_nothing_is_good(
 
 def _torn_header(content: bytes, size: int) -> bool:
     """Whether a file is no more than a header that a crash cut short."""
-    if size > MAX_LINE:
-        return False
-    return (
-        content.startswith(_HEADER_BEGINS)
-        or _HEADER_BEGINS.startswith(content)
-        or not content.strip(b"\x00")
-    )
+    came = content.rstrip(b"\x00")
+    begun = came.startswith(_HEADER_BEGINS) or _HEADER_BEGINS.startswith(came)
+    return size <= MAX_LINE and begun
 
 
 def _readable(raw: bytes, offset: int) -> Line | None:

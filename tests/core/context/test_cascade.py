@@ -13,7 +13,6 @@ from mindstone_tui.core.context.cascade import (
     Marks,
     Outcome,
     StepName,
-    auto_compact_action,
     by_level,
     cascade_due,
     excess,
@@ -153,13 +152,6 @@ async def test_nothing_is_compacted_when_the_handoff_could_not_be_written() -> N
     assert [taken.step for taken in outcome.taken] == ["checkpoint", "handoff"]
     assert outcome.ended == 0.93
     assert "handoff failed" in outcome.why
-
-
-def test_auto_compact_warns_once_and_then_compacts() -> None:
-    assert auto_compact_action(0.84, MARKS, armed=True) == ""
-    assert auto_compact_action(0.85, MARKS, armed=True) == "checkpoint"
-    assert auto_compact_action(0.90, MARKS, armed=False) == ""
-    assert auto_compact_action(0.92, MARKS, armed=False) == "compact"
 
 
 def test_the_newest_tokens_and_the_protected_stay_verbatim() -> None:

@@ -63,13 +63,22 @@ async def compacted(ask: Saying | None, passages: Sequence[Passage] = TALK) -> S
 async def test_a_model_that_keeps_everything_is_taken_at_its_word() -> None:
     ask = Saying(GOOD)
     summary = await compacted(ask)
-    assert summary.text.startswith(GOOD)
+    assert GOOD in summary.text
     assert (summary.model, summary.fallback, summary.calls) == ("test/model", False, 1)
     assert summary.sources == (Span(2, 3), Span(7, 8))
     assert summary.prompt_version == prompts.load("compaction").version
     assert summary.tokens_before == sum(words(one.text) for one in TALK)
     assert summary.ratio > 5
     assert [purpose for purpose, _ in ask.seen] == ["summary"]
+
+
+async def test_a_summary_in_a_prompt_says_what_it_is_and_is_no_instruction() -> None:
+    summary = await compacted(Saying(GOOD))
+    first, rest = summary.text.split("\n", 1)
+    assert first.startswith("[Summary of turns 1 to 2, derived from the transcript, which wins")
+    assert rest.startswith('<data-0123456789ab origin="derived summary">')
+    assert rest.endswith("</data-0123456789ab>")
+    assert summary.tokens_after == words(summary.text)
 
 
 async def test_rules_and_open_items_stand_word_for_word_whatever_the_model_wrote() -> None:

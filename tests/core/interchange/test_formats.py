@@ -141,6 +141,29 @@ HOSTILE: dict[str, bytes] = {
     "wrong types": b'{"type":["x"],"message":7,"uuid":{},"sessionId":[],"role":{},"content":3}',
     "a number without end": b'{"role":"user","content":[{"text":1' + b"0" * 9_000 + b"}]}",
     "text of numbers": b"1\n2\n3\n",
+    "very many calls": json.dumps(
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": f"{n}", "arguments": {}} for n in range(2_000)],
+        }
+    ).encode(),
+    "very long ids": json.dumps(
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "x" * 600_000}] * 3}
+    ).encode()
+    + b'\n{"role":"tool","content":"y","tool_call_id":"'
+    + b"x" * 600_000
+    + b'"}',
+    "very many thoughts": json.dumps(
+        {
+            "type": "message",
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "thinking", "thinking": f"{n}"} for n in range(30_000)],
+            },
+        }
+    ).encode(),
+    "very many kinds": b"\n".join(b'{"type":"kind-%d"}' % n for n in range(3_000)),
     "an array of nonsense": b'[1,"x",null,{"mapping":3},{"mapping":{"a":5}},[],{}]',
     "an unfinished array": b'[{"mapping":{"a":{"message":{"author":',
     "a circle": json.dumps(
@@ -289,3 +312,20 @@ def test_times_are_read_in_every_common_spelling(value: object, expected: str) -
 def test_every_format_recognises_only_its_own(tmp_path: Path) -> None:
     for name in [*WHOLE, *BEGINNINGS]:
         assert name.startswith(format_of(FIXTURES / name).name)
+
+
+@pytest.mark.parametrize(
+    "name", ["gemini-cli.json", "gemini-cli.jsonl", "goose.json", "goose.jsonl"]
+)
+def test_the_name_of_a_file_does_not_matter(home: Path, tmp_path: Path, name: str) -> None:
+    for ending in ("json", "jsonl", "bak"):
+        copy = tmp_path / f"renamed.{ending}"
+        copy.write_bytes((FIXTURES / name).read_bytes())
+        assert take_over(tmp_path / ending, copy).added >= 4
+
+
+def test_an_answer_that_is_written_again_counts_once(home: Path) -> None:
+    take_over(home, FIXTURES / "gemini-cli.jsonl")
+    assert [kind for _, kind, _ in outline(home)] == [
+        *("user_message", "assistant_message", "tool_returned", "assistant_message")
+    ]

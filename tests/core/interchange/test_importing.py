@@ -232,7 +232,8 @@ def test_every_batch_is_handed_to_the_index_and_the_end_is_announced(
     assert all(batch[-1].kind == "turn_ended" for batch in batches)
     handed = [line.seq for batch in batches for line in batch]
     assert handed == list(range(1, len(handed) + 1))
-    assert heads == [handed[-1] + 1]
+    assert heads == [handed[-1]]
+    assert told(home)[-1].kind == "imported"
     assert seen[-1] == (700, 700)
 
 
@@ -270,6 +271,7 @@ def test_an_import_cut_off_at_any_line_is_completed_by_running_it_again(
 
         assert report.skipped == ()
         assert outline(other) == whole, cut
+        assert told(other)[-1].kind == "imported"
         assert_sound(other)
         assert take_over(other, path).added == 0
 

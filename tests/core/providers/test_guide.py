@@ -24,7 +24,7 @@ TOOLS: tuple[ToolSchema, ...] = (
     tool("shell", "command"),
     tool("recall", "query"),
     tool("read_entry", "entry"),
-    tool("remember", "text"),
+    tool("remember", "title", "text", "source"),
     tool("note", "text", "category", category={"type": "string", "enum": ["bugs", "misc"]}),
 )
 
@@ -63,6 +63,8 @@ def test_it_introduces_itself_and_says_what_it_is_not(hello: str) -> None:
         ("show me README.md", "read", {"path": "README.md"}),
         ("grep TODO", "grep", {"pattern": "TODO"}),
         ("grep TODO in src", "grep", {"pattern": "TODO", "path": "src"}),
+        ("find TODO in src", "grep", {"pattern": "TODO", "path": "src"}),
+        ("search for 'a b' in ./x", "grep", {"pattern": "a b", "path": "./x"}),
         ('grep "def main" in src', "grep", {"pattern": "def main", "path": "src"}),
         ("run ls", "shell", {"command": "ls"}),
         ("run git status --short", "shell", {"command": "git status --short"}),
@@ -71,10 +73,18 @@ def test_it_introduces_itself_and_says_what_it_is_not(hello: str) -> None:
         ("ls", "list", {}),
         ("list the files in src", "list", {"path": "src"}),
         ("find files *.py", "glob", {"pattern": "*.py"}),
-        ("remember that tea is at five", "remember", {"text": "tea is at five"}),
+        (
+            "remember that tea is at five",
+            "remember",
+            {
+                "title": "tea is at five",
+                "text": "tea is at five",
+                "source": "the user's own message",
+            },
+        ),
         ("note: the parser leaks", "note", {"text": "the parser leaks", "category": "misc"}),
         ("recall the staging password policy", "recall", {"query": "the staging password policy"}),
-        ("read entry 12", "read_entry", {"entry": "12"}),
+        ("read entry #12", "read_entry", {"entry": "#12"}),
     ],
 )
 def test_it_understands_plain_wishes(question: str, name: str, arguments: object) -> None:
@@ -101,6 +111,7 @@ def test_it_never_asks_for_a_tool_it_was_not_given(question: str) -> None:
     ("question", "word"),
     [
         ("what are zones?", "75 %"),
+        ("what is MindStone?", "append-only"),
         ("how do I pin something?", "/pin"),
         ("how do I add a model?", "models add smollm2"),
         ("explain pruning", "92 %"),
@@ -141,8 +152,10 @@ def test_an_irrelevant_block_sends_it_to_recall() -> None:
 
 def test_what_is_still_in_the_window_is_quoted_from_there() -> None:
     said = ("My boat is called Nereid.", {"role": "assistant", "content": "Saved."})
-    answer = respond(request(*said, "what is my boat called?", tools=TOOLS))
+    answer = respond(request(*said, "what is my boat called?"))
     assert "Nereid" in answer.text
+    looked = respond(request(*said, "what is my boat called?", tools=TOOLS))
+    assert [name for name, _ in looked.calls] == ["recall"], "recall knows the pointer"
 
 
 def test_an_earlier_question_is_not_an_answer() -> None:
@@ -152,13 +165,16 @@ def test_an_earlier_question_is_not_an_answer() -> None:
 
 def test_recall_results_are_quoted_with_pointers_and_end_the_turn() -> None:
     result = (
-        "[turn 1 · entry 2 · 2026-01-01] My boat is called Nereid.\n\n[turn 9 · entry 40] Rain."
+        '<data-0123456789abcdef origin="recall">\n'
+        "[main #7 · turn 3]\nwhat is my boat called?\n\n"
+        "[main #2 · turn 1 · 2026-01-01]\nYou should know this:\n\nMy boat is called Nereid.\n\n"
+        "[main #40 · turn 9]\nRain.\n</data-0123456789abcdef>"
     )
     exchange = used("recall", '{"query":"boat"}', result)
     answer = respond(request("what is my boat called?", *exchange, tools=TOOLS))
     assert not answer.calls
-    assert "entry 2" in answer.text
-    assert "Nereid" in answer.text
+    assert "Nereid.\n> — main #2 · turn 1 · 2026-01-01" in answer.text
+    assert "#7" not in answer.text
     assert "Rain" not in answer.text
 
 
@@ -179,6 +195,22 @@ def test_a_recall_block_after_the_results_does_not_hide_them() -> None:
     block = '<data-0123456789abcdef origin="x">\nThe roof is green.\n</data-0123456789abcdef>'
     exchange = used("read", '{"path":"a.md"}', "hello file")
     assert "hello file" in respond(request("read a.md", *exchange, block, tools=TOOLS)).text
+
+
+@pytest.mark.parametrize("text", ["thanks!", "ok", "Thank you so much", "bye"])
+def test_politeness_is_answered_briefly(text: str) -> None:
+    answer = respond(request(text, tools=TOOLS))
+    assert not answer.calls
+    assert len(answer.text) < 60
+
+
+@pytest.mark.parametrize(
+    "text", ["fix the bug in main.py", "can you write a poem?", "please delete everything"]
+)
+def test_real_work_is_left_to_a_language_model(text: str) -> None:
+    answer = respond(request(text, tools=TOOLS))
+    assert not answer.calls
+    assert "mindstone models" in answer.text
 
 
 def test_statements_are_acknowledged_without_a_call() -> None:

@@ -14,11 +14,13 @@ from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import (
     MODES,
     Approval,
+    Decision,
     Mode,
     carry_out,
     check_mode,
     decide,
     prepare,
+    under,
 )
 from mindstone_tui.core.tools.files import FILE_TOOLS
 from mindstone_tui.core.tools.rooms import RememberArguments, remember_tool
@@ -111,6 +113,14 @@ def test_a_command_let_through_by_mode_or_rule_is_confined_and_has_no_network() 
             SHELL, preview, mode=msgspec.convert(mode, Mode), rules=rules, sandboxed=True
         )
         assert (decision.verdict, decision.confined, decision.network) == ("allow", True, False)
+
+
+def test_a_call_that_must_be_confined_never_runs_in_the_open(context: ToolContext) -> None:
+    decision = Decision(verdict="allow", reason="", confined=True)
+    with pytest.raises(SandboxUnavailable):
+        under(decision, context, None)
+    by_person = Decision(verdict="allow", reason="", by="person")
+    assert under(by_person, context, None).sandbox is None
 
 
 def test_the_network_opens_only_when_every_rule_involved_says_so() -> None:

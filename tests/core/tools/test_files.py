@@ -141,6 +141,15 @@ async def test_grep_finds_lines_and_says_when_there_are_none(
         await use("grep", searching, pattern="(")
 
 
+async def test_our_own_files_are_not_searched(tmp_path: Path, searching: ToolContext) -> None:
+    for name in ("home [x]/session/log", "src/log"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("needle\n")
+    apart = Workspace((tmp_path,), protected=(tmp_path / "home [x]",))
+    context = ToolContext(workspace=apart, environ=searching.environ)
+    assert (await use("grep", context, pattern="needle")).text == "./src/log:1:needle\n"
+
+
 async def test_a_pattern_that_never_ends_is_ended(tmp_path: Path, context: ToolContext) -> None:
     (tmp_path / "f").write_text("a" * 40 + "!\n")
     slow = ToolContext(

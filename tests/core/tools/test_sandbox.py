@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable
+from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock
-from mindstone_tui.core.tools.probe import probe
-from mindstone_tui.core.tools.sandbox import Bubblewrap, Landlock, Sandbox, choose
+from mindstone_tui.core.tools.probe import find, probe
+from mindstone_tui.core.tools.sandbox import Bubblewrap, Confined, Landlock, Sandbox, unconfined
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.tool import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.workspace import Workspace
@@ -250,28 +250,38 @@ def test_a_linked_repository_cannot_be_protected_and_is_refused(scene: Scene) ->
         )
 
 
-def test_without_any_confinement_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "pdp11")
-    with pytest.raises(SandboxUnavailable, match="bubblewrap"):
-        choose({"PATH": "/nonexistent", "HOME": "/nonexistent"})
-
-
 async def test_the_probe_tries_for_real_and_says_what_holds(scene: Scene) -> None:
     environ = {"PATH": PATH, "HOME": str(scene.home)}
-    for sandbox in (None, *confinements(scene)):
+    for sandbox in confinements(scene):
         told = await probe(environ, sandbox)
         assert told.working, told
         assert "there is no network" in told.holds
         assert "nothing outside the workspace can be written" in told.holds
 
 
+@needs_bwrap
+@needs_landlock
+async def test_what_does_not_work_gives_way_to_what_does(scene: Scene, tmp_path: Path) -> None:
+    broken = tmp_path / "bin" / "bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho no namespaces here; exit 1\n")
+    broken.chmod(0o755)
+    environ = {"PATH": f"{broken.parent}:{PATH}", "HOME": str(scene.home)}
+    sandbox, told = await find(environ)
+    assert sandbox is not None
+    assert (sandbox.name, told.working) == ("landlock", True)
+    whole, _ = await find({"PATH": PATH, "HOME": str(scene.home)})
+    assert whole is not None
+    assert whole.name == "bubblewrap"
+
+
 async def test_the_probe_does_not_believe_a_sandbox_that_confines_nothing() -> None:
     class Pretender:
         name = "pretender"
 
-        def confine(self, command, workspace, *, cwd, network):  # type: ignore[no-untyped-def]
-            from mindstone_tui.core.tools.sandbox import unconfined
-
+        def confine(
+            self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
+        ) -> Confined:
             return unconfined(command)
 
     told = await probe({"PATH": PATH, "HOME": "/nonexistent"}, Pretender())

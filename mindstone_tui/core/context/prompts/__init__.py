@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from importlib import resources
 
@@ -33,6 +34,16 @@ def load(name: str) -> Prompt:
     """The prompt of that name; the file is read once."""
     text = resources.files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     return Prompt(name=name, text=text)
+
+
+def used_in(text: str) -> str:
+    """The version of the prompt that a text was filled from; empty when it is none of ours."""
+    for name in names():
+        prompt = load(name)
+        parts = (re.escape(part) for part in re.split(r"\{[a-z]+\}", prompt.text))
+        if re.fullmatch(".*?".join(parts), text, re.DOTALL):
+            return prompt.version
+    return ""
 
 
 def names() -> tuple[str, ...]:

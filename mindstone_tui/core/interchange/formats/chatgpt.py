@@ -124,4 +124,6 @@ def _message(number: int, node: str, message: dict[str, Any]) -> Record:
             return Aside(what=f"{text(role) or 'nameless'} message")
 
 
-CHATGPT = Format(name="chatgpt", title="ChatGPT export", recognises=_recognises, read=_read)
+CHATGPT = Format(
+    name="chatgpt", title="ChatGPT export", recognises=_recognises, read=_read, many=True
+)

@@ -27,3 +27,5 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     recognises: Callable[[Sample], bool]
     read: Callable[[Path], Iterator[Record]]
+    many: bool = False
+    """Whether one file holds many conversations."""

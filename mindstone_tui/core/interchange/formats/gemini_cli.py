@@ -1,7 +1,7 @@
 """Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*.json`, or `.jsonl` in newer versions.
 
-A message carries its tool calls together with their results. In JSONL a record with an id that was
-there before replaces it, which happens while a tool runs; the last of a run of equals counts.
+A message carries its tool calls together with their results. In JSONL the newest message is written
+again whenever its calls change, with notes about the session in between; the last writing counts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mindstone_tui.core.interchange.formats.format import Format, Sample
 from mindstone_tui.core.interchange.formats.parts import (
     Numbered,
     document,
+    is_lines,
     joined,
     plain,
     records_of,
@@ -42,19 +43,18 @@ def _read(path: Path) -> Iterator[Record]:
             yield found
             continue
         _, fields = found
-        if held is not None and held[1].get("id") != fields.get("id"):
-            yield from _records(*held)
-            held = None
-        if "type" in fields and "id" in fields:
-            held = found
-        else:
+        if not ("type" in fields and "id" in fields):
             yield from _about(fields)
+            continue
+        if held is not None and held[1]["id"] != fields["id"]:
+            yield from _records(*held)
+        held = found
     if held is not None:
         yield from _records(*held)
 
 
 def _found(path: Path) -> Iterator[Numbered | Broken]:
-    if path.suffix == ".jsonl":
+    if is_lines(path, "messages"):
         yield from records_of(path)
         return
     session = document(path)

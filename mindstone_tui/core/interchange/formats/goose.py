@@ -16,6 +16,7 @@ from mindstone_tui.core.interchange.formats.format import Format, Sample
 from mindstone_tui.core.interchange.formats.parts import (
     Numbered,
     document,
+    is_lines,
     joined,
     plain,
     records_of,
@@ -49,7 +50,7 @@ def _read(path: Path) -> Iterator[Record]:
 
 
 def _found(path: Path) -> Iterator[Numbered | Broken]:
-    if path.suffix == ".jsonl":
+    if is_lines(path, "conversation"):
         yield from records_of(path)
         return
     session = document(path)

@@ -29,6 +29,13 @@ def records_of(path: Path) -> Iterator[Numbered | Broken]:
             yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
 
 
+def is_lines(path: Path, body: str) -> bool:
+    """Whether a file is JSONL, not one object that has its messages under `body`."""
+    with open_file(path) as stream:
+        _, first = next(objects(stream), (0, Flaw("empty")))
+    return isinstance(first, dict) and body not in first
+
+
 def document(path: Path) -> dict[str, Any] | Broken:
     """A file that is one JSON object."""
     with open_file(path) as stream:

@@ -29,7 +29,7 @@ _PATTERNS: Final = tuple(
     for pattern, tool in (
         (r"(?:run|execute|shell)\s*:?\s+(?P<command>.+?)\s*\Z", "shell"),
         (r"[$!]\s*(?P<command>.+?)\s*\Z", "shell"),
-        (r"(?:read|open|show)\s+entry\s+#?(?P<entry>[0-9A-Za-z]+)" + _END, "read_entry"),
+        (r"(?:read|open|show)\s+entry\s+(?P<entry>#?[0-9A-Za-z]+)" + _END, "read_entry"),
         (rf"(?:read|cat)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?{_PATH}" + _END, "read"),
         (
             r"(?:show|open|print|display)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?"
@@ -46,6 +46,11 @@ _PATTERNS: Final = tuple(
         (
             r"(?:grep|search (?:the )?(?:code|files|project) for)\s+(?:for\s+)?"
             rf"(?P<pattern>\"[^\"]+\"|'[^']+'|`[^`]+`|\S.*?){_IN}" + _END,
+            "grep",
+        ),
+        (
+            r"(?:find|look for|search(?: for)?)\s+(?P<pattern>\"[^\"]+\"|'[^']+'|`[^`]+`|\S+)"
+            r"\s+(?:in|under)\s+(?P<path>\S*[./]\S*|src|tests?|docs?|lib|app)" + _END,
             "grep",
         ),
         (rf"remember\s*(?:that\b|:)\s*{_TEXT}\s*\Z", "remember"),
@@ -98,7 +103,7 @@ def arguments_for(wish: Wish, schema: ToolSchema) -> dict[str, Any]:
     properties = schema.parameters.get("properties")
     known: dict[str, Any] = properties if isinstance(properties, dict) else {}
     filled: dict[str, Any] = {}
-    for name, value in wish.values.items():
+    for name, value in _with_extras(wish, known).items():
         target = _first(_ALSO_CALLED.get(name, (name,)), lambda each: each in known) or name
         filled[target] = _typed(value, known.get(target))
     required = schema.parameters.get("required")
@@ -106,6 +111,16 @@ def arguments_for(wish: Wish, schema: ToolSchema) -> dict[str, Any]:
         if name not in filled and (default := _default(known.get(name))) is not None:
             filled[name] = default
     return filled
+
+
+def _with_extras(wish: Wish, known: dict[str, Any]) -> dict[str, str]:
+    """What was said, and what a tool may want to know besides: a title, a source."""
+    text = wish.values.get("text", "")
+    extras = {"title": " ".join(text.split()[:8])[:80], "source": "the user's own message"}
+    return {
+        **{name: value for name, value in extras.items() if text and name in known},
+        **wish.values,
+    }
 
 
 def _first(names: Iterable[str], wanted: Callable[[str], bool]) -> str | None:

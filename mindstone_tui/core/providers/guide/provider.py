@@ -13,16 +13,25 @@ from mindstone_tui.core.entries import Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.providers.guide.asking import Wish, arguments_for, wishes
 from mindstone_tui.core.providers.guide.reading import (
+    HERE,
     Passage,
     Result,
     Situation,
+    is_asking,
     overlap,
     passages,
     read,
     terms,
     unwrapped,
 )
-from mindstone_tui.core.providers.guide.topics import GREETING, explanation, is_greeting
+from mindstone_tui.core.providers.guide.topics import (
+    BEYOND,
+    GREETING,
+    courtesy,
+    explanation,
+    is_greeting,
+    is_work,
+)
 from mindstone_tui.core.providers.protocol import (
     CallDelta,
     Delta,
@@ -48,6 +57,8 @@ _QUESTION: Final = re.compile(
     re.IGNORECASE,
 )
 _STANDING: Final = re.compile(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
+_SAID: Final = "This was said before:"
+_CLOSEST: Final = "The closest I found:"
 _NOTHING: Final = re.compile(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
 _NOT_FOUND: Final = (
     "I found nothing about that in what was said before. I am only the guide and cannot make up an "
@@ -105,14 +116,20 @@ def respond(request: Request) -> Answer:
         return Answer(text=_report(situation))
     if is_greeting(situation.question):
         return Answer(text=GREETING)
+    if polite := courtesy(situation.question):
+        return Answer(text=polite)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
     if known := explanation(situation.question):
         return Answer(text=known)
+    if is_work(situation.question):
+        return Answer(text=BEYOND)
     if not _QUESTION.search(situation.question):
         return Answer(text=_acknowledge(situation.question))
-    if found := _quotable(situation):
-        return Answer(text=_quote(found, "This was said before:"))
+    found = _quotable(situation)
+    # What stands in the window has no pointer that the guide could see; recall knows it.
+    if found and ("recall" not in tools or any(each.pointer != HERE for each in found)):
+        return Answer(text=_quote(found, _SAID))
     if "recall" in tools:
         return _use([Wish(tool="recall", values={"query": situation.question})], tools)
     return Answer(text=_NOT_FOUND)
@@ -144,6 +161,7 @@ def _quotable(situation: Situation) -> list[Passage]:
     scored = [
         (overlap(wanted, passage.text), passage)
         for passage in (*situation.recalled, *situation.earlier)
+        if not is_asking(passage.text)
     ]
     good = [(score, passage) for score, passage in scored if score >= _ENOUGH]
     best = max((score for score, _ in good), default=0.0)
@@ -160,16 +178,25 @@ def _report(situation: Situation) -> str:
 
 def _recalled(result: Result, situation: Situation) -> str:
     if _NOTHING.match(unwrapped(result.text)):
-        return _NOT_FOUND
-    found = passages(result.text)
+        return _from_the_window(situation)
+    found = [
+        passage
+        for passage in passages(result.text)
+        if not is_asking(passage.text) and not passage.text.startswith((_SAID, _CLOSEST))
+    ]
     wanted = terms(situation.question)
     good = sorted(
         (passage for passage in found if overlap(wanted, passage.text) > 0),
         key=lambda passage: -overlap(wanted, passage.text),
     )
     if good:
-        return _quote(good, "This was said before:")
-    return _quote(found, "The closest I found:") if found else _NOT_FOUND
+        return _quote(good, _SAID)
+    return _quote(found, _CLOSEST) if found else _from_the_window(situation)
+
+
+def _from_the_window(situation: Situation) -> str:
+    found = _quotable(situation)
+    return _quote(found, _SAID) if found else _NOT_FOUND
 
 
 def _quote(found: Sequence[Passage], opening: str) -> str:

@@ -15,14 +15,17 @@ _BLOCK: Final = re.compile(
     r"(?P<text>.*?)\n?</data-(?P=nonce)>",
     re.DOTALL,
 )
+HERE: Final = "earlier in this window"
 _PARAGRAPHS: Final = re.compile(r"\n\s*\n")
-_HEADING: Final = re.compile(r"(?m)^(?=(?:\[|#|\d+[.)] |[-•*] ))")
+_POINTER: Final = re.compile(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
+"""The line above a recalled passage: where it stands, in facts divided by points."""
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
+_LONGEST_QUESTION: Final = 300
 _COMMON_WORDS: Final = (
     "a about again all also an and any are as at be been before but by can could did do does "
     "done earlier for from get give had has have he her him his how i if in into is it its "
-    "just know let like may me mentioned more my name no not of on or our out please recall "
+    "just know let like may me mentioned more my no not of on or our out please recall "
     "remember said say she should show so some such tell than that the their them then there "
     "these they thing this those to told too us was we were what when where which who whom "
     "whose why will with would you your "
@@ -59,7 +62,7 @@ def read(request: Request) -> Situation:
     """Find the question, what tools answered to it, and what may be quoted."""
     messages = list(request.messages)
     recalled: list[Passage] = []
-    while len(messages) > 1 and _is_context(messages[-1]):
+    while len(messages) > 1 and is_context(messages[-1]):
         recalled += passages(text_of(messages.pop()))
     asked = max((at for at, each in enumerate(messages) if each["role"] == "user"), default=-1)
     question = text_of(messages[asked]) if asked >= 0 else ""
@@ -82,13 +85,9 @@ def text_of(message: Message) -> str:
 
 def passages(text: str) -> list[Passage]:
     """The quotable pieces of a labelled block, or of a tool's plain answer."""
-    blocks = list(_BLOCK.finditer(text))
-    if not blocks:
-        return [Passage(text=piece) for piece in _pieces(text)]
+    blocks = [(block["text"], block["origin"]) for block in _BLOCK.finditer(text)]
     return [
-        Passage(text=piece, pointer=block["origin"])
-        for block in blocks
-        for piece in _pieces(block["text"])
+        passage for inside, origin in blocks or [(text, "")] for passage in _pieces(inside, origin)
     ]
 
 
@@ -107,15 +106,25 @@ def overlap(wanted: frozenset[str], text: str) -> float:
     return len(wanted & terms(text)) / len(wanted) if wanted else 0.0
 
 
-def _is_context(message: Message) -> bool:
+def is_asking(text: str) -> bool:
+    """Whether a passage only asks: an earlier question is not an answer to a later one."""
+    return text.rstrip().endswith("?") and len(text) < _LONGEST_QUESTION
+
+
+def is_context(message: Message) -> bool:
+    """Whether a message is a block of labelled data, and nobody's own words."""
     return message["role"] == "user" and _BLOCK.search(text_of(message)) is not None
 
 
-def _pieces(text: str) -> Iterator[str]:
-    for paragraph in _PARAGRAPHS.split(text):
-        for piece in _HEADING.split(paragraph):
-            if piece.strip():
-                yield piece.strip()
+def _pieces(text: str, origin: str) -> Iterator[Passage]:
+    """Passages under pointers of their own; without any, paragraphs under the block's."""
+    before, *pointed = _POINTER.split(text)
+    for paragraph in _PARAGRAPHS.split(before):
+        if paragraph.strip():
+            yield Passage(text=paragraph.strip(), pointer=origin)
+    for pointer, body in zip(pointed[::2], pointed[1::2], strict=True):
+        if body.strip():
+            yield Passage(text=body.strip(), pointer=pointer.strip())
 
 
 def _results(messages: list[Message]) -> Iterator[Result]:
@@ -142,8 +151,8 @@ def _arguments(written: str) -> dict[str, Any]:
 def _earlier(messages: list[Message]) -> Iterator[Passage]:
     for message in reversed(messages):
         text = text_of(message).strip()
-        if message["role"] == "user" and text and "?" not in text and not _is_context(message):
-            yield Passage(text=text, pointer="earlier in this window")
+        if message["role"] == "user" and text and not is_asking(text) and not is_context(message):
+            yield Passage(text=text, pointer=HERE)
 
 
 def _stem(word: str) -> str:

@@ -19,6 +19,16 @@ class Topic(Part):
 
 TOPICS: Final = (
     Topic(
+        name="MindStone",
+        about=r"mindstone|this (?:program|app|tool|thing)",
+        text=(
+            "**MindStone** is a terminal agent whose memory can be trusted: all that is said or "
+            "done is one line in an append-only transcript, and what the model sees next is a "
+            "bounded window computed from it. What leaves the window can be found again, with a "
+            "pointer. Ask me about zones, pins, pruning, recall, memory, tools or models."
+        ),
+    ),
+    Topic(
         name="zones",
         about=r"zones?|green|yellow|orange|red zone",
         text=(
@@ -146,6 +156,25 @@ GREETING: Final = (
     "`mindstone models add smollm2` fetches a tiny one that works offline."
 )
 
+COURTESIES: Final = (
+    (r"(?:many )?thanks?(?: you)?|thx|cheers|great|nice|perfect|cool", "You are welcome."),
+    (r"bye|goodbye|see you|good night", "Goodbye. Everything is saved; I will be here."),
+    (r"ok(?:ay)?|yes|no|sure|fine|right|hm+|i see|got it", "All right."),
+)
+"""What is said out of politeness, and what is said back."""
+
+BEYOND: Final = (
+    "That takes a language model, and I am only the guide: I quote, explain and run simple tools. "
+    "`mindstone models` shows what is usable now; `/model NAME` switches, and everything said here "
+    "stays."
+)
+_WORK: Final = re.compile(
+    r"\A\s*(?:please\s+|can you\s+|could you\s+|would you\s+|i (?:want|need) you to\s+|let'?s\s+)?"
+    r"(?:fix|write|implement|add|create|make|refactor|delete|remove|translate|summari[sz]e|generate"
+    r"|draw|build|update|change|rewrite|improve|optimi[sz]e|debug|test|install|compare|review"
+    r"|analy[sz]e|design|plan|compute|calculate|solve|tell me an? (?:joke|story|poem))\b",
+    re.IGNORECASE,
+)
 _EXPLAIN: Final = re.compile(
     r"\A\s*(?:and\s+|so\s+|please\s+)?"
     r"(?:what(?:'s| is| are| does)|how (?:do|does|can|to|are|is|would)"
@@ -161,7 +190,7 @@ _HELLO: Final = re.compile(
     r"\A\W*(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo|help|"
     r"(?:who|what) are you|what can you do|"
     r"are you (?:an? )?(?:ai|llm|language model|human|bot|real)"
-    r"|how are you|test(?:ing)?|ping)\b(?:\W+\w+){0,2}\W*\Z",
+    r"|how are you|what can i do(?: here)?|test(?:ing)?|ping)\b(?:\W+\w+){0,2}\W*\Z",
     re.IGNORECASE,
 )
 
@@ -169,6 +198,21 @@ _HELLO: Final = re.compile(
 def is_greeting(text: str) -> bool:
     """Whether somebody says hello or asks who answers."""
     return not text.strip() or _HELLO.match(text) is not None
+
+
+def courtesy(text: str) -> str | None:
+    """What to say to a mere politeness; None when it is more than that."""
+    for said, reply in COURTESIES:
+        if re.fullmatch(
+            rf"\W*(?:{said})(?:\W+(?:you|a lot|so much|then))?\W*", text, re.IGNORECASE
+        ):
+            return reply
+    return None
+
+
+def is_work(text: str) -> bool:
+    """Whether somebody wants a thing done that only a language model can do."""
+    return _WORK.match(text) is not None
 
 
 def explanation(text: str) -> str | None:

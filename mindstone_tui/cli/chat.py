@@ -1,0 +1,69 @@
+"""`mindstone`, or `mindstone chat`: the app on a session."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.cli.app import start
+from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
+from mindstone_tui.cli.talk import ModelOption, WindowOption
+from mindstone_tui.core.config import load
+from mindstone_tui.core.events import Conversation
+from mindstone_tui.core.places import SessionKey
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("chat")(chat)
+
+
+def chat(
+    session: SessionOption = "",
+    model: ModelOption = "",
+    context_window: WindowOption = 0,
+    profile: ProfileOption = "",
+    cwd: Annotated[
+        Path | None, typer.Option(help="Folder the tools work in; the current one by default.")
+    ] = None,
+    approve: Annotated[
+        str, typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto.")
+    ] = "",
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Chat in lines, without taking the screen.")
+    ] = False,
+) -> None:
+    """Open the app on a session; without a terminal, chat in lines.
+
+    `mindstone` alone does the same on the default session.
+    """
+    home = places()
+    key = session_key(session)
+    folder = (cwd or Path.cwd()).absolute()
+    settings = load(home, os.environ, profile=profile, project=folder).settings
+
+    async def open_conversation(name: str) -> Conversation:
+        # Deferred: the first picture must not wait for the rooms behind it.
+        from mindstone_tui.core.session.opening import Opening, open_session
+
+        return await open_session(
+            Opening(
+                key=SessionKey.parse(name) if name else key,
+                places=home,
+                environ=dict(os.environ),
+                channel="tui",
+                model=model,
+                context_window=context_window,
+                profile=profile,
+                cwd=folder,
+                approve=approve,
+            )
+        )
+
+    from mindstone_tui.cli.surroundings import surroundings
+
+    around = surroundings(home, settings, str(key), folder)
+    raise typer.Exit(start(open_conversation, around, plain=plain))

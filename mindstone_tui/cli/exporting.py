@@ -1,0 +1,57 @@
+"""`mindstone export`: a session as a page, a document, data or a recording."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.cli.options import SessionOption, places, session_key
+from mindstone_tui.cli.output import hint
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.interchange.exporting import EXPORTERS, export
+from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.transcript import History
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("export")(export_session)
+
+
+def export_session(
+    name: Annotated[
+        str, typer.Argument(help="Which session; the default one if left out.", metavar="[SESSION]")
+    ] = "",
+    session: SessionOption = "",
+    format_: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json or cast.")
+    ] = "md",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file; stdout if left out.")
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Look for secrets once more and black them out.")
+    ] = False,
+) -> None:
+    """Write a session as a self-contained page, Markdown, JSON or a terminal recording.
+
+    The same session always gives the same bytes.
+    """
+    if format_ not in EXPORTERS:
+        raise UsageError(f"There is no format {format_}.", f"Use {', '.join(EXPORTERS)}.")
+    redactor = Redactor(secrets_of(os.environ))
+    clean = (lambda text: redactor.redact(text).text) if redact else None
+    with History(places().session(session_key(session or name))) as history:
+        pieces = export(history, format_, clean=clean)
+        if output is None:
+            for piece in pieces:
+                sys.stdout.write(for_terminal(piece) if sys.stdout.isatty() else piece)
+            return
+        replace_file(output.absolute(), "".join(pieces).encode())
+    hint(f"Written to {output}.")

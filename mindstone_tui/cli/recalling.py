@@ -1,0 +1,225 @@
+"""`mindstone recall` and `mindstone reindex`: finding what was said, with scores and pointers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
+from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.cli.progress import Progress
+from mindstone_tui.core.config import load
+from mindstone_tui.core.errors import PlaceError, UsageError, VectorsUnavailable
+from mindstone_tui.core.places import Places, SessionPlaces
+from mindstone_tui.core.recall.catching_up import catch_up, reading
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.recall.gathering import Filter
+from mindstone_tui.core.recall.index import Found, RecallIndex, search_many
+from mindstone_tui.core.recall.passage import parse_time
+from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.transcript import History
+
+_AT_ONCE = 64
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("recall")(recall)
+    app.command("reindex")(reindex)
+
+
+def recall(
+    query: Annotated[str, typer.Argument(help="What to look for.")] = "",
+    session: SessionOption = "",
+    json: JsonOption = False,
+    k: Annotated[int, typer.Option("-k", min=1, max=1_000, help="How many hits.")] = 10,
+    scope: Annotated[
+        str, typer.Option(metavar="SCOPE", help="session, agent (its sessions) or all.")
+    ] = "session",
+    since: Annotated[str, typer.Option(metavar="DATE", help="Nothing older than this.")] = "",
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only these kinds, as user_message or tool_returned.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = (
+        False
+    ),
+    batch: Annotated[
+        str, typer.Option(metavar="FILE", help="One query a line, from a file or `-` for stdin.")
+    ] = "",
+) -> None:
+    """Search history: the best passages, each with the way to its source.
+
+    The k best are always shown; `abstained` says that a turn would not have used any of them.
+    """
+    if bool(query) == bool(batch):
+        raise UsageError(
+            "Give one query, or --batch with a file of them.", "mindstone recall --help"
+        )
+    if scope not in ("session", "agent", "all"):
+        raise UsageError(f"There is no scope {scope}.", "Use session, agent or all.")
+    home = places()
+    embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
+    own = home.session(session_key(session))
+    indexes = [_fresh(each, embedder) for each in _searched(home, own, scope)]
+    allowed = Filter(since=_moment(since), kinds=frozenset(kind or ()))
+    try:
+        for line in _queries(query, batch):
+            found = search_many(indexes, line, k, allowed=allowed)
+            if json:
+                say_json(_as_json(found))
+            else:
+                _print(found, explain=explain)
+    finally:
+        for index in indexes:
+            index.close()
+
+
+def reindex(
+    session: SessionOption = "",
+    all_sessions: Annotated[bool, typer.Option("--all", help="Every session.")] = False,
+    json: JsonOption = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Leave the vectors to the background.")
+    ] = False,
+) -> None:
+    """Build the recall index anew from the transcript; nothing is lost while it runs."""
+    home = places()
+    embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
+    chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
+    for each in chosen:
+        index = RecallIndex.open(each.index, embedder)
+        try:
+            index.clear()
+            passages = index_session(each, index, wait=not no_wait, quiet=json)
+            row = {
+                "session": str(each.key),
+                "passages": passages,
+                "pending": index.pending(),
+            }
+        finally:
+            index.close()
+        if json:
+            say_json(row)
+        else:
+            say(f"{row['session']}: {passages:,} passages, {row['pending']:,} vectors pending")
+
+
+def index_session(each: SessionPlaces, index: RecallIndex, *, wait: bool, quiet: bool) -> int:
+    """Bring words, and vectors if told to wait for them, up to the end of the transcript."""
+    with History(each) as history:
+        last = history.head.seq
+        with Progress("words", last + 1, quiet=quiet) as bar:
+            catch_up(index, reading(history), lambda seq: bar.at(seq + 1))
+    if wait:
+        with Progress("vectors", index.pending(), quiet=quiet) as bar:
+            try:
+                while made := index.embed_pending(_AT_ONCE):
+                    bar.step(made)
+            except VectorsUnavailable as error:
+                hint(f"{error.what} {error.remedy}")
+    return len(index)
+
+
+def _searched(home: Places, own: SessionPlaces, scope: str) -> Iterator[SessionPlaces]:
+    if scope == "session":
+        yield own
+        return
+    excluded = set(load(home, os.environ).settings.recall.exclude) - {str(own.key)}
+    for each in home.sessions():
+        if str(each.key) not in excluded and (scope == "all" or each.key.agent == own.key.agent):
+            yield each
+
+
+def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
+    """A session's index with all its words; vectors are taken as far as they are."""
+    if not each.transcript.exists():
+        raise PlaceError(
+            f"There is no session {each.key}.", "`mindstone sessions` lists those that exist."
+        )
+    index = RecallIndex.open(each.index, embedder)
+    with History(each) as history:
+        catch_up(index, reading(history))
+    return index
+
+
+def _queries(query: str, batch: str) -> Iterator[str]:
+    if not batch:
+        yield query
+        return
+    lines: Iterator[str]
+    if batch == "-":
+        lines = (line.decode("utf-8", "replace") for line in sys.stdin.buffer)
+    else:
+        try:
+            lines = iter(Path(batch).read_text(encoding="utf-8", errors="replace").split("\n"))
+        except OSError as error:
+            raise UsageError(
+                f"{batch} cannot be read: {error.strerror}.", "Check the path."
+            ) from error
+    for line in lines:
+        if text := line.strip():
+            yield text
+
+
+def _moment(text: str) -> float | None:
+    if not text:
+        return None
+    moment = parse_time(text)
+    if moment is None:
+        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
+    return moment.timestamp()
+
+
+def _as_json(found: Found) -> dict[str, Any]:
+    return {
+        "query": found.query,
+        "hits": [_hit(hit) for hit in found.hits],
+        "abstained": found.abstained,
+        "vectors": found.vectors,
+    }
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    passage = hit.passage
+    return {
+        "score": round(hit.score, 4),
+        "parts": {name: round(value, 4) for name, value in hit.parts.items()},
+        "text": hit.text,
+        "tokens": -(-len(hit.text) // 4),
+        "session": passage.session,
+        "turn": passage.turn,
+        "ts": passage.ts,
+        "role": passage.role,
+        "speaker": passage.speaker,
+        "kind": passage.kind,
+        "supersedes": list(hit.supersedes),
+        "entries": [
+            {"id": passage.entry, "seq": passage.seq, "source_id": passage.source_id or None}
+        ],
+    }
+
+
+def _print(found: Found, *, explain: bool) -> None:
+    if not found.hits:
+        say("Nothing in history fits.")
+    for hit in found.hits:
+        passage = hit.passage
+        who = passage.speaker or passage.role
+        say(
+            f"{hit.score:5.2f}  {passage.session} #{passage.seq}  turn {passage.turn}  "
+            f"{passage.ts[:16]}  {who}",
+            "bold",
+        )
+        say(f"       {hit.text}")
+        if explain:
+            parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
+            say(f"       {parts}", "dim")
+    if found.abstained and found.hits:
+        hint("None of these is good enough to be brought back unasked.")
+    if not found.vectors:
+        hint("Searched by words alone: no vectors of the current model are stored yet.")

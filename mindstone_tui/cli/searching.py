@@ -1,0 +1,43 @@
+"""`mindstone search`: every session, own and imported, at the exact exchange."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.core.config import load
+from mindstone_tui.core.session.searching import search_everywhere
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("search")(search)
+
+
+def search(
+    phrase: Annotated[str, typer.Argument(help="What was said, or about what.")],
+    json: JsonOption = False,
+    k: Annotated[int, typer.Option("-k", min=1, max=500, help="How many exchanges.")] = 10,
+) -> None:
+    """Search all sessions by words and by meaning; each hit names its session, turn and line."""
+    home = places()
+    found = search_everywhere(home, load(home, os.environ).settings, phrase, k)
+    if json:
+        say_json(found)
+        return
+    if not found.hits:
+        say("Nothing in any session fits." if found.sessions else "There are no sessions yet.")
+    for hit in found.hits:
+        say(
+            f"{hit.score:5.2f}  {hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  "
+            f"{hit.speaker}",
+            "bold",
+        )
+        say(f"       {hit.excerpt}")
+    if found.hits:
+        best = found.hits[0]
+        hint(f"Read it: mindstone replay {best.session} --turn {best.turn} --prompt")

@@ -1,0 +1,116 @@
+"""What the app is given besides its conversation: commands, sessions, models, themes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.replay.playback import Replay
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.listing import list_sessions
+from mindstone_tui.tui.browsing import HistoryBrowse
+from mindstone_tui.tui.ports import (
+    Browse,
+    CommandHelp,
+    ModelChoice,
+    SessionHit,
+    SessionRow,
+    Surroundings,
+)
+
+
+def surroundings(home: Places, settings: Settings, session: str, folder: Path) -> Surroundings:
+    """Everything the app needs to know about this user's place."""
+    return Surroundings(
+        settings=settings.tui,
+        commands=_commands(),
+        library=HomeLibrary(home, settings),
+        models=lambda: _models(home, settings),
+        recordings=lambda key, turn: _recording(home, settings, key, turn),
+        user_themes=home.themes,
+        folder=folder,
+        session=session,
+    )
+
+
+def _commands() -> tuple[CommandHelp, ...]:
+    from mindstone_tui.core.commands import COMMANDS
+
+    return tuple(
+        CommandHelp(
+            name=command.name, usage=command.usage, help=command.help, choices=command.words
+        )
+        for command in COMMANDS.values()
+    )
+
+
+class HomeLibrary:
+    """All sessions under one home."""
+
+    def __init__(self, home: Places, settings: Settings) -> None:
+        self._home = home
+        self._settings = settings
+
+    async def sessions(self) -> Sequence[SessionRow]:
+        """Every session, newest first."""
+        found = await asyncio.to_thread(list_sessions, self._home)
+        return [
+            SessionRow(
+                key=each.session,
+                title=each.text,
+                changed=each.updated,
+                turns=each.turns,
+                size=each.size,
+            )
+            for each in found
+        ]
+
+    async def search(self, text: str) -> Sequence[SessionHit]:
+        """The best places in all sessions, by words and by meaning."""
+        from mindstone_tui.core.session.searching import search_everywhere
+
+        found = await asyncio.to_thread(search_everywhere, self._home, self._settings, text, 30)
+        return [
+            SessionHit(
+                key=hit.session,
+                seq=hit.seq,
+                turn=hit.turn,
+                ts=hit.ts,
+                speaker=hit.speaker,
+                text=hit.excerpt,
+                score=hit.score,
+            )
+            for hit in found.hits
+        ]
+
+    def browse(self, key: str) -> Browse:
+        """One session's history."""
+        return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))
+
+
+async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
+    """A session to be played again; one that sent nothing is rehearsed first."""
+    from mindstone_tui.core.replay.opening import playable
+
+    history, note = await playable(History(home.session(SessionKey.parse(key))), settings)
+    replay = Replay(history, settings, note=note)
+    if turn:
+        replay.go_to_turn(turn)
+    return replay
+
+
+async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
+    """What can answer now: embedded, configured, and found on this machine."""
+    from mindstone_tui.core.providers.availability import available
+    from mindstone_tui.core.providers.discovery import discover
+
+    found = await discover()
+    return [
+        ModelChoice(name=each.name, note=each.why, window=each.window or 0, found=not each.default)
+        for each in available(settings.models, home, os.environ, found)
+        if each.usable
+    ]

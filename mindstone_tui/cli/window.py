@@ -1,0 +1,56 @@
+"""`mindstone context`: the window in numbers, now or at any turn of the past."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
+from mindstone_tui.cli.output import say, say_json
+from mindstone_tui.cli.talk import ModelOption, WindowOption
+from mindstone_tui.core.commands.reports import context_detail, context_list
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.session.looking import Look, look_at
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("context")(context)
+
+
+def context(
+    what: Annotated[str, typer.Argument(metavar="[list|detail]", help="How much to show.")] = (
+        "list"
+    ),
+    session: SessionOption = "",
+    json: JsonOption = False,
+    turn: Annotated[int | None, typer.Option(min=1, help="A turn of the past.")] = None,
+    call: Annotated[int | None, typer.Option(min=1, help="Which model call of it.")] = None,
+    model: ModelOption = "",
+    context_window: WindowOption = 0,
+    profile: ProfileOption = "",
+) -> None:
+    """Show what the model sees next: zone, budgets, blocks, and what is out of the window.
+
+    Looking changes nothing, and costs the window, not the history.
+    """
+    if what not in ("list", "detail"):
+        raise UsageError(f"There is no view {what}.", "Use list or detail.")
+    report = look_at(
+        Look(
+            key=session_key(session),
+            places=places(),
+            environ=dict(os.environ),
+            turn=turn or 0,
+            call=call or 0,
+            model=model,
+            context_window=context_window,
+            profile=profile,
+        )
+    )
+    if json:
+        say_json(report)
+    else:
+        say(context_detail(report) if what == "detail" else context_list(report))

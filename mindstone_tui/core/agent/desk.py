@@ -1,0 +1,328 @@
+"""What a turn works with: every collaborator, handed in by the session."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from mindstone_tui.core.agent.answer import Gathering
+from mindstone_tui.core.agent.gate import Gate
+from mindstone_tui.core.agent.standing import Standing
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context.planning import Prepared
+from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.entries import Draft, Entry, Label, Line, Usage
+from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries.memory import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.pressure import AlertRaised
+from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.errors import NotSaved
+from mindstone_tui.core.events import Answer, AnyEvent
+from mindstone_tui.core.providers.protocol import Finished, ModelInfo, Options, Provider, Window
+from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.tokens import counter_for
+from mindstone_tui.core.tools.tool import Tool, ToolContext
+from mindstone_tui.core.transcript import Transcript
+
+_SHRINK: Final = 3 / 4
+
+
+class Recaller(Protocol):
+    """Finds what was said before, for one turn."""
+
+    on: bool
+
+    async def gather(self, text: str) -> RecallInjected | None:
+        """The passages worth bringing back for a message; None when nothing is good enough."""
+        ...
+
+    def switch(self, *, on: bool) -> None:
+        """Recall before each turn, or only when asked."""
+        ...
+
+    def drop(self, session: str, entry: str) -> None:
+        """Keep an entry out of automatic recall."""
+        ...
+
+
+class Questions:
+    """Questions to the person that wait for an answer, by call."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, asyncio.Future[Answer]] = {}
+
+    def ask(self, call: str) -> asyncio.Future[Answer]:
+        """A place for the answer; open it before the question is announced."""
+        return self._open.setdefault(call, asyncio.get_running_loop().create_future())
+
+    def answer(self, call: str, answer: Answer) -> bool:
+        """Hand an answer over; False when nobody waits for it."""
+        waiting = self._open.pop(call, None)
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_result(answer)
+        return True
+
+    def abandon(self) -> None:
+        """Nobody will answer any more."""
+        for waiting in self._open.values():
+            waiting.cancel()
+        self._open.clear()
+
+
+class Desk:
+    """The collaborators of one session, as a turn and a command see them."""
+
+    def __init__(
+        self,
+        *,
+        transcript: Transcript,
+        working_set: WorkingSet,
+        settings: Settings,
+        model: str,
+        overridden: bool,
+        provider: Provider,
+        window: Window | None,
+        tools: Mapping[str, Tool],
+        tool_context: Callable[[str], ToolContext],
+        gate: Gate,
+        recaller: Recaller,
+        redactor: Redactor,
+        standing: Callable[[], Standing],
+        recognise: Callable[[str], str | None],
+        make_ready: Callable[[], Awaitable[Sequence[AnyEvent]]],
+        report_bug: Callable[[BaseException], object],
+        position: int = 0,
+        digest: Callable[[str, int], Awaitable[MemoryDigested | None]] | None = None,
+    ) -> None:
+        self.transcript = transcript
+        self.working_set = working_set
+        self.settings = settings
+        self.model = model
+        self.overridden = overridden
+        """The model holds for this surface's turns only and is named in their plans."""
+        self.provider = provider
+        self.window = window
+        """A window that somebody named; None leaves it to what is known about the model."""
+        self.tools = dict(tools)
+        self.tool_context = tool_context
+        self.gate = gate
+        self.recaller = recaller
+        self.redactor = redactor
+        self.recognise = recognise
+        self.make_ready = make_ready
+        """What has to be there before the first model call of a turn: tool servers, say."""
+        self.report_bug = report_bug
+        self.position = position
+        self._digest = digest
+        self._digested = 0
+        """Tokens of this turn's memory digest."""
+        self.questions = Questions()
+        self.on_saved: Callable[[int], None] = lambda entries: None
+        """Told when so many entries are on disk after all."""
+        self.tell: Callable[[AnyEvent], None] = lambda event: None
+        """Announces what a tool wrote down while it ran."""
+        self.steering: list[UserMessage] = []
+        self._standing = standing
+        self._warned: set[str] = set()
+        self._learned: dict[str, int] = {}
+        """Windows of models that called a prompt too long which we had thought would fit."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known about the model that answers."""
+        return self.provider.info(self.model)
+
+    def record(self, entry: Entry, turn: int | None) -> Line:
+        """Write an entry and let the working set know; on disk when this returns.
+
+        Without a turn it belongs to the one of the line before it, whoever wrote that.
+        """
+        return self.record_all([entry], turn)[0]
+
+    def record_all(self, entries: Sequence[Entry], turn: int | None) -> list[Line]:
+        """Write several entries at once; if the disk refuses, all of them are kept for later."""
+        with contextlib.suppress(NotSaved):
+            self.save()
+        channel = self.transcript.channel
+        lines = self.transcript.append_all(
+            [Draft(entry=entry, turn=turn, channel=channel) for entry in entries]
+        )
+        for line in lines:
+            self.working_set.take(line)
+        return lines
+
+    def save(self) -> list[Line]:
+        """Write what the disk refused before; raises `NotSaved` if it still does."""
+        lines = self.transcript.save()
+        for line in lines:
+            self.working_set.take(line)
+        if lines:
+            self.on_saved(len(lines))
+        return lines
+
+    def whole(self, line: Line) -> Line:
+        """The line as the working set has it, with its text whole however long it is."""
+        return self.working_set.fold.lines.get(line.seq, line)
+
+    def report(self) -> ContextReport:
+        """The one accounting."""
+        return self.working_set.report(
+            model=self.model, window=self._window[0], label=self._window[1]
+        )
+
+    def count(self, text: str) -> int:
+        """How large a text is for the model that answers."""
+        return counter_for(self.model).text(text)
+
+    @property
+    def memory_share(self) -> int:
+        """Tokens for what recall and memory bring into one prompt."""
+        window, _ = self._window
+        share = self.settings.budget.memory_injection / 100
+        return int((window or ASSUMED_WINDOW) * share)
+
+    @property
+    def recall_room(self) -> int:
+        """Tokens that recalled passages may take in one prompt."""
+        return max(self.memory_share - self._digested, 0)
+
+    async def digest(self, text: str) -> MemoryDigested | None:
+        """The memories that bear on a message, within their part of the share."""
+        self._digested = 0
+        room = min(self.settings.memory.digest_tokens, self.memory_share // 3)
+        found = await self._digest(text, room) if self._digest is not None else None
+        self._digested = found.tokens if found is not None else 0
+        return found
+
+    def answered_calls(self, turn: int) -> frozenset[str]:
+        """The calls of a turn that have a result, on disk or waiting to be written."""
+        written = (line.entry for line in self.working_set.fold.lines.values() if line.turn == turn)
+        waiting = (draft.entry for draft in self.transcript.unsaved if draft.turn == turn)
+        return frozenset(
+            entry.call for entry in (*written, *waiting) if isinstance(entry, ToolReturned)
+        )
+
+    def load_standing_context(self, turn: int) -> list[Line]:
+        """Read the standing files and the tools; what changed is recorded, warnings said once."""
+        standing = self._standing()
+        schemas = [tool.schema for tool in self.tools.values()] if self.info.tools else []
+        changes = [
+            self._choose_model(),
+            self.working_set.set_instructions(standing.sections),
+            self.working_set.set_tools(schemas),
+        ]
+        for warning in standing.warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                alert = AlertRaised(level="warning", metric="standing_context", message=warning)
+                changes.append(self.record(alert, turn))
+        return [line for line in changes if line is not None]
+
+    def _choose_model(self) -> Line | None:
+        """Write down who answers, unless this surface was told another model for its turns."""
+        if self.overridden:
+            return None
+        window, label = self._window
+        return self.working_set.set_model(self.model, window=window, label=label)
+
+    async def make_room(self) -> list[Line]:
+        """Trim and prune before recall looks, so that it knows what is out of the window."""
+        window, label = self._window
+        expected = self.memory_share if self.recaller.on else 0
+        return await self.working_set.make_room(
+            model=self.model, window=window, label=label, expected=expected
+        )
+
+    async def prepare(self, call: int, tail: tuple[int, ...]) -> Prepared:
+        """Measure, make room, and record the plan of the next request."""
+        window, label = self._window
+        return await self.working_set.prepare(
+            model=self.model,
+            call=call,
+            tail=tail,
+            window=window,
+            label=label,
+            images=self.info.images,
+            max_output=self.settings.models.max_output or self.info.max_output or 0,
+        )
+
+    def shrink(self, prepared: Prepared) -> None:
+        """Plan for less from here on: the provider called this request too long.
+
+        What we believe about its window or its tokens is wrong, so the prompt itself is the
+        measure: the next one may have three quarters of its size.
+        """
+        prompt = int(prepared.tokens * _SHRINK)
+        self._learned[self.model] = prompt + min(prepared.max_tokens, prompt // 3)
+
+    def forget_window(self) -> None:
+        """Go back to what is known about the model: planning for less did not help."""
+        self._learned.pop(self.model, None)
+
+    @property
+    def _window(self) -> tuple[int, Label]:
+        known = self.window or self.info.window
+        tokens, label = (known.tokens, known.label) if known else (0, "assumed")
+        learned = self._learned.get(self.model)
+        return (tokens, label) if learned is None else (learned, "assumed")
+
+    def options(self, prepared: Prepared) -> Options:
+        """How the planned request is made."""
+        models = self.settings.models
+        return Options(
+            max_tokens=prepared.max_tokens,
+            timeout=models.timeout,
+            retries=models.retries,
+            temperature=models.temperature,
+            position=self.position,
+            window=self._window[0],
+            cache_marks=_cache_marks(prepared),
+        )
+
+    def usage_of(
+        self, finished: Finished, prepared: Prepared, gathering: Gathering
+    ) -> tuple[Usage, str]:
+        """What the provider counted, else our own count, and whose it is."""
+        usage = finished.usage
+        if usage.prompt is not None:
+            return usage, "provider"
+        said = gathering.text + "".join(call.arguments for call in gathering.calls)
+        counted = Usage(prompt=prepared.tokens, completion=self.count(said), cost=usage.cost)
+        return counted, "us"
+
+    def note_usage(self, line: Line) -> list[Line]:
+        """Learn from what the provider counted; say so if it cut the prompt."""
+        note = self.working_set.note_usage(line)
+        if not note.cut:
+            return []
+        alert = AlertRaised(
+            level="critical",
+            metric="prompt_cut",
+            message=f"The server counted {note.reported:,} of the {note.sent:,} tokens that were "
+            "sent: it cut the front of the prompt.",
+            remedy="Give the server a larger window, or set --context-window to what it has.",
+        )
+        return [self.record(alert, line.turn)]
+
+    @property
+    def side_output(self) -> int:
+        """Tokens that a side call's answer may have."""
+        return min(self.report().reserve, self.info.max_output or 1 << 30)
+
+    def take_steering(self) -> list[UserMessage]:
+        """What the person added to the running turn, once."""
+        waiting, self.steering = self.steering, []
+        return waiting
+
+
+def _cache_marks(prepared: Prepared) -> tuple[int, ...]:
+    """Where a provider may be told to cache: behind the head, and behind all but the tail."""
+    plan = prepared.plan.entry
+    tail = 1 if isinstance(plan, PromptPlanned) and plan.tail else 0
+    last = len(prepared.request.messages) - 1 - tail
+    return (0, last) if last > 0 else (0,)

@@ -1,0 +1,245 @@
+"""Notes and memories as a session uses them: taken, proposed, and decided by a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.agent.ground import Ground, now, stamp
+from mindstone_tui.core.context.asking import Ask
+from mindstone_tui.core.context.view import reader
+from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.memory import Consolidated, MemoryDigested
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.foreign import as_data, fresh_nonce
+from mindstone_tui.core.memory import notes, proposals
+from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
+from mindstone_tui.core.memory.files import parse, read_shelf, render
+from mindstone_tui.core.memory.folder import credit
+from mindstone_tui.core.memory.standing import digest, head_sections
+from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
+
+DIGEST: Final = "Remembered earlier with the person's consent, for this message:"
+_ECHOED: Final = 3
+"""Telling words of a memory, not in the question, that make an answer one that leaned on it."""
+_TELLING: Final = re.compile(r"[^\W_]{5,}")
+
+
+def telling_words(text: str) -> set[str]:
+    """Words that are long enough to say something."""
+    return set(_TELLING.findall(text.casefold()))
+
+
+class Memories:
+    """What one session notes, and what it may ask a person to remember."""
+
+    def __init__(
+        self,
+        desk: Ground,
+        home: Places,
+        places: SessionPlaces,
+        newest_first: Sequence[Line],
+        *,
+        ask: Ask | None = None,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self.desk = desk
+        self.places = places
+        self.agent: AgentPlaces = home.agent(places.key.agent)
+        self.ask = ask
+        self._clock = clock
+        self.notes = notes.recent_notes(newest_first)
+        self.proposals = proposals.proposals_of(reversed(newest_first))
+        self.cited: set[str] = set()
+        """Memories that answers leaned on since the log was written."""
+        self.prevented: set[str] = set()
+
+    @property
+    def waiting(self) -> tuple[proposals.Standing, ...]:
+        """Proposals that nobody has decided about."""
+        return tuple(one for one in self.proposals.values() if not one.decision)
+
+    def take_note(
+        self, category: str, text: str, importance: str = "normal", *, by: str = "model"
+    ) -> Line:
+        """Write a note that stands alone, and bring the notes file up to date."""
+        line = self._write(notes.take(category, text, importance, by=by))
+        known = {note.text: note for note in self.notes}
+        taken = notes.notes_of([line])
+        self.notes = (*(n for t, n in known.items() if t != taken[0].text), *taken)
+        notes.write(self.places, self.notes)
+        return line
+
+    def head_sections(self) -> tuple[tuple[Section, ...], tuple[str, ...]]:
+        """What memory and notes add to the head of the prompt, and what does not fit."""
+        shelf = read_shelf(self.agent)
+        return head_sections(shelf, self.notes, self.desk.settings.memory, self.desk.count)
+
+    def digest(self, likeness: Mapping[str, float], room: int) -> MemoryDigested | None:
+        """The memories that bear on a turn, as the block for the end of its prompts."""
+        nonce = fresh_nonce()
+        count = self.desk.count
+        inside = room - count(as_data("", origin="memory", nonce=nonce)) - count(DIGEST)
+        found = digest(read_shelf(self.agent), likeness, max(inside, 0), count, self._clock())
+        if not found.text:
+            return None
+        text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
+        return MemoryDigested(
+            text=text,
+            files=found.files,
+            left_out=found.left_out,
+            tokens=count(text),
+            share=room,
+        )
+
+    def note_use(self, digested: MemoryDigested, question: str, answer: str) -> tuple[str, ...]:
+        """Count the memories that an answer leaned on; their words are not touched."""
+        used = []
+        asked = telling_words(question)
+        said = telling_words(answer)
+        for one in read_shelf(self.agent).live:
+            shared = (telling_words(f"{one.memory.name} {one.memory.body}") & said) - asked
+            if one.file in digested.files and (one.file in answer or len(shared) >= _ECHOED):
+                credit(self.agent, one.file, now=stamp(self._clock()))
+                used.append(one.file)
+        self.cited.update(used)
+        return tuple(used)
+
+    def note_prevented(self, name: str) -> str:
+        """A person says that a memory kept a mistake from happening again."""
+        found = next(
+            (
+                one
+                for one in read_shelf(self.agent).live
+                if name.casefold() in (one.file, one.memory.name.casefold())
+            ),
+            None,
+        )
+        if found is None:
+            raise ContinuityError(f"There is no memory {name}.", "/memory lists them.")
+        credit(self.agent, found.file, now=stamp(self._clock()), prevented=True)
+        self.prevented.add(found.file)
+        return found.memory.name
+
+    def preview(self, draft: proposals.Draft, sources: Sequence[int]) -> proposals.Proposal:
+        """What a proposal would change, without proposing it."""
+        return proposals.propose(
+            self.agent,
+            draft,
+            proposal=f"m{self.desk.transcript.head.seq + 1}",
+            sources=sources,
+            session=str(self.places.key),
+            by="model",
+            created=stamp(self._clock()),
+            redactor=self.desk.redactor,
+        )
+
+    def propose(
+        self, draft: proposals.Draft, sources: Sequence[int], *, by: str, why: str = ""
+    ) -> tuple[Line, proposals.Proposal]:
+        """Propose a memory; it is on disk as a proposal, and nowhere else."""
+        if by == "model" and not self.desk.settings.memory.propose:
+            raise ContinuityError(
+                "Models may not propose memories here.", "memory.propose switches it on."
+            )
+        made = proposals.propose(
+            self.agent,
+            draft,
+            proposal=f"m{self.desk.transcript.head.seq + 1}",
+            sources=sources,
+            session=str(self.places.key),
+            by=by,
+            created=stamp(self._clock()),
+            why=why,
+            redactor=self.desk.redactor,
+        )
+        line = self._write(made.entry)
+        self.proposals[made.entry.proposal] = proposals.Standing(entry=made.entry, seq=line.seq)
+        return line, made
+
+    def decide(
+        self,
+        proposal: str,
+        decision: proposals.Decision,
+        *,
+        by: str,
+        after: str = "",
+        knowingly: bool = False,
+    ) -> Line:
+        """Record a person's word, then do what it says."""
+        standing = self.proposals.get(proposal)
+        if standing is None:
+            raise ContinuityError(
+                f"There is no proposal {proposal}.", "/memory lists what is proposed."
+            )
+        entry = proposals.decide(
+            self.agent, standing, decision, by=by, after=after, knowingly=knowingly
+        )
+        line = self._write(entry)
+        proposals.apply(self.agent, standing.entry, entry)
+        self.proposals[proposal] = proposals.Standing(
+            entry=standing.entry, seq=standing.seq, decision=decision, after=entry.after
+        )
+        return line
+
+    async def consolidate(self, since: int, *, model: bool = False) -> AsyncIterator[Review]:
+        """Review history after `since`; each piece is recorded before the next is read."""
+        reviewer = Reviewer(count=self.desk.count, ask=self.ask if model else None)
+        shelf = read_shelf(self.agent)
+        with self.desk.transcript.history() as history:
+            read = reader(history)
+            head = history.head.seq
+            async for piece in review(
+                lambda first: read(first, head), since, head, shelf, reviewer
+            ):
+                made = [
+                    self.propose(
+                        proposals.Draft(kind=one.kind, name=one.name, text=one.text),
+                        one.sources,
+                        by=one.by,
+                        why="found while looking back",
+                    )[1].entry.proposal
+                    for one in piece.findings
+                ]
+                self._write(
+                    Consolidated(through=piece.through, proposals=tuple(made), tokens=piece.tokens)
+                )
+                yield piece
+
+    def propose_merges(self) -> list[Line]:
+        """Propose one file for memories that say the same, and a shorter one for what repeats."""
+        waiting = {one.entry.path for one in self.waiting}
+        lines = []
+        for merge in merges(read_shelf(self.agent), self.desk.count):
+            path = f"memory/{merge.files[0]}"
+            if path in waiting:
+                continue
+            made = proposals.propose_text(
+                self.agent,
+                path,
+                merge.text,
+                proposal=f"m{self.desk.transcript.head.seq + 1}",
+                sources=parse(merge.text).sources,
+                by="consolidation",
+                why=merge.why,
+            )
+            line = self._write(made.entry)
+            self.proposals[made.entry.proposal] = proposals.Standing(entry=made.entry, seq=line.seq)
+            lines.append(line)
+        return lines
+
+    def edit(self, proposal: str, text: str) -> Line:
+        """Approve a proposal with other words; what is known about it stays."""
+        standing = self.proposals.get(proposal)
+        after = standing.entry.after if standing is not None else ""
+        if after and standing is not None and standing.entry.path.startswith("memory/"):
+            text = render(msgspec.structs.replace(parse(after), body=text))
+        return self.decide(proposal, "edited", by="person", after=text)
+
+    def _write(self, entry: Entry) -> Line:
+        return self.desk.record(entry, self.desk.transcript.last_turn)

@@ -1,0 +1,401 @@
+"""One turn as a stream of events, exactly as the design of the turn says:
+
+receive, append, load standing context, fold, measure, make room, recall, record the plan, send,
+append the answer. Everything from the fold to sending repeats before every model call. However it
+goes, the turn ends once, and every call that was made has a result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from typing import Final, TypeVar
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.answer import Gathering
+from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.agent.hands import ended_event, interrupted, use_tools
+from mindstone_tui.core.agent.loops import LoopWatch
+from mindstone_tui.core.context.planning import Prepared
+from mindstone_tui.core.entries import Entry, Line, ToolCall, Usage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ModelFailed,
+    ToolReturned,
+    TurnEnded,
+    TurnEnding,
+    TurnStarted,
+    UsageReported,
+    UserMessage,
+)
+from mindstone_tui.core.entries.memory import StandingInstructionOffered
+from mindstone_tui.core.errors import (
+    ContextTooLong,
+    DoesNotFit,
+    MindstoneError,
+    NotSaved,
+    ProviderError,
+)
+from mindstone_tui.core.providers.protocol import Delta, Finished, Retrying, TextDelta
+from mindstone_tui.core.providers.protocol import ThinkingDelta as ThinkingPiece
+
+MOST_SHRINKS: Final = 2
+"""How often a request is made smaller because its provider calls it too long."""
+STOPPED: Final = "Interrupted"
+
+
+async def take_turn(
+    desk: Desk, said: UserMessage, origin: str = "message"
+) -> AsyncIterator[events.AnyEvent]:
+    """Take one turn; the last event is its one `TurnEnded`."""
+    turn = _Turn(desk, desk.transcript.last_turn + 1)
+    ending: TurnEnding = "failed"
+    why = remedy = ""
+    try:
+        async for event in turn.run(said, origin):
+            yield event
+        ending = "done"
+    except asyncio.CancelledError as cancelled:
+        # Swallowed on purpose: interrupting a turn ends the turn, not the session's task.
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        ending, why = "interrupted", str(cancelled) or "The person interrupted."
+    except NotSaved as error:
+        why, remedy = error.what, error.remedy
+        yield events.NotSaved(what=why, remedy=remedy, unsaved=len(desk.transcript.unsaved))
+    except MindstoneError as error:
+        why, remedy = error.what, error.remedy
+    except Exception as error:  # a bug ends the turn as any failure does, and not the session
+        desk.report_bug(error)
+        why = f"Something went wrong that should not: {type(error).__name__}."
+        remedy = "The log file has the details; history is whole."
+    async for event in turn.finish(ending, why, remedy):
+        yield event
+
+
+class _Turn:
+    """The state of one turn while it runs."""
+
+    def __init__(self, desk: Desk, number: int) -> None:
+        self._desk = desk
+        self._turn = number
+        self._started = time.monotonic()
+        self._calls = 0
+        self._tools = 0
+        self._spent = Usage()
+        self._tail: tuple[int, ...] = ()
+        self._watch = LoopWatch()
+        self._gathering: Gathering | None = None
+        self._asked: tuple[ToolCall, ...] = ()
+        self._call_ids: set[str] = set()
+        self._prepared: Prepared | None = None
+
+    async def run(self, said: UserMessage, origin: str) -> AsyncIterator[events.AnyEvent]:
+        """Everything between the two ends of the turn."""
+        desk, turn = self._desk, self._turn
+        _, asked = desk.record_all([TurnStarted(origin=origin), said], turn)
+        text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
+        yield events.TurnStarted(turn=turn, entry=asked.id, text=text)
+        for notice in await desk.make_ready():
+            yield notice
+        lines = desk.load_standing_context(turn)
+        if (rule := desk.recognise(text)) is not None:
+            lines.append(desk.record(StandingInstructionOffered(text=rule, source=asked.seq), turn))
+        for event in _announced(lines):
+            yield event
+        for event in _announced(await desk.make_room()):
+            yield event
+        async for event in self._recall(text):
+            yield event
+        for _ in range(desk.settings.tools.max_rounds):
+            async for event in self._ask():
+                yield event
+            if not self._asked:
+                return
+            self._check_budget()
+            self._tools += len(self._asked)
+            async for event in use_tools(desk, turn, self._asked, self._watch):
+                yield event
+            self._asked = ()
+            for event in self._steer():
+                yield event
+        raise MindstoneError(
+            f"Stopped after {desk.settings.tools.max_rounds} model calls in one turn.",
+            "Say `continue` to go on, or raise tools.max_rounds.",
+        )
+
+    async def finish(
+        self, ending: TurnEnding, why: str, remedy: str
+    ) -> AsyncIterator[events.AnyEvent]:
+        """Close whatever is open, write the end, and announce it."""
+        desk, turn = self._desk, self._turn
+        desk.questions.abandon()
+        partial = self._partial(why)
+        answered = desk.answered_calls(turn)
+        open_calls = [call for call in self._asked if call.id not in answered]
+        ended = TurnEnded(
+            ending=ending,
+            why=why,
+            remedy=remedy,
+            calls=self._calls,
+            tools=self._tools,
+            usage=self._spent,
+        )
+        results = [interrupted(call, why or "The turn ended.") for call in open_calls]
+        try:
+            lines = desk.record_all([*partial, *results, ended], turn)
+            for line in lines[:-1]:
+                yield self._closed(line)
+            yield events.ContextReported(report=desk.report())
+        except NotSaved as error:
+            ending, why, remedy = "failed", error.what, error.remedy
+            unsaved = len(desk.transcript.unsaved)
+            yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
+        yield events.TurnEnded(
+            turn=turn,
+            ending=ending,
+            why=why,
+            remedy=remedy,
+            calls=self._calls,
+            tools=self._tools,
+            usage=self._spent,
+            elapsed=round(time.monotonic() - self._started, 3),
+        )
+
+    async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
+        for find in (self._desk.digest, self._desk.recaller.gather):
+            found = await find(text)
+            if found is None:
+                continue
+            line = self._desk.record(found, self._turn)
+            self._tail = (*self._tail, line.seq)
+            if (event := announced(line)) is not None:
+                yield event
+
+    async def _ask(self) -> AsyncIterator[events.AnyEvent]:
+        """One model call; tried again, with less, when the provider says it is too long."""
+        refusal: ContextTooLong | None = None
+        for _ in range(MOST_SHRINKS + 1):
+            try:
+                async for event in self._ask_once():
+                    yield event
+                return
+            except ContextTooLong as error:
+                if self._gathering is not None or self._prepared is None:
+                    raise
+                refusal = refusal or error
+                self._desk.shrink(self._prepared)
+            except DoesNotFit:
+                if refusal is None:
+                    raise
+                break
+        self._desk.forget_window()
+        if refusal is not None:
+            raise refusal
+
+    async def _ask_once(self) -> AsyncIterator[events.AnyEvent]:
+        desk, turn = self._desk, self._turn
+        self._calls += 1
+        prepared = self._prepared = await desk.prepare(self._calls, self._tail)
+        for event in _announced(prepared.lines):
+            yield event
+        yield events.ContextReported(report=desk.report())
+        yield events.ModelCalled(
+            turn=turn,
+            call=self._calls,
+            model=prepared.request.model,
+            prompt_hash=prepared.request.hash,
+            tokens=prepared.tokens,
+        )
+        gathering = Gathering(turn, self._calls, self._call_ids)
+        options = desk.options(prepared)
+        finished: Finished | None = None
+        retries = 0
+        began = time.monotonic()
+        first = 0.0
+        try:
+            async with contextlib.aclosing(
+                _closable(desk.provider.stream(prepared.request, options))
+            ) as stream:
+                async for delta in stream:
+                    if isinstance(delta, Retrying):
+                        retries += 1
+                        yield events.ModelRetried(
+                            turn=turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
+                        )
+                    elif isinstance(delta, Finished):
+                        finished = delta
+                    else:
+                        first = first or time.monotonic() - began
+                        self._gathering = gathering
+                        gathering.take(delta)
+                        if isinstance(delta, TextDelta) and delta.text:
+                            yield events.TextDelta(turn=turn, text=delta.text)
+                        elif isinstance(delta, ThinkingPiece) and delta.text:
+                            yield events.ThinkingDelta(turn=turn, text=delta.text)
+        except (ProviderError, asyncio.CancelledError) as error:
+            # Stopped in the middle or failed: either way this reply was taken.
+            desk.position += retries + 1
+            desk.record(
+                ModelFailed(
+                    call=self._calls,
+                    model=prepared.request.model,
+                    error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
+                    why=str(error) or "The person interrupted.",
+                    retries=retries,
+                    position=desk.position,
+                ),
+                turn,
+            )
+            raise
+        desk.position += retries + 1
+        if finished is None:
+            finished = Finished(reason="stop")
+        async for event in self._keep(gathering, finished, prepared.request.model):
+            yield event
+        usage, by = desk.usage_of(finished, prepared, gathering)
+        self._spend(usage)
+        reported = desk.record(
+            UsageReported(
+                call=self._calls,
+                model=prepared.request.model,
+                usage=usage,
+                by=by,
+                served=finished.model if finished.model != prepared.request.model else "",
+                elapsed=round(time.monotonic() - began, 3),
+                first_token=round(first, 3),
+                retries=retries,
+                position=desk.position,
+            ),
+            turn,
+        )
+        for event in _announced(desk.note_usage(reported)):
+            yield event
+        yield events.UsageReported(
+            turn=turn, call=self._calls, model=prepared.request.model, usage=usage
+        )
+
+    async def _keep(
+        self, gathering: Gathering, finished: Finished, model: str
+    ) -> AsyncIterator[events.AnyEvent]:
+        """Write the answer down."""
+        line = self._desk.record(
+            AssistantMessage(
+                text=gathering.text,
+                model=model,
+                calls=gathering.calls,
+                thinking=gathering.thinking,
+                finish=finished.reason,
+            ),
+            self._turn,
+        )
+        self._gathering = None
+        self._asked = gathering.calls
+        self._call_ids.update(call.id for call in gathering.calls)
+        yield events.AnswerRecorded(
+            turn=self._turn,
+            entry=line.id,
+            text=_text_of(self._desk.whole(line)),
+            calls=len(gathering.calls),
+        )
+        if note := _about(gathering, finished):
+            yield events.Noticed(message=note, level="warning")
+
+    def _partial(self, why: str) -> list[Entry]:
+        """What was streamed before the turn broke off."""
+        gathering, self._gathering = self._gathering, None
+        if gathering is None or not gathering.text:
+            return []
+        return [AssistantPartial(text=gathering.text, model=self._desk.info.name, why=why)]
+
+    def _closed(self, line: Line) -> events.AnyEvent:
+        """The event for something that the end of the turn wrote down."""
+        line = self._desk.whole(line)
+        if isinstance(line.entry, ToolReturned):
+            return ended_event(line, line.entry)
+        return events.AnswerRecorded(
+            turn=self._turn, entry=line.id, text=_text_of(line), calls=0, partial=True
+        )
+
+    def _steer(self) -> Iterator[events.AnyEvent]:
+        """Put what the person added meanwhile in front of the next model call."""
+        for waiting in self._desk.take_steering():
+            line = self._desk.record(waiting, self._turn)
+            yield events.MessageSteered(
+                turn=self._turn,
+                entry=line.id,
+                queued=waiting.queued,
+                text=_text_of(self._desk.whole(line)),
+            )
+
+    def _spend(self, usage: Usage) -> None:
+        self._spent = Usage(
+            prompt=_sum(self._spent.prompt, usage.prompt),
+            completion=_sum(self._spent.completion, usage.completion),
+            cached=_sum(self._spent.cached, usage.cached),
+            cache_written=_sum(self._spent.cache_written, usage.cache_written),
+            reasoning=_sum(self._spent.reasoning, usage.reasoning),
+            cost=_sum(self._spent.cost, usage.cost),
+        )
+
+    def _check_budget(self) -> None:
+        """Stop a turn that has become more expensive than it may be."""
+        limits = self._desk.settings.models
+        tokens = (self._spent.prompt or 0) + (self._spent.completion or 0)
+        if limits.turn_tokens and tokens > limits.turn_tokens:
+            raise MindstoneError(
+                f"This turn used {tokens:,} tokens; models.turn_tokens allows "
+                f"{limits.turn_tokens:,}.",
+                "Say `continue` to go on, or raise the limit.",
+            )
+        if limits.turn_cost and (self._spent.cost or 0.0) > limits.turn_cost:
+            raise MindstoneError(
+                f"This turn cost ${self._spent.cost:.2f}; models.turn_cost allows "
+                f"${limits.turn_cost:.2f}.",
+                "Say `continue` to go on, or raise the limit.",
+            )
+
+
+def _announced(lines: Iterable[Line]) -> Iterator[events.AnyEvent]:
+    for line in lines:
+        if (event := announced(line)) is not None:
+            yield event
+
+
+def _text_of(line: Line) -> str:
+    """What a line says, as it was recorded."""
+    return str(getattr(line.entry, "text", ""))
+
+
+def _about(gathering: Gathering, finished: Finished) -> str:
+    """What a person should know about how an answer ended."""
+    if finished.reason == "length":
+        return "The answer was cut off: it reached the longest length that was allowed."
+    if finished.reason == "content_filter":
+        return "The provider's content filter cut the answer off."
+    return "" if gathering.text or gathering.calls else "The model answered with nothing."
+
+
+async def _closable(
+    stream: AsyncIterator[Delta | Retrying],
+) -> AsyncGenerator[Delta | Retrying, None]:
+    """The same stream, closed at once when nobody listens any more."""
+    try:
+        async for delta in stream:
+            yield delta
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _sum(left: Number | None, right: Number | None) -> Number | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return left + right

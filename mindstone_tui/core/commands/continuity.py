@@ -1,0 +1,283 @@
+"""Commands about what crosses windows: notes, memory, checkpoints, handoffs, tasks, health."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui import __version__
+from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.commands.bench import Bench
+from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
+from mindstone_tui.core.handoff import tasks
+from mindstone_tui.core.health import export
+from mindstone_tui.core.health.monitor import health_data, health_text
+from mindstone_tui.core.memory.files import read_shelf
+from mindstone_tui.core.memory.notes import CATEGORIES
+from mindstone_tui.core.memory.proposals import Decision, Draft, diff
+
+FORMATS: Final = ("prometheus", "otlp")
+DECISIONS: Final[dict[str, Decision]] = {
+    "approve": "approved",
+    "approve!": "approved",
+    "refuse": "refused",
+    "undo": "undone",
+}
+
+
+@command("compact", changes_window=True)
+async def compact(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Let a summary stand for everything but the newest exchanges, now.
+
+    The task is checkpointed and a handoff written first; the originals stay in history, indexed.
+    """
+    del argument
+    lines = await bench.compact()
+    for line in lines:
+        if (event := announced(line)) is not None:
+            yield event
+    outcome = bench.continuity.modes.last_chain
+    why = outcome.why if outcome is not None and outcome.why else ""
+    done = any(line.kind == "summary_derived" for line in lines)
+    text = "A summary stands for the older exchanges." if done else f"Nothing was compacted: {why}."
+    yield CommandPrinted(command="compact", text=text, ok=done)
+
+
+@command("notes", usage="[CATEGORY TEXT]", words=CATEGORIES)
+async def notes(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show the notes of this task, or take one."""
+    memories = bench.continuity.memories
+    if argument:
+        category, _, text = argument.partition(" ")
+        if category not in CATEGORIES or not text.strip():
+            known = ", ".join(CATEGORIES)
+            raise wrong_use("notes", f"A note has a category ({known}) and a text.")
+        memories.take_note(category, text.strip(), by="person")
+    rows = [f"{note.category}: {note.text}" for note in memories.notes]
+    yield CommandPrinted(
+        command="notes",
+        text="\n".join(rows) or "There are no notes.",
+        data={"notes": msgspec.to_builtins(memories.notes)},
+    )
+
+
+@command(
+    "memory",
+    usage="[show NAME | add TEXT | approve ID | edit ID TEXT | refuse ID | undo ID | helped NAME]",
+    words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
+)
+async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what is remembered and proposed; decide about a proposal, or undo one.
+
+    Nothing is remembered until a person says so. `approve! ID` approves knowing that it holds
+    something sensitive; `edit ID TEXT` approves it in your own words; `helped NAME` counts that a
+    memory kept a mistake from happening again.
+    """
+    memories = bench.continuity.memories
+    verb, _, rest = argument.partition(" ")
+    rest = rest.strip()
+    if verb in DECISIONS and rest:
+        decision = DECISIONS[verb]
+        memories.decide(rest, decision, by="person", knowingly=verb == "approve!")
+        yield CommandPrinted(command="memory", text=f"{rest} is {decision}.")
+    elif verb == "edit" and len(rest.split(None, 1)) == 2:
+        proposal, text = rest.split(None, 1)
+        memories.edit(proposal, text)
+        yield CommandPrinted(command="memory", text=f"{proposal} is edited and remembered.")
+    elif verb == "helped" and rest:
+        name = memories.note_prevented(rest)
+        yield CommandPrinted(command="memory", text=f"Counted for {name}.")
+    elif verb == "add" and rest:
+        line, made = memories.propose(
+            Draft(kind="fact", name=rest[:60], text=rest),
+            (bench.desk.transcript.head.seq,),
+            by="person",
+        )
+        event = announced(line)
+        if event is not None:
+            yield event
+        name = made.entry.proposal
+        text = f"Proposed as {name}:\n{made.diff}\n/memory approve {name}"
+        yield CommandPrinted(command="memory", text=text, data={"proposal": name})
+    elif verb in ("", "list", "show"):
+        yield _shelf(bench, rest)
+    else:
+        raise wrong_use("memory", f"/memory does not know `{argument}`.")
+
+
+def _shelf(bench: Bench, name: str) -> CommandPrinted:
+    memories = bench.continuity.memories
+    shelf = read_shelf(memories.agent)
+    chosen = [
+        one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
+    ]
+    rows = [f"{one.file:32} {one.memory.body if name else one.memory.name}" for one in chosen]
+    waiting = [
+        f"{one.entry.proposal}: {one.entry.path} ({one.entry.why or 'no reason given'})\n"
+        f"{diff(one.entry)}"
+        for one in memories.waiting
+    ]
+    parts = ["\n".join(rows) or "Nothing is remembered."]
+    if waiting and not name:
+        parts.append("Proposed, to be decided by you:\n" + "\n".join(waiting))
+    return CommandPrinted(
+        command="memory",
+        text="\n\n".join(parts),
+        data={
+            "memories": [msgspec.to_builtins(one.memory) for one in chosen],
+            "proposals": [msgspec.to_builtins(one.entry) for one in memories.waiting],
+        },
+    )
+
+
+@command("checkpoint", usage="[save|show|resume]", words=("save", "show", "resume"))
+async def checkpoint(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Save the task's state, show it, or say how to go on from it.
+
+    A checkpoint that is stale, torn, edited or from elsewhere is refused with that word.
+    """
+    continuity = bench.continuity
+    match argument:
+        case "" | "save":
+            line = continuity.save_checkpoint("asked")
+            event = announced(line)
+            if event is not None:
+                yield event
+            yield CommandPrinted(command="checkpoint", text=f"Saved to {bench.places.checkpoint}.")
+        case "show" | "resume":
+            resumption = continuity.resume()
+            yield CommandPrinted(
+                command="checkpoint",
+                text=resumption.block,
+                data=msgspec.to_builtins(resumption),
+            )
+        case _:
+            raise wrong_use("checkpoint", f"/checkpoint does not know `{argument}`.")
+
+
+@command(
+    "handoff", usage="[write|show|use] [prose]", changes_window=True, words=("write", "show", "use")
+)
+async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Write a handoff for the next window, show the newest, or take it over, once."""
+    continuity = bench.continuity
+    verb, _, how = argument.partition(" ")
+    if verb in ("", "write"):
+        line = await continuity.write_handoff("asked", prose=how.strip() == "prose")
+        event = announced(line)
+        if event is not None:
+            yield event
+        path = getattr(line.entry, "path", "")
+        yield CommandPrinted(command="handoff", text=f"Written to {path}.", data={"path": path})
+    elif verb == "show":
+        yield CommandPrinted(command="handoff", text=continuity.newest_handoff())
+    elif verb == "use":
+        continuity.use_handoff()
+        yield CommandPrinted(command="handoff", text="The handoff stands in the prompt now.")
+    else:
+        raise wrong_use("handoff", f"/handoff does not know `{argument}`.")
+
+
+@command("task", usage="start TITLE | done | show", words=("start", "done", "show"))
+async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Begin a task, end it, or show where it stands.
+
+    `/task start TITLE | when: CRITERION | rule: CONSTRAINT` states what counts as done and what
+    must hold; its first message stays in the window until the task is done.
+    """
+    continuity = bench.continuity
+    verb, _, rest = argument.partition(" ")
+    if verb == "start" and rest.strip():
+        continuity.start_task(rest.strip())
+    elif verb == "done":
+        line = continuity.finish_task()
+        summary = getattr(line.entry, "summary", "")
+        yield CommandPrinted(command="task", text=f"Done.\n{summary}".strip())
+        return
+    elif verb not in ("", "show"):
+        raise wrong_use("task", f"/task does not know `{argument}`.")
+    standing = continuity.standing().checkpoint
+    yield CommandPrinted(
+        command="task", text=tasks.show(standing), data=msgspec.to_builtins(standing)
+    )
+
+
+@command("health", usage="[prometheus [FILE] | otlp [FILE] | judge]", words=(*FORMATS, "judge"))
+async def health(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show the six measures of the working set, alerts and the trend.
+
+    `prometheus` and `otlp` export them, to a file where one is named. `judge` lets the model say
+    how much of its originals the newest summary still knows.
+    """
+    monitor = bench.continuity.monitor
+    verb, _, name = argument.partition(" ")
+    if verb in FORMATS:
+        text = _exported(bench, verb)
+        if name.strip():
+            export.write_textfile(Path(bench.cwd) / name.strip(), text)
+            text = f"Written to {name.strip()}."
+        yield CommandPrinted(command="health", text=text)
+    elif verb == "judge":
+        judged = await bench.continuity.judge()
+        yield CommandPrinted(
+            command="health", text=judged.sentence(), data=msgspec.to_builtins(judged)
+        )
+    elif argument:
+        raise wrong_use("health", f"/health does not know `{argument}`.")
+    else:
+        yield CommandPrinted(command="health", text=health_text(monitor), data=health_data(monitor))
+
+
+def _exported(bench: Bench, form: str) -> str:
+    history = bench.continuity.monitor.history
+    if form == "prometheus":
+        return export.prometheus((str(bench.key), each) for each in history[-1:])
+    data = export.otlp(
+        str(bench.key), history, times=map(export.nanoseconds, history), version=__version__
+    )
+    return msgspec.json.encode(data).decode()
+
+
+@command("consolidate", usage="[with model]", changes_window=True)
+async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Review history since the last time and propose what is worth remembering.
+
+    It writes no memory by itself: `/memory` shows the proposals. Each piece that was read is
+    recorded, so an interrupted review goes on there; a long history takes several runs.
+    """
+    continuity = bench.continuity
+    found = left_out = 0
+    finished = True
+    async for piece in continuity.memories.consolidate(
+        continuity.reviewed_through(), model=argument == "with model"
+    ):
+        found += len(piece.findings)
+        left_out += piece.left_out
+        finished = piece.finished
+        said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {found} findings so far."
+        yield Noticed(message=f"{said} {piece.objection}".rstrip())
+    lines, told = await continuity.after_review()
+    for line in lines:
+        if (event := announced(line)) is not None:
+            yield event
+    sentences = [
+        f"{found} findings were proposed. `/memory` shows them.",
+        *([f"{left_out} hold something sensitive and were not proposed."] if left_out else []),
+        *told,
+        *([] if finished else ["There is more history: /consolidate goes on with it."]),
+    ]
+    yield CommandPrinted(
+        command="consolidate",
+        text="\n".join(sentences),
+        data={
+            "findings": found,
+            "proposals": [one.entry.proposal for one in continuity.memories.waiting],
+            "left_out": left_out,
+            "finished": finished,
+            "checks": told,
+        },
+    )

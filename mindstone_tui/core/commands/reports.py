@@ -1,0 +1,113 @@
+"""The context report in words, for a terminal of eighty columns."""
+
+from __future__ import annotations
+
+from mindstone_tui.core.context.report import Block, ContextReport
+from mindstone_tui.core.entries.window import Component
+from mindstone_tui.core.foreign import one_line
+
+BAR = 30
+NAMES = {
+    "system_prompt": "system prompt",
+    "tool_definitions": "tool definitions",
+    "message_history": "message history",
+    "tool_results": "tool results",
+    "memory_injection": "memory injection",
+    "output_reserve": "output reserve",
+}
+
+
+def context_list(report: ContextReport) -> str:
+    """The window at a glance."""
+    return "\n".join(
+        [
+            *headline(report),
+            "",
+            *(_component(part) for part in report.components),
+            "",
+            *_outside(report),
+            *(f"! {warning}" for warning in report.warnings),
+        ]
+    )
+
+
+def context_detail(report: ContextReport) -> str:
+    """Everything that is in the next prompt, entry by entry."""
+    sections = [f"  {each.name:24} {each.tokens:>8,}  {each.source}" for each in report.sections]
+    tools = [f"  {each.name:24} {each.tokens:>8,}" for each in report.tools[:10]]
+    more = len(report.tools) - 10
+    if more > 0:
+        tools.append(f"  and {more} more")
+    return "\n".join(
+        [
+            context_list(report),
+            *_titled("System prompt", sections),
+            *_titled("Largest tool schemas", tools),
+            *_titled("In the window", [_block(block) for block in report.blocks]),
+            "",
+            f"prompt hash    {report.prompt_hash}",
+            f"stable prefix  {report.stable_prefix_tokens:,} tokens",
+        ]
+    )
+
+
+def headline(report: ContextReport) -> list[str]:
+    """Zone, fullness and size."""
+    window = f"{report.window.tokens:,} ({report.window.label})"
+    error = report.prompt.error_percent
+    off = "" if error is None else f", last estimate off by {error:+.1f} %"
+    return [
+        f"{report.session} · {report.model} · window {window}",
+        f"{report.zone.upper():7}{_bar(report)} "
+        f"{report.utilization:.1%} of {report.usable:,} usable",
+        f"prompt {report.prompt.tokens:,} tokens ({report.prompt.label}{off}); "
+        f"reserve {report.reserve:,}; {report.raw_utilization:.1%} of the whole window",
+        _speed(report),
+    ]
+
+
+def _bar(report: ContextReport) -> str:
+    """A fullness bar with its marks: ▏ floor, ┊ trim, │ ceiling."""
+    cells = ["█" if at < round(report.utilization * BAR) else "░" for at in range(BAR)]
+    for mark, sign in ((report.marks.floor, "▏"), (report.marks.ceiling, "│")):
+        at = min(BAR - 1, round(BAR * mark / report.usable)) if report.usable else 0
+        cells[at] = sign
+    return "".join(cells)
+
+
+def _speed(report: ContextReport) -> str:
+    red = report.turns_until_red
+    left = "red is not in sight" if red is None else f"red in about {red:.0f} turns"
+    return f"velocity {report.velocity:+,.0f} tokens a turn ({report.velocity_class}); {left}"
+
+
+def _component(part: Component) -> str:
+    share = part.tokens / part.limit if part.limit else 0.0
+    cells = min(20, round(20 * share))
+    flag = " over" if part.tokens > part.hard else " near" if part.tokens > part.soft else ""
+    name = NAMES.get(part.name, part.name)
+    bar = "█" * cells + "░" * (20 - cells)
+    return f"{name:17} {bar} {part.tokens:>8,} of {part.limit:>8,} {share:>5.0%}{flag}"
+
+
+def _outside(report: ContextReport) -> list[str]:
+    outside = report.outside
+    if not outside.exchanges:
+        return ["Nothing has left the window."]
+    proof = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
+    return [
+        f"Out of the window: {outside.exchanges:,} exchanges, {outside.tokens:,} tokens, {proof}."
+    ]
+
+
+def _titled(title: str, rows: list[str]) -> list[str]:
+    return ["", title, *rows] if rows else []
+
+
+def _block(block: Block) -> str:
+    signs = ("P" if block.pinned else " ") + ("t" if block.trimmed else " ")
+    kept = "kept" if block.protected else "    "
+    return (
+        f"  #{block.seq:<7} turn {block.turn:<5} {block.role:9} {block.tokens:>7,} {signs} {kept} "
+        f"{one_line(block.preview or block.why, 28)}"
+    )

@@ -1,0 +1,151 @@
+"""Commands about the session itself: status, model, tools, approvals, other sessions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import get_args
+
+from mindstone_tui.core.commands.bench import Bench
+from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.commands.reports import headline
+from mindstone_tui.core.config.settings import ApprovalMode
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, ScreenAsked
+
+APPROVALS: tuple[str, ...] = get_args(ApprovalMode)
+
+
+@command("status")
+async def status(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show who answers, how full the window is, and where history stands."""
+    del argument
+    desk = bench.desk
+    head = desk.transcript.head
+    yield CommandPrinted(
+        command="status",
+        text="\n".join(
+            [
+                *headline(desk.report()),
+                desk.info.note or f"{desk.info.name} answers.",
+                f"history: {head.seq + 1:,} entries, {desk.transcript.last_turn:,} turns, "
+                f"head {head.hash[:12]}",
+                f"approvals: {desk.gate.mode}; recall: {'on' if desk.recaller.on else 'off'}; "
+                f"folder: {bench.cwd}",
+            ]
+        ),
+    )
+
+
+@command("model", usage="[NAME]", changes_window=True)
+async def model(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what can answer, or let another model answer from here on."""
+    if not argument:
+        rows = [
+            f"{'*' if info.name == bench.desk.info.name else ' '} {info.name:32} {info.note}"
+            for info in bench.models()
+        ]
+        yield ScreenAsked(screen="models", otherwise="\n".join(rows))
+        return
+    info = await bench.switch_model(argument)
+    yield ModelChanged(model=info.name, note=info.note)
+    yield CommandPrinted(command="model", text=f"{info.name} answers from here on. {info.note}")
+
+
+@command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
+async def trust(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what this folder wants to tell the model, and let it, or not.
+
+    Trust is given to the exact content: when a byte changes, it is asked for again.
+    """
+    if argument not in ("", "yes", "no"):
+        raise wrong_use("trust", f"/trust does not know `{argument}`.")
+    if argument == "no":
+        bench.distrust_project()
+    found = bench.trust_project() if argument == "yes" else bench.project()
+    if found.state == "none":
+        yield CommandPrinted(command="trust", text="This folder has nothing to tell the model.")
+        return
+    files = "\n\n".join(
+        f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}" for each in found.files
+    )
+    how = (
+        "`/trust yes` lets it be read." if found.state != "trusted" else "It is read in every turn."
+    )
+    yield CommandPrinted(command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}")
+
+
+@command("tools", usage="[on|off NAME | accept SERVER]", changes_window=True)
+async def tools(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """List the tools and what their schemas cost; switch one, or accept changed ones."""
+    if argument.startswith("accept "):
+        for told in await bench.accept_tools(argument.removeprefix("accept ").strip()):
+            yield CommandPrinted(command="tools", text=told, ok=False)
+    elif argument:
+        switch, _, name = argument.partition(" ")
+        if switch not in ("on", "off") or not bench.switch_tool(name.strip(), on=switch == "on"):
+            raise wrong_use("tools", f"`{argument}` names no tool.")
+    sizes = {each.name: each.tokens for each in bench.desk.report().tools}
+    rows = [
+        f"{'on ' if name in bench.desk.tools else 'off'} {name:14} "
+        f"{sizes.get(name, 0):>6,} tokens  "
+        f"{tool.risk:7} {tool.description.splitlines()[0][:44]}"
+        for name, tool in sorted(bench.all_tools().items())
+    ]
+    yield CommandPrinted(command="tools", text="\n".join(rows) or "There are no tools.")
+
+
+@command("approve", usage="[MODE]", words=APPROVALS)
+async def approve(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show or set what runs without asking: read-only, ask, auto-edit or full-auto."""
+    if argument:
+        if argument not in APPROVALS:
+            known = ", ".join(APPROVALS)
+            raise wrong_use("approve", f"There is no mode {argument}; known: {known}.")
+        await bench.desk.gate.switch(argument)
+    yield CommandPrinted(command="approve", text=bench.desk.gate.describe())
+
+
+@command("sessions")
+async def sessions(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """List all sessions, newest first."""
+    del argument
+    rows = [
+        f"{'*' if each.session == str(bench.key) else ' '} {each.session:40} {each.turns:>6,} turns"
+        for each in bench.sessions()
+    ]
+    text = "\n".join(rows) or "There are no sessions."
+    yield ScreenAsked(screen="sessions", otherwise=text)
+
+
+@command("new", usage="[NAME]")
+async def new(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Go to a new session; this one stays as it is."""
+    key = f"agent:{bench.key.agent}:{argument or bench.free_name()}"
+    yield ScreenAsked(screen="open", argument=key, otherwise=f"Open it with --session {key}.")
+
+
+@command("fork", usage="[NAME] [turn N]", changes_window=True)
+async def fork(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Start another session from here or from an earlier turn."""
+    name, _, turn = argument.partition("turn")
+    number = turn.strip()
+    if number and not number.isdigit():
+        raise wrong_use("fork", f"`{number}` is not a turn.")
+    key = bench.fork(name.strip() or bench.free_name(), int(number) if number else None)
+    text = f"{key} begins here. This session stays as it is."
+    yield ScreenAsked(screen="open", argument=str(key), otherwise=text)
+
+
+@command("cost")
+async def cost(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what this session has cost so far, as far as prices are known."""
+    del argument
+    report = bench.desk.report()
+    known = "unknown" if report.cost is None else f"${report.cost:.4f}"
+    more = ", and some models have no known price" if report.cost_unknown else ""
+    cached = report.cached_tokens
+    share = (
+        ""
+        if not cached or not report.prompt.tokens
+        else f"; {cached / report.prompt.tokens:.0%} of the last prompt came from the cache"
+    )
+    yield CommandPrinted(command="cost", text=f"Cost so far: {known}{more}{share}.")

@@ -1,0 +1,138 @@
+"""What does not fit: one oversized message is shortened, anything else is refused in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mindstone_tui.core.context.clipping import shorten
+from mindstone_tui.core.context.live import LiveWindow
+from mindstone_tui.core.context.report import Marks
+from mindstone_tui.core.context.units import CURRENT, PINNED, TASK, exchanges
+from mindstone_tui.core.context.view import Call
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import MessageCut, ToolReturned
+from mindstone_tui.core.errors import DoesNotFit
+
+SMALLEST_CUT: Final = 128
+"""Tokens below which no message is shortened."""
+TASK_SHARE: Final = 10.0
+"""Percent of the usable room that the original task may keep once its turn is over."""
+
+
+def cut_oversized(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
+    """Shorten what is too large for any window: messages of the current exchange, and the task."""
+    measured = live.measure(call)
+    if measured.total <= marks.emergency:
+        return []
+    state = live.fold.state
+    sizes = {
+        piece.line.seq: size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.line is not None
+        and piece.line.seq not in state.trimmed
+        and (piece.line.turn == call.turn or piece.line.seq == live.fold.task)
+    }
+    cap = _cap(list(sizes.values()), measured.total - marks.ceiling)
+    if cap is None:
+        return []
+    lines = []
+    for seq, size in sizes.items():
+        if size > cap:
+            lines += _cut_one(live, call, live.fold.lines[seq], size, cap, measured.factor)
+    return lines
+
+
+def cut_task(live: LiveWindow, call: Call) -> list[Line]:
+    """Keep an oversized original task from holding the window for ever.
+
+    It never leaves, so when room is needed and its turn is over, it is shortened to its share.
+    """
+    task = live.fold.task
+    if task is None or live.fold.lines[task].turn == call.turn:
+        return []
+    if live.fold.lines[task].turn in live.fold.state.pins:
+        return []
+    cap = max(call.room.tokens(TASK_SHARE), SMALLEST_CUT)
+    measured = live.measure(call)
+    size = next(
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.line is not None and piece.line.seq == task
+    )
+    if size <= cap:
+        return []
+    return _cut_one(live, call, live.fold.lines[task], size, cap, measured.factor)
+
+
+def _cap(sizes: Sequence[int], excess: int) -> int | None:
+    """The largest size that frees `excess` when every larger message is cut down to it."""
+    low, high = SMALLEST_CUT, max(sizes, default=0)
+    if high <= low:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(max(size - middle, 0) for size in sizes) >= excess:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _cut_one(
+    live: LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
+) -> list[Line]:
+    text = str(getattr(line.entry, "text", ""))
+    if not text:
+        return []
+    count = live.ledger(call.model).counter.text
+    what = "result" if isinstance(line.entry, ToolReturned) else "message"
+
+    def note(missing: int) -> str:
+        return (
+            f"[… {missing:,} characters of this {what} are left out: it is larger than the "
+            f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
+        )
+
+    shorter = shorten(text, max(int(cap / factor) - 12, 16), count, note)
+    after = round((count(shorter) + 4) * factor)
+    if after >= size:
+        return []
+    entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
+    return [live.append(entry, call.turn)]
+
+
+def refuse_if_over(live: LiveWindow, call: Call) -> None:
+    """Refuse in one clear sentence instead of letting a server cut the prompt."""
+    measured = live.measure(call)
+    usable = call.room.usable
+    if measured.total <= usable:
+        return
+    units = exchanges(measured, live.fold.task)
+    pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
+    current = sum(unit.tokens for unit in units if unit.turn == call.turn)
+    free = (u.freed for u in units if u.turn != call.turn and u.turn not in live.fold.state.pins)
+    stuck = sum(free)
+    held = {
+        PINNED + " exchanges": pins,
+        CURRENT: current,
+        TASK: sum(u.tokens - u.freed for u in units if u.turn != call.turn),
+        "exchanges that could not be indexed": stuck,
+        "instructions": measured.component("system_prompt"),
+        "tool definitions": measured.component("tool_definitions"),
+    }
+    largest = ", ".join(
+        f"{name} {tokens:,}"
+        for name, tokens in sorted(held.items(), key=lambda item: -item[1])
+        if tokens
+    )
+    remedy = "Choose a model with a larger window."
+    if stuck > measured.total - usable:
+        remedy = "Repair the index with `mindstone reindex`; nothing leaves before it is indexed."
+    elif pins > measured.total - usable:
+        remedy = "Unpin something with /unpin, or choose a model with a larger window."
+    raise DoesNotFit(
+        f"The prompt needs {measured.total:,} tokens, but the window of {call.room.window:,} "
+        f"leaves {usable:,} ({largest}).",
+        remedy,
+    )

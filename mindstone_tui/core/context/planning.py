@@ -1,0 +1,132 @@
+"""The plan of a request, on disk with its hash before anybody can send it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.context.live import LiveWindow
+from mindstone_tui.core.context.making_room import repair
+from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.context.pairing import first_unpaired
+from mindstone_tui.core.context.reporting import stable_prefix
+from mindstone_tui.core.context.view import Call, keys_of
+from mindstone_tui.core.entries import Line, Request
+from mindstone_tui.core.entries.pressure import ZoneChanged
+from mindstone_tui.core.entries.window import Carried, Measure, PromptPlanned, WindowCarried
+from mindstone_tui.core.errors import UnpairedRequest, WindowError
+
+CARRY_AFTER: Final = 4_096
+"""Lines after which the state is written down again, so that opening stays cheap."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A request that may be sent now: its plan is on disk."""
+
+    request: Request
+    plan: Line
+    lines: tuple[Line, ...]
+    """Everything that planning wrote, the plan last."""
+    max_tokens: int
+    tokens: int
+
+
+def record_plan(
+    live: LiveWindow, call: Call, number: int, before: Sequence[Line], max_output: int
+) -> Prepared:
+    """Write down what will be sent, then hand it out."""
+    lines = [*before, *_carry(live, call.turn), *repair(live, call.turn)]
+    request = _request(live, call)
+    measured = live.measure(call)
+    lines += _note_zone(live, call, measured)
+    reserve = call.room.reserve
+    max_tokens = min(reserve, max_output) if max_output > 0 else reserve
+    plan = _plan(live, call, measured, request, number, max_tokens)
+    live.ledger(call.model).keep(piece.key for piece in measured.pieces)
+    return Prepared(request, plan, (*lines, plan), max_tokens, measured.total)
+
+
+def _carry(live: LiveWindow, turn: int) -> list[Line]:
+    if live.fold.head - live.fold.at < CARRY_AFTER:
+        return []
+    return [live.append(WindowCarried(state=live.fold.state), turn)]
+
+
+def _request(live: LiveWindow, call: Call) -> Request:
+    request = live.fold.request(
+        call.model,
+        turn=call.turn,
+        tail=call.tail,
+        blob=live.blob() if call.images else None,
+    )
+    if wrong := first_unpaired(request.messages):
+        raise UnpairedRequest(
+            f"The request cannot be sent: {wrong}.", "Rewind the last turn with /rewind."
+        )
+    if not any(message["role"] == "user" for message in request.messages):
+        raise WindowError("There is nothing to answer yet.", "Say something first.")
+    return request
+
+
+def _note_zone(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
+    before = live.watch.carried.zone
+    utilization = measured.total / call.room.usable
+    after = budget.zone_after(before, utilization, call.room.window, live.settings.zones)
+    if after == before:
+        return []
+    entry = ZoneChanged(
+        before=before,
+        after=after,
+        utilization=round(utilization, 4),
+        tokens=measured.total,
+        usable=call.room.usable,
+    )
+    live.watch.carried = msgspec.structs.replace(live.watch.carried, zone=after)
+    return [live.append(entry, call.turn)]
+
+
+def _plan(
+    live: LiveWindow,
+    call: Call,
+    measured: Measured,
+    request: Request,
+    number: int,
+    max_tokens: int,
+) -> Line:
+    fold = live.fold
+    sent = keys_of(fold, call.model, call.turn)
+    entry = PromptPlanned(
+        call=number,
+        model=call.model,
+        at=fold.at,
+        through=fold.head,
+        spans=fold.state.spans,
+        tail=call.tail,
+        window=call.room.window,
+        window_label=call.room.label,
+        reserve=call.room.reserve,
+        measure=Measure(
+            tokens=measured.total,
+            label=measured.label,
+            utilization=round(measured.total / call.room.usable, 4),
+            components=budget.components(measured, call.room, live.settings.budget),
+        ),
+        raw_tokens=measured.raw,
+        correction=live.watch.factor(call.model),
+        stable_prefix=stable_prefix(live, measured, sent),
+        prompt_hash=request.hash,
+        max_tokens=max_tokens,
+        images=call.images,
+        carried=_carried(live, call),
+    )
+    line = live.append(entry, call.turn)
+    live.sent = sent
+    return line
+
+
+def _carried(live: LiveWindow, call: Call) -> Carried:
+    watch = live.watch
+    return msgspec.structs.replace(watch.carried, growth=live.growth(call), anchor=watch.anchor)

@@ -1,0 +1,188 @@
+"""Handing a piece of work to a sub-agent with a clean window and a transcript of its own.
+
+Here it is planned, limited, bounded and linked; the session runs the child. What comes back is a
+result of at most 2,000 tokens, never the child's window; the rest stays searchable in its history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mindstone_tui.core.context.compression import DELEGATED_RESULT, Material, strategy
+from mindstone_tui.core.context.material import Passage
+from mindstone_tui.core.context.scribe import Scribe, Summary
+from mindstone_tui.core.entries import Part
+from mindstone_tui.core.entries.memory import Delegated, DelegationEnded
+from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.foreign import as_data, fresh_nonce
+from mindstone_tui.core.places import SessionKey
+
+DESCRIPTION: Final = (
+    "Hand a self-contained piece of work to a sub-agent with an empty window of its own. Use it "
+    "when the work needs ten or more tool calls whose output you will not need again (search a "
+    "large code base, read many files, compare many results) and its answer fits into a page. Do "
+    "not use it for fewer than five calls, for work that depends on this conversation, for "
+    "anything that needs a person's decision, or when you need the raw output yourself. Say in "
+    "`task` exactly what to find out and in what form to report; put facts it needs into "
+    "`context`, because it sees nothing else."
+)
+READERS: Final = ("read", "list", "glob", "grep", "recall", "read_entry")
+NEVER: Final = frozenset({"delegate", "remember", "note"})
+"""Tools that a sub-agent is not offered: no agents of its own, no words in another's memory."""
+
+
+class Limits(Part):
+    """What a sub-agent may use up."""
+
+    tokens: int = 60_000
+    calls: int = 12
+    """Model calls."""
+    result_tokens: int = DELEGATED_RESULT
+    seconds: float = 600.0
+    depth: int = 1
+    """How deep sub-agents may stand below a person's session."""
+    together: int = 2
+    """Sub-agents at the same time."""
+
+
+class Delegation(Part):
+    """One piece of work that was handed over."""
+
+    task: str
+    context: str
+    parent: str
+    child: SessionKey
+    call: str
+    tools: tuple[str, ...]
+    limits: Limits
+
+    def entry(self) -> Delegated:
+        """What the parent's transcript remembers."""
+        return Delegated(task=self.task, child=str(self.child), call=self.call)
+
+    def message(self, nonce: str = "") -> str:
+        """The first and only message that the child gets."""
+        parts = [
+            "You were given one piece of work by another assistant. Nobody can answer questions.",
+            f"The work:\n{self.task}",
+            f"Report in at most {self.limits.result_tokens * 3 // 4} tokens: the answer first, "
+            "then the findings with the paths, names and numbers they rest on, then what stayed "
+            "open.",
+        ]
+        if self.context:
+            data = as_data(
+                self.context, origin="the delegating agent", nonce=nonce or fresh_nonce()
+            )
+            parts.insert(2, f"What you need to know:\n{data}")
+        return "\n\n".join(parts)
+
+
+class Spent(Part):
+    """What a sub-agent has used so far."""
+
+    tokens: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    cost: float | None = None
+
+
+class Brought(Part):
+    """What a sub-agent brought back, within its bound."""
+
+    text: str
+    tokens: int
+    summary: Summary | None = None
+    """How it was shortened, when it was."""
+
+
+def plan(
+    task: str,
+    context: str,
+    *,
+    parent: SessionKey,
+    call: str,
+    available: Sequence[str],
+    wanted: Sequence[str] = READERS,
+    limits: Limits | None = None,
+    depth: int = 0,
+    running: int = 0,
+) -> Delegation:
+    """A delegation within its limits; raises `ToolError` when there can be none."""
+    bounds = limits or Limits()
+    if not task.strip():
+        raise ToolError("There is nothing to delegate.", "Say in `task` what is to be found out.")
+    if depth >= bounds.depth:
+        raise ToolError("A sub-agent has no sub-agents.", "Do the work here.")
+    if running >= bounds.together:
+        raise ToolError(f"{running} sub-agents are already at work.", "Wait for one of them.")
+    tools = tuple(name for name in wanted if name in available and name not in NEVER)
+    return Delegation(
+        task=task.strip(),
+        context=context.strip(),
+        parent=str(parent),
+        child=SessionKey(parent.agent, f"{parent.main}~{call}"),
+        call=call,
+        tools=tools,
+        limits=bounds,
+    )
+
+
+def exceeded(limits: Limits, spent: Spent) -> str:
+    """Which limit a sub-agent has reached, in words; nothing while it may go on."""
+    for used, most, what in (
+        (spent.tokens, limits.tokens, "tokens"),
+        (spent.calls, limits.calls, "model calls"),
+        (spent.seconds, limits.seconds, "seconds"),
+    ):
+        if used >= most:
+            return f"it used {used:g} of {most:g} {what}"
+    return ""
+
+
+async def bring_back(text: str, limits: Limits, scribe: Scribe) -> Brought:
+    """The result within its bound: as it is, shortened, or cut with a sign."""
+    tokens = scribe.count(text)
+    if tokens <= limits.result_tokens:
+        return Brought(text=text, tokens=tokens)
+    passage = Passage(seq=0, turn=0, speaker="assistant", text=text)
+    outcome = await strategy("sub_agent")(Material(passages=(passage,)), scribe)
+    summary = outcome if isinstance(outcome, Summary) else None
+    bounded = _cut(summary.text if summary else text, limits.result_tokens, scribe)
+    return Brought(text=bounded, tokens=scribe.count(bounded), summary=summary)
+
+
+def _cut(text: str, most: int, scribe: Scribe) -> str:
+    """The start of a text that fits; halving finds it in a few counts."""
+    if scribe.count(text) <= most:
+        return text
+    sign = "\n[… cut; the sub-agent's transcript has all of it]"
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if scribe.count(text[:middle] + sign) <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low] + sign
+
+
+def ended(delegation: Delegation, brought: Brought, ending: str, spent: Spent) -> DelegationEnded:
+    """What the parent's transcript remembers of the end."""
+    return DelegationEnded(
+        child=str(delegation.child),
+        ending=ending,
+        text=brought.text,
+        tokens=spent.tokens,
+        cost=spent.cost,
+    )
+
+
+def result_text(delegation: Delegation, brought: Brought, ending: str, spent: Spent) -> str:
+    """What the delegating model reads as the tool's result."""
+    cost = "" if spent.cost is None else f", ${spent.cost:.4f}"
+    head = (
+        f"The sub-agent {delegation.child} ended ({ending}) after {spent.calls} calls and "
+        f"{spent.tokens} tokens{cost}. Its whole history can be recalled from that session."
+    )
+    return f"{head}\n\n{brought.text}" if brought.text else f"{head}\nIt brought nothing back."

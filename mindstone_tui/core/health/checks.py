@@ -1,0 +1,87 @@
+"""What continuity rests on, for `mindstone doctor`: memories, checkpoint, handoff, last alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from mindstone_tui.core.checks import Check, Surroundings
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.pressure import HealthMeasured
+from mindstone_tui.core.errors import ContinuityError, MindstoneError
+from mindstone_tui.core.handoff.keeping import load_proven
+from mindstone_tui.core.health.monitor import Monitor
+from mindstone_tui.core.memory.files import read_shelf
+from mindstone_tui.core.memory.standing import invariants
+from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.tokens import counter_for
+from mindstone_tui.core.transcript import History
+
+_LOOKED_BACK: Final = 2_000
+"""Lines at the end of history in which measures are looked for."""
+
+
+def checks(around: Surroundings) -> Iterator[Check]:
+    """Everything this room can say about an installation."""
+    yield from _memory(around)
+    places = around.places.session(around.session)
+    if places.transcript.exists():
+        with History(places) as history:
+            yield _checkpoint(places, history)
+            yield from _health(around, history)
+
+
+def _memory(around: Surroundings) -> Iterator[Check]:
+    places = around.places.agent(around.session.agent)
+    shelf = read_shelf(places)
+    yield Check(id="memory", outcome="pass", detail=f"{len(shelf.live)} memories in force.")
+    for one in shelf.unreadable:
+        yield Check(
+            id="memory.file",
+            outcome="warn",
+            detail=f"{one.file}: {one.why}",
+            remedy=f"Correct it, or move it out of {places.memory}.",
+        )
+    room = around.settings.memory.invariant_tokens
+    if warning := invariants(shelf, room, counter_for("").text).warning:
+        yield Check(
+            id="memory.invariants",
+            outcome="warn",
+            detail=f"{warning}.",
+            remedy="Shorten them, or raise memory.invariant_tokens.",
+        )
+
+
+def _checkpoint(places: SessionPlaces, history: History) -> Check:
+    if not places.checkpoint.exists():
+        return Check(id="checkpoint", outcome="pass", detail="None was saved yet.")
+    try:
+        found = load_proven(places, history)
+    except ContinuityError as error:
+        return Check(id="checkpoint", outcome="warn", detail=error.what, remedy=error.remedy)
+    return Check(
+        id="checkpoint",
+        outcome="pass",
+        detail=f"Version {found.version} of {found.saved_at} can be resumed from.",
+    )
+
+
+def _health(around: Surroundings, history: History) -> Iterator[Check]:
+    try:
+        newest = [one for one in islice(history.back(), _LOOKED_BACK) if isinstance(one, Line)]
+    except MindstoneError as error:
+        yield Check(id="health", outcome="warn", detail=error.what, remedy=error.remedy)
+        return
+    measured = [line for line in reversed(newest) if isinstance(line.entry, HealthMeasured)]
+    monitor = Monitor(around.settings.health, measured)
+    for alert in monitor.alerts:
+        yield Check(
+            id=f"health.{alert.metric}",
+            outcome="fail" if alert.level == "critical" else "warn",
+            detail=alert.message,
+            remedy=alert.remedy,
+        )
+    if not monitor.alerts:
+        turns = len(measured)
+        yield Check(id="health", outcome="pass", detail=f"No alert in the last {turns} turns.")

@@ -1,0 +1,164 @@
+"""Six metrics after each turn, from numbers that are already there.
+
+utilization        prompt against usable room at the end of the turn
+eviction rate      exchanges that left in the turn
+compression ratio  tokens before ÷ after of what was shortened in the turn; None for nothing
+burn rate          tokens that the turn added to history's side of the window
+fidelity           share of probes that recall brings back; None when nobody probed
+tool-result bloat  share of tool results in the prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.memory import SummaryDerived
+from mindstone_tui.core.entries.pressure import HealthMeasured
+from mindstone_tui.core.entries.window import ContextWindowPruned, ToolResultsTrimmed
+
+MetricName = Literal[
+    "utilization",
+    "eviction_rate",
+    "compression_ratio",
+    "burn_rate",
+    "fidelity",
+    "tool_bloat",
+]
+
+
+class Range(Part):
+    """Where a metric is healthy, and what it means when it is not."""
+
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    meaning: str = ""
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is inside."""
+        above = self.low is None or value >= self.low
+        return above and (self.high is None or value <= self.high)
+
+
+RANGES: Final[Mapping[MetricName, Range]] = MappingProxyType(
+    {
+        "utilization": Range(high=0.60, unit="ratio", meaning="prompt against usable room"),
+        "eviction_rate": Range(high=2.0, unit="exchanges", meaning="exchanges leaving per turn"),
+        "compression_ratio": Range(
+            low=3.0, high=15.0, unit="ratio", meaning="tokens before and after shortening"
+        ),
+        "burn_rate": Range(unit="tokens", meaning="tokens added per turn"),
+        "fidelity": Range(low=0.85, unit="ratio", meaning="what left that recall brings back"),
+        "tool_bloat": Range(high=0.15, unit="ratio", meaning="tool results in the prompt"),
+    }
+)
+"""Healthy values; alerts begin further out and only when they last."""
+
+
+class TurnSample(Part):
+    """What a finished turn left behind, as the session counts it."""
+
+    turn: int
+    prompt_tokens: int
+    usable: int
+    added_tokens: int = 0
+    evicted: int = 0
+    """Exchanges that left in this turn."""
+    shortened_before: int = 0
+    """Tokens of what was trimmed or summarised in this turn."""
+    shortened_after: int = 0
+    tool_tokens: int = 0
+    protected_tokens: int = 0
+    fidelity: float | None = None
+    index_lag: int = 0
+    """Exchanges whose words or vectors are not stored yet."""
+    recall_failed: bool = False
+    vectors: bool = True
+    disk_free: int | None = None
+    """Bytes."""
+
+
+class Snapshot(Part):
+    """A turn's health: the six metrics and what else was noticed."""
+
+    turn: int
+    measured: HealthMeasured
+    recall_failed: bool = False
+    vectors: bool = True
+    disk_free: int | None = None
+    at: str = ""
+    """When it was measured."""
+
+    def value(self, metric: MetricName) -> float | None:
+        """One of the six."""
+        found: float | None = getattr(self.measured, metric)
+        return found
+
+
+def measure(sample: TurnSample) -> Snapshot:
+    """The metrics of one turn."""
+    usable, prompt = max(sample.usable, 1), max(sample.prompt_tokens, 1)
+    shortened = sample.shortened_before > 0
+    ratio = sample.shortened_before / max(sample.shortened_after, 1) if shortened else None
+    return Snapshot(
+        turn=sample.turn,
+        measured=HealthMeasured(
+            utilization=sample.prompt_tokens / usable,
+            eviction_rate=float(sample.evicted),
+            compression_ratio=ratio,
+            burn_rate=float(sample.added_tokens),
+            fidelity=sample.fidelity,
+            tool_bloat=sample.tool_tokens / prompt,
+            index_lag=sample.index_lag,
+            protected=sample.protected_tokens / usable,
+        ),
+        recall_failed=sample.recall_failed,
+        vectors=sample.vectors,
+        disk_free=sample.disk_free,
+    )
+
+
+def sample_of(
+    report: ContextReport,
+    lines: Iterable[Line],
+    *,
+    fidelity: float | None = None,
+    index_lag: int = 0,
+    recall_failed: bool = False,
+    vectors: bool = True,
+    disk_free: int | None = None,
+) -> TurnSample:
+    """A turn's numbers from the one accounting and from the lines that the turn wrote."""
+    evicted = before = after = 0
+    for line in lines:
+        match line.entry:
+            case ContextWindowPruned(left=left):
+                evicted += len(left)
+            case ToolResultsTrimmed(results=results):
+                before += sum(one.tokens_before for one in results)
+                after += sum(one.tokens_after for one in results)
+            case SummaryDerived(strategy=strategy) as summary:
+                if strategy != "tool_result_summary":  # counted where it stands in for its result
+                    before += summary.tokens_before
+                    after += summary.tokens_after
+    sizes = {component.name: component.tokens for component in report.components}
+    return TurnSample(
+        turn=report.turn,
+        prompt_tokens=report.prompt.tokens,
+        usable=report.usable,
+        added_tokens=report.velocities[-1] if report.velocities else 0,
+        evicted=evicted,
+        shortened_before=before,
+        shortened_after=after,
+        tool_tokens=sizes.get("tool_results", 0),
+        protected_tokens=report.protected_tokens,
+        fidelity=fidelity,
+        index_lag=index_lag,
+        recall_failed=recall_failed,
+        vectors=vectors,
+        disk_free=disk_free,
+    )

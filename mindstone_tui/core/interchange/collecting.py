@@ -1,0 +1,116 @@
+"""Folders of sessions, and files that hold many: each conversation becomes a session of its own.
+
+The session's name is made from the program and the conversation's own id, so the same conversation
+always arrives in the same session, wherever its file lies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.interchange.formats import Format, format_of
+from mindstone_tui.core.interchange.importing import (
+    Finish,
+    ImportReport,
+    Progress,
+    file_digest,
+    import_records,
+)
+from mindstone_tui.core.interchange.records import Began, Gave, Record, Said
+from mindstone_tui.core.interchange.writing import Index
+from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.drafting import Clean
+
+SUFFIXES: Final = (".jsonl", ".json")
+_LONGEST_NAME: Final = 80
+_LONGEST_LEAD: Final = 256
+
+OpenSession = Callable[[SessionKey], Transcript]
+
+
+def sources(path: Path) -> list[Path]:
+    """The files to look at: the one that is named, or all in a folder that could be sessions."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+    if not found:
+        raise InterchangeError(
+            f"There is no session file in {path}.", f"Files should end in {' or '.join(SUFFIXES)}."
+        )
+    return found
+
+
+def import_each(
+    path: Path,
+    open_session: OpenSession,
+    *,
+    agent: str = "default",
+    format: str = "auto",  # noqa: A002 (the option's own name)
+    clean: Clean = str,
+    progress: Progress | None = None,
+    index: Callable[[Transcript], Index] | None = None,
+    finish: Finish | None = None,
+) -> Iterator[ImportReport]:
+    """Take over every conversation of one file into a session of its own; a report each."""
+    reader = format_of(path, format)
+    digest = file_digest(path)
+    for began, records in _conversations(reader.read(path), many=reader.many):
+        transcript = open_session(key_for(reader, path, began, agent))
+        try:
+            yield import_records(
+                records,
+                transcript,
+                format=reader.name,
+                path=path,
+                digest=digest,
+                clean=clean,
+                progress=progress,
+                index=index(transcript) if index else None,
+                finish=finish,
+            )
+        finally:
+            transcript.close()
+
+
+def key_for(reader: Format, path: Path, began: Began, agent: str) -> SessionKey:
+    """The session that a conversation belongs in."""
+    name = re.sub(r"[^a-z0-9._-]+", "-", (began.id or path.stem).lower()).strip("-.")
+    return SessionKey(agent, f"{reader.name}-{name[:_LONGEST_NAME] or 'session'}")
+
+
+def _conversations(
+    records: Iterator[Record], *, many: bool
+) -> Iterator[tuple[Began, Iterator[Record]]]:
+    """The stream cut where conversations begin, without holding any of it."""
+    number = -1
+    began = Began()
+
+    def conversation(record: Record) -> int:
+        nonlocal number, began
+        if number < 0 or (many and isinstance(record, Began)):
+            number += 1
+            began = record if isinstance(record, Began) else Began()
+        return number
+
+    for _, group in itertools.groupby(_beginning_first(records), conversation):
+        yield began, group
+
+
+def _beginning_first(records: Iterator[Record]) -> Iterator[Record]:
+    """The stream with what stands before its first `Began`, if nothing is said, put behind it."""
+    leading: list[Record] = []
+    for record in records:
+        if isinstance(record, Began):
+            yield record
+            break
+        leading.append(record)
+        if isinstance(record, Said | Gave) or len(leading) > _LONGEST_LEAD:
+            break
+    yield from leading
+    yield from records

@@ -1,0 +1,45 @@
+"""A session for readers elsewhere: a page, a text, data, messages, a recording.
+
+Every exporter is a generator of text and a pure function of the transcript: the same input gives
+the same bytes, nothing is written and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import Final
+
+from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.interchange.exporting.cast import cast_pieces
+from mindstone_tui.core.interchange.exporting.data import json_pieces, message_pieces
+from mindstone_tui.core.interchange.exporting.html import html_pieces
+from mindstone_tui.core.interchange.exporting.markdown import markdown_pieces
+from mindstone_tui.core.interchange.exporting.source import Source
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.drafting import Clean
+
+Exporter = Callable[[Source], Iterator[str]]
+
+EXPORTERS: Final = MappingProxyType[str, Exporter](
+    {
+        "html": html_pieces,
+        "md": markdown_pieces,
+        "json": json_pieces,
+        "messages": message_pieces,
+        "cast": cast_pieces,
+    }
+)
+"""Every export format by name."""
+
+
+def export(history: History, format: str, *, clean: Clean | None = None) -> Iterator[str]:  # noqa: A002
+    """A session in another format, piece by piece; `clean` blacks out what must not leave."""
+    if format not in EXPORTERS:
+        raise UnknownName(
+            f"There is no export format {format!r}.", f"There are: {', '.join(EXPORTERS)}."
+        )
+    return EXPORTERS[format](Source(history, clean))
+
+
+__all__ = ["EXPORTERS", "Exporter", "Source", "export"]

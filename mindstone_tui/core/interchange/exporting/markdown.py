@@ -1,0 +1,84 @@
+"""A session as Markdown: the conversation, its tool calls folded, prunes as notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mindstone_tui.core.foreign import for_terminal, one_line
+from mindstone_tui.core.interchange.exporting.markers import Marker
+from mindstone_tui.core.interchange.exporting.overview import Overview, overview
+from mindstone_tui.core.interchange.exporting.source import Source
+from mindstone_tui.core.interchange.exporting.story import (
+    Recalled,
+    Scene,
+    Spoken,
+    ToolUse,
+    Turn,
+    tell,
+)
+
+
+def markdown_pieces(source: Source) -> Iterator[str]:
+    """The session, a turn at a time."""
+    yield _head(overview(source.session, source.lines()))
+    for turn in tell(source.lines()):
+        yield _turn(turn)
+
+
+def _head(session: Overview) -> str:
+    facts = [
+        f"- {', '.join(session.facts)}",
+        f"- {session.began} to {session.ended}",
+    ]
+    if session.models:
+        facts.append("- " + ", ".join(one_line(model) for model in session.models))
+    return f"# {_inline(session.session)}\n\n" + "\n".join(facts) + "\n"
+
+
+def _turn(turn: Turn) -> str:
+    title = f"Turn {turn.number}" if turn.number else "Before the first turn"
+    return f"\n## {title} · {turn.ts}\n" + "".join(map(_scene, turn.scenes))
+
+
+def _scene(scene: Scene) -> str:
+    match scene:
+        case Spoken(role="user"):
+            return f"\n**{_inline(scene.who)}**\n\n{_quoted(for_terminal(scene.text))}\n"
+        case Spoken():
+            who = _inline(scene.who) + (f" ({_inline(scene.model)})" if scene.model else "")
+            thought = _folded("thinking", for_terminal(scene.thinking)) if scene.thinking else ""
+            cut = "\n*(cut off here)*\n" if scene.unfinished else ""
+            said = f"\n{for_terminal(scene.text)}\n" if scene.text else ""
+            return f"\n**{who}**\n{thought}{said}{cut}"
+        case ToolUse():
+            summary = f"{scene.name} {scene.arguments}"
+            status = "" if scene.status == "ok" else f" — {scene.status}"
+            return _folded(one_line(summary, 160) + status, for_terminal(scene.text))
+        case Recalled():
+            found = "\n".join(
+                f"- turn {each.turn}, {each.ts}, {_inline(each.speaker)}, score {each.score:.2f}: "
+                f"{_inline(one_line(each.text, 200))}"
+                for each in scene.passages
+            )
+            return f"\n> Recalled for “{_inline(one_line(scene.query))}”\n\n{found}\n"
+        case Marker():
+            details = "".join(f"> - {_inline(one_line(each, 300))}\n" for each in scene.details)
+            return f"\n> **{_inline(one_line(scene.title, 300))}** (line {scene.seq})\n{details}"
+
+
+def _folded(summary: str, body: str) -> str:
+    """A details block; the fence is longer than any run of backticks inside it."""
+    longest = max((len(run) for run in re.findall(r"`+", body)), default=0)
+    fence = "`" * max(3, longest + 1)
+    head = summary.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"\n<details><summary>{head}</summary>\n\n{fence}text\n{body}\n{fence}\n\n</details>\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+def _inline(text: str) -> str:
+    """A word of somebody else inside our own line: no markup of its own."""
+    return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", one_line(text, 400))

@@ -1,0 +1,164 @@
+"""Finds model servers on this machine, only when asked to.
+
+Nothing but loopback addresses is ever tried, with short patience and bounded answers. Where a
+server says how large the window of a loaded model really is, that is taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mindstone_tui.core.entries import Part
+
+PATIENCE: Final = 0.5
+_LONGEST: Final = 4 << 20
+
+
+class FoundModel(Part):
+    """A model some server offers."""
+
+    name: str
+    """As `/model` takes it."""
+    window: int | None = None
+    """In tokens, as loaded now; None when the server does not say."""
+    loaded: bool = False
+
+
+class FoundServer(Part):
+    """A server that answered."""
+
+    kind: str
+    """`ollama`, `lm_studio` or `openai`."""
+    base_url: str
+    models: tuple[FoundModel, ...] = ()
+
+
+PLACES: Final = (
+    ("ollama", "http://127.0.0.1:11434"),
+    ("lm_studio", "http://127.0.0.1:1234"),
+    ("openai", "http://127.0.0.1:8080"),
+    ("openai", "http://127.0.0.1:8000"),
+)
+"""Where servers usually listen: Ollama, LM Studio, llama.cpp, vLLM."""
+
+
+async def discover(
+    places: Iterable[tuple[str, str]] = PLACES, patience: float = PATIENCE
+) -> list[FoundServer]:
+    """Every server that answers now, in the order of `places`."""
+    looks = [asyncio.to_thread(look_at, kind, url, patience) for kind, url in places]
+    return [server for server in await asyncio.gather(*looks) if server is not None]
+
+
+def look_at(kind: str, url: str, patience: float = PATIENCE) -> FoundServer | None:
+    """What one address offers; None when nobody there speaks this language."""
+    root = url.rstrip("/").removesuffix("/v1")
+    models = _ollama(root, patience) if kind == "ollama" else _compatible(kind, root, patience)
+    if models is None:
+        return None
+    base_url = root if kind == "ollama" else f"{root}/v1"
+    return FoundServer(kind=kind, base_url=base_url, models=tuple(models))
+
+
+async def loaded_window(model: str, base_url: str, patience: float = PATIENCE) -> int | None:
+    """The window with which a local server really loaded a model; None when it does not say."""
+    kind = model.partition("/")[0].removesuffix("_chat")
+    if not is_loopback(base_url):
+        return None
+    found = await asyncio.to_thread(look_at, kind, base_url, patience)
+    bare = model.partition("/")[2]
+    return next(
+        (
+            each.window
+            for each in (found.models if found else ())
+            if each.name.partition("/")[2] in (bare, f"{bare}:latest")
+        ),
+        None,
+    )
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine's own and cannot be anyone else's."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _ollama(root: str, patience: float) -> list[FoundModel] | None:
+    listed = _get(root, "/api/tags", patience)
+    if listed is None:
+        return None
+    running = _get(root, "/api/ps", patience) or {}
+    windows = {
+        str(each.get("name")): _whole(each.get("context_length"))
+        for each in _objects(running, "models")
+    }
+    return [
+        FoundModel(name=f"ollama/{name}", window=windows.get(name), loaded=name in windows)
+        for each in _objects(listed, "models")
+        if (name := str(each.get("name", "")))
+    ]
+
+
+def _compatible(kind: str, root: str, patience: float) -> list[FoundModel] | None:
+    listed = _get(root, "/v1/models", patience)
+    if listed is None:
+        return None
+    detailed = _get(root, "/api/v0/models", patience) if kind == "lm_studio" else None
+    loaded = {
+        str(each.get("id")): _whole(each.get("loaded_context_length"))
+        for each in _objects(detailed or {}, "data")
+        if each.get("state") == "loaded"
+    }
+    served = None if kind == "lm_studio" else _served_window(root, patience)
+    return [
+        FoundModel(
+            name=f"{kind}/{name}",
+            window=loaded.get(name) or _whole(each.get("max_model_len")) or served,
+            loaded=name in loaded or kind == "openai",
+        )
+        for each in _objects(listed, "data")
+        if (name := str(each.get("id", "")))
+    ]
+
+
+def _served_window(root: str, patience: float) -> int | None:
+    """llama.cpp tells the window it runs with among its properties."""
+    settings = (_get(root, "/props", patience) or {}).get("default_generation_settings")
+    return _whole(settings.get("n_ctx")) if isinstance(settings, Mapping) else None
+
+
+def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
+    """A JSON object from a server on this machine; None when there is none to be had."""
+    parts = urlsplit(root)
+    if not is_loopback(root) or parts.scheme != "http":
+        return None
+    host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
+    connection = http.client.HTTPConnection(host, parts.port or 80, timeout=patience)
+    try:
+        connection.request("GET", parts.path.rstrip("/") + path)
+        answer = connection.getresponse()
+        body = answer.read(_LONGEST)
+        return msgspec.json.decode(body, type=dict[str, Any]) if answer.status == 200 else None
+    except (OSError, ValueError, http.client.HTTPException, msgspec.MsgspecError):
+        return None
+    finally:
+        connection.close()
+
+
+def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    items = body.get(name)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

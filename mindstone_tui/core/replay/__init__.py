@@ -1,0 +1,1 @@
+"""A recorded session, proved and played: from the transcript alone, writing nothing."""

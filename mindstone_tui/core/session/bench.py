@@ -1,0 +1,380 @@
+"""The session as commands and screens see it, and the chores around a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.continuity import Continuity
+from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.context.asking import Ask
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.memory import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.store import ProjectTrusted
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
+from mindstone_tui.core.errors import (
+    ContinuityError,
+    MindstoneError,
+    NoSuchEntry,
+    NotSaved,
+    RecallError,
+    UsageError,
+)
+from mindstone_tui.core.foreign import inside
+from mindstone_tui.core.interchange.exporting import export
+from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
+from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.replay.proof import Proof, prove
+from mindstone_tui.core.session.forking import fork_session
+from mindstone_tui.core.session.remembering import Remembering
+from mindstone_tui.core.session.resuming import close_open_turn, never_sent, position_in
+from mindstone_tui.core.session.servers import Servers
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.tool import Tool, ToolResult
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
+
+
+class SessionBench:
+    """One session's shelves: history, recall, models, tools, neighbours."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        home: Places,
+        places: SessionPlaces,
+        cwd: Path,
+        remembering: Remembering,
+        tools: dict[str, Tool],
+        resolve: Callable[[str], Provider],
+        models: Callable[[], Sequence[ModelInfo]],
+        history: History,
+        servers: Servers,
+        project: Callable[[], ProjectInstructions],
+        trust: TrustFile,
+        continuity: Continuity,
+        side_calls: Callable[[str], Ask | None],
+    ) -> None:
+        self.desk = desk
+        self.home = home
+        self.places = places
+        self.key = places.key
+        self.cwd = cwd
+        self.remembering = remembering
+        self._tools = tools
+        self._resolve = resolve
+        self._models = models
+        self._history = history
+        self._servers = servers
+        self._project = project
+        self._trust = trust
+        self.continuity = continuity
+        self._side_calls = side_calls
+        self._told: set[str] = set()
+        self._tidying: asyncio.Task[None] | None = None
+
+    # What commands ask for
+
+    def history(self) -> History:
+        """A reader of this session's transcript."""
+        return History(self.places)
+
+    def refer(self, pointer: str) -> Line:
+        """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
+        pointer = pointer.strip()
+        if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
+            lines = self._history.turn(int(turn[1]))
+            if not lines:
+                raise NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
+            return next((line for line in lines if line.role == "user"), lines[0])
+        if number := re.fullmatch(r"#?(\d+)", pointer):
+            return self._history.line(int(number[1]))
+        for line in self.desk.working_set.fold.lines.values():
+            if isinstance(line.entry, ToolReturned) and line.entry.call == pointer:
+                return line
+        return self._history.find(pointer)
+
+    async def recall(self, query: str, k: int, scope: str) -> Found:
+        """Search history."""
+        return await self.remembering.search(query, k, scope)
+
+    def last_recall(self) -> Found | None:
+        """The newest search of this session."""
+        return self.remembering.last
+
+    async def switch_model(self, name: str) -> ModelInfo:
+        """Let another model answer from here on."""
+        provider = self._resolve(name)
+        info = provider.info(name)
+        before = self.desk.provider
+        self.desk.provider = provider
+        self.desk.model = name
+        self.desk.position = position_in(self._history, name)
+        self.desk.overridden = False
+        window = self.desk.window or info.window or Window(tokens=0, label="assumed")
+        self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
+        self.continuity.answer_with(self._side_calls(name))
+        await before.close()
+        return info
+
+    def models(self) -> Sequence[ModelInfo]:
+        """What is usable now."""
+        return self._models()
+
+    def all_tools(self) -> dict[str, Tool]:
+        """Every tool, switched on or not."""
+        return self._tools
+
+    def switch_tool(self, name: str, *, on: bool) -> bool:
+        """Offer a tool to the model or not; False when there is no such tool."""
+        if name not in self._tools:
+            return False
+        if on:
+            self.desk.tools[name] = self._tools[name]
+        else:
+            self.desk.tools.pop(name, None)
+        return True
+
+    async def accept_tools(self, server: str) -> list[str]:
+        """Take a server's changed tools as they are now."""
+        return self._offer(await self._servers.accept(server))
+
+    def project(self) -> ProjectInstructions:
+        """What the folder wants to tell the agent, and whether it may."""
+        return self._project()
+
+    def trust_project(self) -> ProjectInstructions:
+        """Let this folder's instruction files be read, as they are now."""
+        found = self._project()
+        if found.state != "none":
+            self._trust.trust(found.folder, found.digest)
+            files = {each.path: str(each.raw_size) for each in found.files}
+            entry = ProjectTrusted(folder=str(found.folder), files=files)
+            self.desk.record(entry, self.desk.transcript.last_turn)
+        return self._project()
+
+    def distrust_project(self) -> None:
+        """Read this folder's instruction files no longer."""
+        self._trust.forget(self.cwd)
+
+    def sessions(self) -> Sequence[SessionSummary]:
+        """All sessions, newest first."""
+        return list_sessions(self.home)
+
+    async def run_shell(self, line: str) -> ToolResult:
+        """Run a shell command that the person wrote, in the session's folder."""
+        result = await SHELL.run({"command": line}, self.desk.tool_context("shell"))
+        clean = self.desk.redactor.redact(inside(result.text)).text
+        return msgspec.structs.replace(result, text=clean)
+
+    async def compact(self) -> list[Line]:
+        """Let a summary stand for the older exchanges, now."""
+        return await self.desk.working_set.make_room_by(self.continuity.modes.compact)
+
+    async def prove(self) -> Proof:
+        """Rebuild every request of this session and compare it with its recorded hash."""
+
+        def work() -> Proof:
+            with History(self.places) as history:
+                return prove(history)
+
+        return await asyncio.to_thread(work)
+
+    async def export(self, kind: str, path: Path) -> None:
+        """Write this session to a file."""
+
+        def work() -> None:
+            with History(self.places) as history:
+                text = "".join(export(history, kind, clean=self.desk.transcript.clean))
+            replace_file(path, text.encode())
+
+        await asyncio.to_thread(work)
+
+    def free_name(self) -> str:
+        """A name for a new session of this agent that nobody has yet."""
+        taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
+        number = 2
+        while f"{self.key.main}-{number}" in taken:
+            number += 1
+        return f"{self.key.main}-{number}"
+
+    def fork(self, name: str, turn: int | None) -> SessionKey:
+        """Start another session from a turn of this one."""
+        key = SessionKey.parse(
+            name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
+        )
+        if self.home.session(key).transcript.exists():
+            raise UsageError(f"There is a session {key} already.", "Choose another name.")
+        fork_session(self.desk, self._history, self.home.session(key), turn)
+        return key
+
+    # Around a turn
+
+    def ready(self) -> events.SessionReady:
+        """Who answers, and where history stands."""
+        info = self.desk.info
+        return events.SessionReady(
+            session=str(self.key),
+            model=self.desk.model,
+            note=info.note,
+            turns=self.desk.transcript.last_turn,
+            entries=self.desk.transcript.head.seq + 1,
+        )
+
+    def catch_up(self) -> list[Line]:
+        """Take in what other surfaces wrote, and say what it was."""
+        self.desk.transcript.look()
+        lines = self.desk.working_set.catch_up()
+        self.continuity.look_again(lines)
+        if any(isinstance(line.entry, ModelChanged) for line in lines):
+            self._follow_model()
+        return lines
+
+    def save_again(self) -> None:
+        """Write what the disk refused before; if it still does, the next entry says so."""
+        with contextlib.suppress(NotSaved):
+            self.desk.save()
+
+    def close_open_turn(self) -> list[Line]:
+        """Close a turn that a crash left open: its calls get results that say so."""
+        if self.desk.transcript.unsaved:
+            return []
+        return close_open_turn(self.desk, self._history)
+
+    def never_sent(self) -> list[str]:
+        """Messages that were queued lately and neither sent nor taken back."""
+        return never_sent(self._history)
+
+    def _follow_model(self) -> None:
+        """Another surface chose another model; ours was not named for this surface alone."""
+        name = self.desk.working_set.model
+        if self.desk.overridden or name == self.desk.model:
+            return
+        with contextlib.suppress(MindstoneError):
+            self.desk.provider = self._resolve(name)
+            self.desk.model = name
+            self.desk.position = position_in(self._history, name)
+
+    async def before_turn(self) -> list[events.Noticed]:
+        """Start the tool servers, look at the project."""
+        told = self._offer(await self._servers.start())
+        project = self._project()
+        if project.state in ("untrusted", "changed"):
+            names = ", ".join(each.path for each in project.files)
+            verb = (
+                "changed since it was trusted" if project.state == "changed" else "is not trusted"
+            )
+            told.append(f"This folder {verb}, so {names} is not read; `/trust` allows it.")
+        fresh = [each for each in told if each not in self._told]
+        self._told.update(fresh)
+        return [events.Noticed(message=each, level="warning") for each in fresh]
+
+    def _offer(self, found: tuple[dict[str, Tool], list[str]]) -> list[str]:
+        tools, told = found
+        self._tools |= tools
+        disabled = self.desk.settings.tools.disabled
+        self.desk.tools |= {name: tool for name, tool in tools.items() if name not in disabled}
+        return told
+
+    async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
+        """Index the exchange, learn which recalled passages were used."""
+        with contextlib.suppress(RecallError):
+            await asyncio.to_thread(self.remembering.keep_up)
+        lines = self._history.turn(self.desk.transcript.last_turn)
+        injected = next(
+            (line.entry for line in lines if isinstance(line.entry, RecallInjected)), None
+        )
+        answer = "\n".join(
+            line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)
+        )
+        if injected is not None and answer:
+            with contextlib.suppress(RecallError):
+                used = await asyncio.to_thread(
+                    self.remembering.note_use, injected, injected.query, answer
+                )
+                self.desk.record(used, None)
+        self._note_memory_use(lines, answer)
+        async for event in self._measure_health(lines):
+            yield event
+        if self.remembering.failure:
+            message = f"Recall does not work: {self.remembering.failure}"
+            self.remembering.failure = ""
+            yield events.Noticed(message=message, level="warning")
+
+    async def _measure_health(self, lines: Sequence[Line]) -> AsyncIterator[events.AnyEvent]:
+        """Take the turn's six measures; what left the window is probed for."""
+        pruned = [line.entry for line in lines if isinstance(line.entry, ContextWindowPruned)]
+        probed = await self.continuity.probe(pruned[-1]) if pruned else None
+        written = self.continuity.after_turn(
+            lines,
+            measured=probed.score if probed is not None else None,
+            lag=await self.unindexed(),
+            recall_failed=bool(self.remembering.failure),
+        )
+        if (saved := self.continuity.milestone()) is not None:
+            written.append(saved)
+        for line in written:
+            if (event := announced(line)) is not None:
+                yield event
+
+    def _note_memory_use(self, lines: Sequence[Line], answer: str) -> None:
+        """Count the memories that the answer leaned on."""
+        digested = next(
+            (line.entry for line in lines if isinstance(line.entry, MemoryDigested)), None
+        )
+        question = next(
+            (line.entry.text for line in lines if isinstance(line.entry, UserMessage)), ""
+        )
+        if digested is not None and answer:
+            with contextlib.suppress(ContinuityError, NotSaved):
+                self.continuity.memories.note_use(digested, question, answer)
+
+    async def unindexed(self) -> int:
+        """Exchanges whose words the index does not have yet."""
+        with contextlib.suppress(RecallError):
+            return await asyncio.to_thread(self.remembering.lag)
+        return 0
+
+    def where_it_stands(self) -> list[str]:
+        """Where open work goes on, and what changed around it meanwhile."""
+        return self.continuity.where_it_stands()
+
+    def tidy(self) -> None:
+        """While nothing is asked: make the vectors that are missing."""
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._embed(), name="embedding")
+
+    async def _embed(self) -> None:
+        with contextlib.suppress(RecallError):
+            while await asyncio.to_thread(self.remembering.embed_some):
+                continue
+
+    def stop_tidying(self) -> None:
+        """Leave the machine to the turn."""
+        if self._tidying is not None:
+            self._tidying.cancel()
+            self._tidying = None
+
+    def rescue(self) -> Path | None:
+        """Put what could not be saved somewhere else; None when everything is saved."""
+        return self.desk.transcript.rescue(self.home.state / "rescued")
+
+    async def close(self) -> None:
+        """Give back the model, the index and the reader."""
+        self.stop_tidying()
+        await self.desk.provider.close()
+        await self._servers.close()
+        await asyncio.to_thread(self.remembering.close)
+        self._history.close()

@@ -1,0 +1,291 @@
+"""Recall as a session uses it: kept up to date, asked before each turn, read back before a prune.
+
+Opening the index is cheap; the embedding model is loaded on first use, off the loop. If recall
+fails, the turn goes on without it and the failure is said once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.context.indexing import ExchangeLines
+from mindstone_tui.core.context.window import Fold
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
+from mindstone_tui.core.entries.memory import (
+    MemoryDigested,
+    RecalledPassage,
+    RecallInjected,
+    RecallUsed,
+)
+from mindstone_tui.core.entries.window import Receipt
+from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.foreign import as_data, fresh_nonce
+from mindstone_tui.core.places import Places, SessionPlaces
+from mindstone_tui.core.recall.auto import Injected, auto_query, fill, is_trivial
+from mindstone_tui.core.recall.catching_up import catch_up, reading
+from mindstone_tui.core.recall.chunks import passages_of
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.gathering import Filter
+from mindstone_tui.core.recall.index import Found, RecallIndex, search_many
+from mindstone_tui.core.session.shelves import Shelves
+from mindstone_tui.core.transcript import History
+
+LOOKED_AT: Final = 24
+_EMBEDDED_AT_ONCE: Final = 8
+_LAG_LOOKED_AT: Final = 2_000
+_TELLING: Final = re.compile(r"[^\W_]{5,}")
+
+Scope = str
+
+
+class Remembering:
+    """Finds what was said before, for one session and, if asked, beyond it."""
+
+    def __init__(
+        self,
+        home: Places,
+        places: SessionPlaces,
+        settings: RecallSettings,
+        embedder: Embedder | None,
+        *,
+        count: Callable[[str], int],
+        window: Callable[[], Collection[int]],
+        recent: Callable[[], Sequence[str]],
+        share: Callable[[], int],
+        dropped: Collection[str] = (),
+    ) -> None:
+        self.on = settings.auto
+        self.last: Found | None = None
+        self.failure = ""
+        self._home = home
+        self._places = places
+        self._settings = settings
+        self._embedder = embedder
+        self._count = count
+        self._window = window
+        self._recent = recent
+        self._share = share
+        self._dropped = set(dropped)
+        self._opening = threading.Lock()
+        self._index: RecallIndex | None = None
+        self.shelves: Shelves | None = None
+        """The agent's memories, log and journals."""
+
+    @property
+    def index(self) -> RecallIndex:
+        """This session's own index, opened on first use."""
+        with self._opening:
+            if self._index is None:
+                self._index = RecallIndex.open(self._places.index, self._embedder)
+            return self._index
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """Who makes vectors."""
+        return self._embedder
+
+    async def digest(
+        self, text: str, render: Callable[[Mapping[str, float]], MemoryDigested | None]
+    ) -> MemoryDigested | None:
+        """The memories that bear on a message; None when recall is off or none does."""
+        if not self.on or self.shelves is None or is_trivial(text):
+            return None
+        query = auto_query(text, self._recent())
+        try:
+            likeness = await asyncio.to_thread(self.shelves.likeness, query)
+        except RecallError as error:
+            self.failure = error.what
+            return None
+        return render(likeness) if likeness else None
+
+    def switch(self, *, on: bool) -> None:
+        """Recall before each turn, or only when asked."""
+        self.on = on
+
+    def drop(self, session: str, entry: str) -> None:
+        """Keep an entry out of automatic recall from here on."""
+        self._dropped.add(f"{session} {entry}")
+
+    async def gather(self, text: str) -> RecallInjected | None:
+        """What is worth bringing back for a message; None when nothing is good enough."""
+        if not self.on or is_trivial(text):
+            return None
+        began = time.monotonic()
+        query = auto_query(text, self._recent())
+        try:
+            found = await self.search(
+                query, LOOKED_AT, self._settings.scope, exclude=self._window()
+            )
+        except RecallError as error:
+            self.failure = error.what
+            return None
+        kept = [
+            hit
+            for hit in found.hits
+            if f"{hit.passage.session} {hit.passage.entry}" not in self._dropped
+        ]
+        nonce = fresh_nonce()
+        room = self._share() - self._count(as_data("", origin="recall", nonce=nonce))
+        chosen = [] if found.abstained else fill(kept, room, self._count, vectors=found.vectors)
+        chosen = chosen[: self._settings.max_passages]
+        if not chosen:
+            return None
+        block = as_data("\n\n".join(each.text for each in chosen), origin="recall", nonce=nonce)
+        return RecallInjected(
+            query=text,
+            passages=tuple(recalled(each) for each in chosen),
+            text=block,
+            tokens=self._count(block),
+            share=self._share(),
+            nonce=nonce,
+            vectors=found.vectors,
+            elapsed=round(time.monotonic() - began, 4),
+        )
+
+    async def search(
+        self,
+        query: str,
+        k: int,
+        scope: Scope,
+        *,
+        exclude: Collection[int] = (),
+        aside: bool = False,
+    ) -> Found:
+        """The k best hits; what is in the window may be left out.
+
+        A search aside is nobody's newest search: a probe, say.
+        """
+        allowed = Filter(exclude=frozenset(exclude))
+
+        def work() -> Found:
+            self._catch_up()
+            own = self.index.search(query, k, allowed=allowed)
+            if scope == "session":
+                return own
+            others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
+            try:
+                elsewhere = search_many(others, query, k) if others else None
+            finally:
+                for index in others:
+                    index.close()
+            kept = self.shelves.search(query, k) if self.shelves is not None else None
+            return _merged(_merged(own, elsewhere, k), kept, k)
+
+        found = await asyncio.to_thread(work)
+        if not aside:
+            self.last = found
+        return found
+
+    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+        """Index exchanges and read them back; the proof that they may leave the window."""
+        receipts: dict[int, Receipt] = {}
+        for exchange in turns:
+            found = self.index.ensure(passages_of(exchange.lines))
+            receipts[exchange.turn] = found[0] if found else Receipt(turn=exchange.turn, passages=0)
+        return receipts
+
+    def keep_up(self) -> None:
+        """Take the newest exchange into the index; blocks, so call it off the loop."""
+        self._catch_up()
+
+    def lag(self) -> int:
+        """Exchanges that are not in the index yet; blocks."""
+        mark = self.index.mark
+        with History(self._places) as history:
+            lines = islice(history.read(mark.seq + 1), _LAG_LOOKED_AT)
+            return sum(
+                isinstance(line, Line) and isinstance(line.entry, UserMessage) for line in lines
+            )
+
+    def embed_some(self) -> bool:
+        """Make a few of the vectors that are missing; False when none is, or none can be made."""
+        if self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0:
+            return True
+        return self.shelves is not None and self.shelves.embed_some(_EMBEDDED_AT_ONCE)
+
+    def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
+        """Which passages an answer leaned on: cited by number, or echoed in telling words."""
+        used: list[str] = []
+        unused: list[str] = []
+        for passage in injected.passages:
+            echoes = _echoes(passage, question, answer)
+            (used if echoes else unused).append(passage.entry)
+        self.index.count_uses(used, unused)
+        return RecallUsed(used=tuple(used), unused=tuple(unused))
+
+    def close(self) -> None:
+        """Give the files back."""
+        if self._index is not None:
+            self._index.close()
+        if self.shelves is not None:
+            self.shelves.close()
+
+    def _catch_up(self) -> None:
+        with History(self._places) as history:
+            catch_up(self.index, reading(history))
+
+    def _others(self, scope: Scope) -> Iterator[SessionPlaces]:
+        """Other sessions that may be searched: the agent's, or everyone's."""
+        excluded = set(self._settings.exclude)
+        for each in self._home.sessions():
+            same_agent = each.key.agent == self._places.key.agent
+            if each.key == self._places.key or str(each.key) in excluded:
+                continue
+            if each.index.exists() and (scope == "all" or same_agent):
+                yield each
+
+
+def _merged(own: Found, elsewhere: Found | None, k: int) -> Found:
+    if elsewhere is None:
+        return own
+    hits = sorted((*own.hits, *elsewhere.hits), key=lambda hit: -hit.score)
+    return Found(
+        query=own.query,
+        hits=tuple(hits[:k]),
+        abstained=own.abstained and elsewhere.abstained,
+        vectors=own.vectors or elsewhere.vectors,
+    )
+
+
+def recalled(chosen: Injected) -> RecalledPassage:
+    """A chosen hit as the transcript remembers it."""
+    passage = chosen.hit.passage
+    return RecalledPassage(
+        session=passage.session,
+        entry=passage.entry,
+        seq=passage.seq,
+        turn=passage.turn,
+        ts=passage.ts,
+        speaker=passage.speaker,
+        score=round(chosen.hit.score, 4),
+        tokens=chosen.tokens,
+        text=chosen.hit.text,
+        parts={name: round(value, 4) for name, value in chosen.hit.parts.items()},
+        supersedes=chosen.hit.supersedes,
+    )
+
+
+def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:
+    if f"#{passage.seq}" in answer:
+        return True
+    asked = set(_TELLING.findall(question.lower()))
+    shared = set(_TELLING.findall(passage.text.lower())) & set(_TELLING.findall(answer.lower()))
+    return len(shared - asked) >= 3
+
+
+def recent_texts(fold: Fold) -> list[str]:
+    """What was said last before the newest message, for questions that lean on it."""
+    said = [
+        line.entry.text
+        for line in fold.lines.values()
+        if isinstance(line.entry, UserMessage | AssistantMessage) and line.entry.text
+    ]
+    return said[-3:-1]

@@ -1,0 +1,134 @@
+"""What an agent wrote outside of its sessions, made findable: memories, its log, its journals.
+
+One index an agent, a cache like every other. It is brought up to date when a file changed, and
+never made when there is nothing to put into it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.memory.files import parse, read_text
+from mindstone_tui.core.places import AgentPlaces
+from mindstone_tui.core.recall.abstaining import FLOOR, WORDS_FLOOR, evidence
+from mindstone_tui.core.recall.chunks import passages_of_file
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.gathering import Filter
+from mindstone_tui.core.recall.index import Found, RecallIndex
+from mindstone_tui.core.recall.passage import Passage
+from mindstone_tui.core.recall.tables import Mark
+
+LOOKED_AT: Final = 32
+READ: Final = 128 * 1024
+"""Bytes at the end of the log, and of each journal, that are looked at when they changed."""
+JOURNALS: Final = 60
+"""Days of journals."""
+SURE: Final = 3.0
+"""Evidence, in floors of recall, at which a memory is wholly like a question."""
+
+Signature = tuple[tuple[str, int, int], ...]
+
+
+class Shelves:
+    """The agent's own files, searched by words and meaning; blocks, so call it off the loop."""
+
+    def __init__(self, agent: AgentPlaces, embedder: Embedder | None) -> None:
+        self._agent = agent
+        self._embedder = embedder
+        self._opening = threading.Lock()
+        self._index: RecallIndex | None = None
+        self._seen: Signature = ()
+
+    def likeness(self, query: str) -> dict[str, float]:
+        """How much each memory file has to do with a question, from 0 to 1."""
+        index = self._level()
+        if index is None:
+            return {}
+        found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset({"memory"})))
+        floor = (FLOOR if found.vectors else WORDS_FLOOR) * SURE
+        like: dict[str, float] = {}
+        for hit in found.hits:
+            file = hit.passage.entry.removeprefix("memory/")
+            like[file] = max(like.get(file, 0.0), min(1.0, evidence(hit) / floor))
+        return like
+
+    def search(self, query: str, k: int) -> Found | None:
+        """Sections of the log and of the journals; None when there are none."""
+        index = self._level()
+        if index is None:
+            return None
+        return index.search(query, k, allowed=Filter(kinds=frozenset({"log", "journal"})))
+
+    def embed_some(self, limit: int) -> bool:
+        """Make a few of the vectors that are missing; False when none is."""
+        index = self._level()
+        return index is not None and index.embed_pending(limit) > 0
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._index is not None:
+            self._index.close()
+
+    def _level(self) -> RecallIndex | None:
+        """The index, level with the files; None while there are none."""
+        with self._opening:
+            signature = tuple(_stamp(path) for path in self._files())
+            if not signature:
+                return None
+            if self._index is None:
+                self._index = RecallIndex.open(self._agent.index, self._embedder)
+            if signature != self._seen:
+                passages = list(self._passages())
+                self._index.add(passages, Mark(len(passages), ""))
+                self._seen = signature
+            return self._index
+
+    def _files(self) -> Iterator[Path]:
+        if self._agent.memory.is_dir():
+            yield from sorted(self._agent.memory.glob("*_*.md"))
+        if self._agent.log.is_file():
+            yield self._agent.log
+        if self._agent.journals.is_dir():
+            yield from sorted(self._agent.journals.glob("*.md"))[-JOURNALS:]
+
+    def _passages(self) -> Iterator[Passage]:
+        for path in self._files():
+            written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+            if path.parent == self._agent.memory:
+                yield from _memory(path, self._agent.agent)
+                continue
+            kind = "log" if path == self._agent.log else "journal"
+            for heading, text in _sections(path):
+                name = f"{path.name} § {heading}"
+                yield from passages_of_file(
+                    name, text, session=self._agent.agent, ts=written, kind=kind
+                )
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return path.name, status.st_mtime_ns, status.st_size
+
+
+def _memory(path: Path, agent: str) -> list[Passage]:
+    try:
+        memory = parse(read_text(path))
+    except ContinuityError:
+        return []
+    text = f"{memory.name}\n{memory.body}"
+    return passages_of_file(f"memory/{path.name}", text, session=agent, ts=memory.created)
+
+
+def _sections(path: Path) -> Iterator[tuple[str, str]]:
+    """The file's sections by heading; of a long file, those at its end."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - READ))
+        text = file.read().decode("utf-8", "replace")
+    for section in text.split("\n## ")[1:]:
+        heading, _, body = section.partition("\n")
+        yield heading.strip(), body.strip()

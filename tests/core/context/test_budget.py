@@ -1,0 +1,141 @@
+"""Room, shares, zones and speed, in numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from mindstone_tui.core.config.settings import BudgetSettings, ContextSettings, ZoneSettings
+from mindstone_tui.core.context.budget import (
+    PROFILES,
+    ceiling_percent,
+    check_before_add,
+    components,
+    edges,
+    resolve_window,
+    room_for,
+    shares,
+    spike,
+    turns_until,
+    velocity,
+    velocity_class,
+    zone_after,
+)
+from mindstone_tui.core.context.measure import Piece, scaled
+from mindstone_tui.core.entries.window import Growth
+from mindstone_tui.core.errors import ConfigError
+
+BUDGET = BudgetSettings()
+
+
+@pytest.mark.parametrize(
+    ("window", "reserve"),
+    [(2_000, 500), (8_000, 2_000), (32_768, 4_096), (128_000, 6_400), (1_000_000, 50_000)],
+)
+def test_the_reserve_is_its_share_at_least_4096_at_most_a_quarter(
+    window: int, reserve: int
+) -> None:
+    room = room_for(window, "measured", BUDGET)
+    assert room.reserve == reserve
+    assert room.usable == window - reserve
+
+
+def test_a_window_nobody_knows_is_assumed_and_never_zero() -> None:
+    assert resolve_window() == (32_768, "assumed")
+    assert resolve_window(explicit=1_000, metadata=2_000, registry=3_000) == (1_000, "measured")
+    assert resolve_window(metadata=2_000, registry=3_000) == (2_000, "measured")
+    assert resolve_window(registry=3_000) == (3_000, "estimated")
+    assert room_for(0, "measured", BUDGET).label == "assumed"
+
+
+def test_an_assumed_window_prunes_earlier() -> None:
+    assert ceiling_percent(ContextSettings(), "assumed") == 87
+    assert ceiling_percent(ContextSettings(), "measured") == 92
+    assert ceiling_percent(ContextSettings(ceiling=72.0), "assumed") == 71
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_shares_of_a_profile_fill_the_usable_room(profile: str) -> None:
+    budget = BudgetSettings(profile=profile)
+    assert sum(shares(budget)) == 100
+    room = room_for(200_000, "measured", budget)
+    found = components(scaled([], 1.0, "estimated"), room, budget)
+    assert [each.name for each in found][-1] == "output_reserve"
+    assert room.usable - 5 <= sum(each.limit for each in found[:-1]) <= room.usable
+
+
+def test_a_share_set_by_hand_wins_over_the_profile_and_all_must_add_up() -> None:
+    with pytest.raises(ConfigError, match="add up to 107"):
+        shares(BudgetSettings(profile="research", tool_results=22.0))
+    with pytest.raises(ConfigError, match="no budget profile"):
+        shares(BudgetSettings(profile="nope"))
+    mine = shares(BudgetSettings(message_history=60.0, tool_results=17.0))
+    assert mine == (6, 4, 60.0, 17.0, 8, 5)
+
+
+def test_zones_begin_earlier_in_small_windows_and_later_in_very_large_ones() -> None:
+    zones = ZoneSettings()
+    assert edges(zones, 8_000) == (40, 65, 85)
+    assert edges(zones, 32_768) == (50, 75, 90)
+    assert edges(zones, 200_000) == (60, 80, 90)
+    assert edges(ZoneSettings(scale=False), 8_000) == (50, 75, 90)
+
+
+def test_a_zone_is_left_three_points_below_its_edge() -> None:
+    zones = ZoneSettings()
+    assert zone_after("green", 0.499, 128_000, zones) == "green"
+    assert zone_after("green", 0.50, 128_000, zones) == "yellow"
+    assert zone_after("yellow", 0.48, 128_000, zones) == "yellow"
+    assert zone_after("yellow", 0.469, 128_000, zones) == "green"
+    assert zone_after("green", 0.95, 128_000, zones) == "red"
+    assert zone_after("red", 0.10, 128_000, zones) == "green"
+
+
+def turns(*tokens: int) -> list[Growth]:
+    return [Growth(number, size) for number, size in enumerate(tokens, 1)]
+
+
+def test_speed_is_the_mean_of_the_last_turns() -> None:
+    assert velocity(turns(9_000, 100, 200, 300, 400, 500), 5) == 300
+    assert velocity([], 5) == 0
+    assert [velocity_class(speed) for speed in (0, 400, 2_000, 9_000)] == [
+        "low",
+        "low",
+        "medium",
+        "high",
+    ]
+    assert turns_until(9_000, 6_000, 1_000) == 3
+    assert turns_until(9_000, 9_500, 1_000) == 0
+    assert turns_until(9_000, 6_000, 0) is None
+
+
+def test_fifteen_thousand_after_two_thousand_is_a_spike() -> None:
+    found = spike(15_000, turns(2_000, 2_000, 2_000, 2_000), 3.0)
+    assert found is not None
+    assert (found.baseline, found.ratio) == (2_000, 7.5)
+    assert spike(5_900, turns(2_000, 2_000, 2_000), 3.0) is None
+    assert spike(15_000, turns(2_000, 2_000), 3.0) is None
+
+
+def test_a_session_of_ups_and_downs_does_not_cry_wolf() -> None:
+    restless = turns(200, 9_000, 300, 8_000, 250, 9_500, 280, 8_700)
+    assert spike(16_000, restless, 3.0) is None
+
+
+def test_looking_before_adding_warns_for_a_share_and_refuses_for_the_whole() -> None:
+    room = room_for(8_000, "measured", BUDGET)
+    used = components(
+        scaled([Piece(("x",), "message_history", 3_000)], 1.0, "estimated"), room, BUDGET
+    )
+    limit = next(each.limit for each in used if each.name == "tool_results")
+    assert check_before_add("tool_results", 10, used, room).warning == ""
+    nearly = check_before_add("tool_results", limit, used, room)
+    assert nearly.allowed
+    assert "nearly full" in nearly.warning
+    over = check_before_add("tool_results", limit + 7, used, room)
+    assert over.allowed
+    assert over.excess == 7
+    exact = check_before_add("tool_results", room.usable - 3_000, used, room)
+    assert exact.allowed
+    refused = check_before_add("tool_results", room.usable - 2_999, used, room)
+    assert not refused.allowed
+    assert "1 tokens too large" in refused.reason

@@ -1,0 +1,139 @@
+"""Six policies, one meaning of score: 1 keeps, 0 leaves first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core.context.eviction import POLICIES, Candidate, rank
+from mindstone_tui.core.context.references import names_in, references
+from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.errors import UnknownName
+from tests.core.context.stage import Stage, with_context, words
+
+
+def unit(turn: int, text: str = "", **changes: object) -> Candidate:
+    given = {
+        "key": turn,
+        "turn": turn,
+        "tokens": 100,
+        "text": text or f"turn {turn}",
+        "weights": {"user": 50, "assistant": 50},
+        "referenced": turn,
+    }
+    return Candidate(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def order(policy: str, *candidates: Candidate, query: str = "") -> list[int]:
+    return [each.candidate.key for each in rank(policy, candidates, now=30, query=query)]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_scores_between_leave_and_keep_and_shows_its_parts(policy: str) -> None:
+    ranked = rank(policy, [unit(turn) for turn in range(1, 30)], now=30, query="turn 5")
+    assert [each.score for each in ranked] == sorted(each.score for each in ranked)
+    for each in ranked:
+        assert 0 <= each.score <= 1
+        assert each.parts
+        assert each.score == pytest.approx(min(sum(each.parts.values()), 1), abs=0.001)
+        assert each.reason
+
+
+def test_fifo_lets_the_oldest_go() -> None:
+    assert order("fifo", unit(3), unit(1), unit(2)) == [1, 2, 3]
+
+
+def test_lru_lets_go_what_nobody_mentioned_lately() -> None:
+    assert order("lru", unit(1, referenced=29), unit(2), unit(20)) == [2, 20, 1]
+
+
+def test_a_new_unit_is_not_colder_than_an_old_one() -> None:
+    assert order("lru", unit(30), unit(1)) == [1, 30]
+
+
+def test_priority_keeps_what_the_question_is_about_what_is_used_and_what_is_marked() -> None:
+    assert order("priority", unit(1, "granite bridge plan"), unit(2), query="granite bridge") == [
+        2,
+        1,
+    ]
+    assert order("priority", unit(1, references=9), unit(2)) == [2, 1]
+    assert order("priority", unit(1, important=True), unit(2)) == [2, 1]
+
+
+def test_type_based_lets_old_tool_results_go_before_what_people_said() -> None:
+    tool, people = {"tool_result": 100}, {"user": 100}
+    assert order("type_based", unit(10, weights=people), unit(20, weights=tool)) == [20, 10]
+
+
+def test_semantic_merge_keeps_the_newest_of_duplicates() -> None:
+    same = "the quick stone rolls down the green hill"
+    assert order(
+        "semantic_merge", unit(1, "something else entirely"), unit(9, same), unit(20, same)
+    ) == [
+        9,
+        1,
+        20,
+    ]
+
+
+def test_hybrid_counts_repetition_against_keeping() -> None:
+    same = "the quick stone rolls down the green hill"
+    ranked = rank("hybrid", [unit(10, same), unit(11, same)], now=30)
+    parts = {each.candidate.key: each.parts["unique"] for each in ranked}
+    assert parts[10] == 0
+    assert parts[11] == 0.1
+
+
+def test_a_better_similarity_can_be_passed_in() -> None:
+    ranked = rank(
+        "priority",
+        [unit(1, "pebble"), unit(2, "cloud")],
+        now=30,
+        query="stone",
+        similar=lambda one, other: 1.0 if "pebble" in one else 0.0,
+    )
+    assert ranked[0].candidate.key == 2
+
+
+def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match="nope") as refused:
+        rank("nope", [unit(1)], now=2)
+    assert "semantic_merge" in refused.value.remedy
+
+
+def test_names_are_paths_identifiers_and_ids_but_not_words() -> None:
+    assert names_in("see src/app/main.py and load_config, then parseLine.") == {
+        "src/app/main.py",
+        "load_config",
+        "parseLine",
+    }
+    assert names_in("only some plain words here, nothing more") == frozenset()
+
+
+def test_a_later_message_that_names_the_same_file_refers_to_the_earlier(home: Path) -> None:
+    stage = Stage(home)
+    stage.chat("open src/deep/bridge.py", "done")
+    stage.chat("something else", "sure")
+    stage.chat("now src/deep/bridge.py again", "ok")
+    fold = stage.working_set.fold
+    stage.working_set.catch_up()
+    found = references(fold.lines.values(), ())
+    assert (found[1].last, found[1].count) == (3, 1)
+    assert (found[2].last, found[2].count) == (2, 0)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_session_lives_under_every_policy_and_can_change_it(home: Path, policy: str) -> None:
+    stage = Stage(home, window=4_000, settings=with_context(policy=policy))
+    for number in range(40):
+        prepared = stage.work(words(20, f"q{number}"), [words(60, f"r{number}")], words(30))[-1]
+    assert prepared.tokens <= 3_000 * 0.92
+    stage.working_set.set_policy("lru")
+    while True:
+        prepared = stage.chat(words(60, f"x{stage.turn}"), words(60))
+        prunes = [e.entry for e in prepared.lines if isinstance(e.entry, ContextWindowPruned)]
+        if prunes:
+            break
+    assert prunes[0].policy == "lru"
+    assert all("referenced" in left.parts for left in prunes[0].left)

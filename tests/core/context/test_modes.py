@@ -1,0 +1,309 @@
+"""Modes on a real window: the summary first, then what it stands for; failures remove nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import ContextSettings, Mode
+from mindstone_tui.core.context.cascade import Effect, Outcome, StepName
+from mindstone_tui.core.context.compression import Scribe
+from mindstone_tui.core.context.indexing import ExchangeLines
+from mindstone_tui.core.context.modes import Means, Modes
+from mindstone_tui.core.context.planning import Prepared
+from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.entries import Line, Message
+from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
+from mindstone_tui.core.entries.memory import SummaryDerived
+from mindstone_tui.core.entries.window import (
+    ContextWindowPruned,
+    Pinned,
+    Receipt,
+    ToolResultsTrimmed,
+)
+from mindstone_tui.core.errors import ProviderUnreachable
+from tests.builders import say, transcript_in, use_tool
+from tests.core.context.asking import Saying, words
+from tests.core.context.staging import Index, Unsynced, Words
+
+WINDOW = 4_000
+
+
+class Stage:
+    """A session in some mode, with what a test wants to happen outside the window."""
+
+    def __init__(
+        self, home: Path, mode: Mode, ask: Saying | None = None, min_recent: int = 4
+    ) -> None:
+        self.transcript = transcript_in(home, disk=Unsynced())
+        self.index = Index()
+        self.settings = Settings(
+            context=ContextSettings(mode=mode, min_recent=min_recent, window=WINDOW)
+        )
+        self.working_set = self.open()
+        self.steps: list[str] = []
+        self.failing: frozenset[str] = frozenset()
+        self.outcomes: list[Outcome] = []
+        names: tuple[StepName, ...] = (
+            "checkpoint",
+            "handoff",
+            "handoff_replay",
+            "backfill",
+            "delegate",
+        )
+        self.modes = Modes(
+            Means(
+                scribe=Scribe(count=words, ask=ask, model="test/model"),
+                steps={name: self._step(name) for name in names},
+                ended=self._note,
+            )
+        )
+        self.working_set.room_maker = self.modes.make_room
+
+    def open(self) -> WorkingSet:
+        async def here(ensure: object, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+            return self.index.ensure(units)
+
+        return WorkingSet.open(
+            self.transcript,
+            self.transcript.history(),
+            self.settings,
+            indexer=self.index,
+            counters=lambda _model: Words(),
+            off_loop=here,
+        )
+
+    def _step(self, name: StepName):  # type: ignore[no-untyped-def]
+        async def apply(_tokens: int) -> Effect:
+            self.steps.append(name)
+            return Effect(held=name not in self.failing)
+
+        return apply
+
+    async def _note(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+    async def ask(self, text: str = "And now?") -> Prepared:
+        turn = self.transcript.last_turn + 1
+        self.transcript.append(TurnStarted(), turn=turn)
+        self.transcript.append(UserMessage(text=text), turn=turn)
+        return await self.working_set.prepare(call=1, window=WINDOW, label="measured", model="m")
+
+    def kinds(self, prepared: Prepared) -> list[str]:
+        return [line.kind for line in prepared.lines]
+
+    def history(self) -> list[Line]:
+        with self.transcript.history() as history:
+            return [line for line in history.read() if isinstance(line, Line)]
+
+
+def talk(stage: Stage, turns: int, size: int) -> None:
+    for number in range(turns):
+        say(
+            stage.transcript,
+            f"Never break rule_{number}. Then " + "question " * size,
+            f"Answer {number}. So " + "answer " * size,
+        )
+
+
+def text_of(prepared: Prepared) -> str:
+    return "\n".join(str(message["content"]) for message in prepared.request.messages)
+
+
+async def test_compaction_keeps_rules_and_recent_exchanges_and_everything_in_history(
+    home: Path,
+) -> None:
+    stage = Stage(home, "auto_compact")
+    talk(stage, 14, 95)
+    before = len(stage.history())
+    prepared = await stage.ask()
+    assert stage.steps == ["checkpoint", "handoff", "handoff_replay", "backfill"]
+    kinds = stage.kinds(prepared)
+    assert kinds.index("summary_derived") < kinds.index("context_window_pruned")
+    sent = text_of(prepared)
+    for number in range(14):
+        assert f"Never break rule_{number}." in sent
+    assert "Answer 13." in sent.split("</data-")[-1]
+    assert prepared.tokens < WINDOW * 0.75 * 0.6
+    assert [line.seq for line in stage.history()] == list(range(len(stage.history())))
+    assert len(stage.history()) > before
+    (outcome,) = stage.outcomes
+    assert outcome.fits
+    pruned = next(line.entry for line in prepared.lines if line.kind == "context_window_pruned")
+    assert isinstance(pruned, ContextWindowPruned)
+    assert all(left.receipt is not None for left in pruned.left)
+    assert pruned.trigger == "auto_compact"
+
+
+async def test_a_compacted_window_is_rebuilt_by_another_process(home: Path) -> None:
+    stage = Stage(home, "auto_compact")
+    talk(stage, 14, 95)
+    prepared = await stage.ask()
+    other = stage.open()
+    assert other.rebuild(prepared.plan).hash == prepared.request.hash
+
+
+@pytest.mark.parametrize("mode", ["auto_compact", "sliding_window"])
+async def test_at_the_checkpoint_mark_a_checkpoint_and_a_handoff_are_made_once(
+    home: Path, mode: Mode
+) -> None:
+    stage = Stage(home, mode)
+    talk(stage, 13, 90)
+    prepared = await stage.ask()
+    assert 0.85 <= prepared.tokens / 3_000 < 0.92
+    assert stage.steps == ["checkpoint", "handoff"]
+    assert "summary_derived" not in stage.kinds(prepared)
+    await stage.ask()
+    assert stage.steps == ["checkpoint", "handoff"]
+    talk(stage, 4, 90)
+    await stage.ask()
+    talk(stage, 8, 90)
+    await stage.ask()
+    assert stage.steps.count("checkpoint") > 1
+
+
+@pytest.mark.parametrize("failing", ["checkpoint", "handoff"])
+async def test_nothing_is_compacted_that_was_not_written_down_first(
+    home: Path, failing: str
+) -> None:
+    stage = Stage(home, "auto_compact")
+    stage.failing = frozenset({failing})
+    talk(stage, 14, 94)
+    prepared = await stage.ask()
+    assert "summary_derived" not in stage.kinds(prepared)
+    assert f"{failing} failed" in stage.outcomes[0].why
+
+
+MODELS: dict[str, Saying] = {
+    "empty": Saying(""),
+    "refusing": Saying("I'm sorry, I cannot do that."),
+    "unreachable": Saying(ProviderUnreachable("The connection broke.")),
+    "timeout": Saying(TimeoutError()),
+    "truncated": Saying("Goal: the rules, because"),
+    "wrong JSON": Saying('{"summary": '),
+}
+
+
+@pytest.mark.parametrize("mode", ["auto_compact", "cascade"])
+@pytest.mark.parametrize("ask", MODELS.values(), ids=MODELS)
+async def test_a_failing_model_leaves_a_valid_window_and_a_whole_history(
+    home: Path, mode: Mode, ask: Saying
+) -> None:
+    stage = Stage(home, mode, ask, min_recent=100)
+    talk(stage, 14, 85)
+    use_tool(stage.transcript, "read it", "result " * 30, "done")
+    prepared = await stage.ask()
+    assert prepared.tokens <= 3_000
+    for number in range(14):
+        assert f"Never break rule_{number}." in text_of(prepared)
+    summaries = [line.entry for line in prepared.lines if isinstance(line.entry, SummaryDerived)]
+    assert summaries
+    assert all(summary.fallback and summary.model == "deterministic" for summary in summaries)
+    assert stage.open().rebuild(prepared.plan).hash == prepared.request.hash
+
+
+@pytest.mark.parametrize("mode", ["auto_compact", "cascade"])
+async def test_what_cannot_be_found_again_is_not_summarised_away(home: Path, mode: Mode) -> None:
+    stage = Stage(home, mode)
+    stage.index.broken = True
+    talk(stage, 14, 94)
+    prepared = await stage.ask()
+    assert "context_window_pruned" not in stage.kinds(prepared)
+    assert "summary_derived" not in stage.kinds(prepared)
+    assert text_of(prepared).count("question") > 1_300
+
+
+async def test_the_cascade_shortens_results_before_anything_leaves(home: Path) -> None:
+    answer = Saying("- Found: the value is in src/io.py.")
+    stage = Stage(home, "cascade", answer)
+    for number in range(8):
+        use_tool(stage.transcript, f"read {number}", "result src/io.py " + "data " * 300, "done")
+    prepared = await stage.ask()
+    assert stage.outcomes[0].taken[0].step == "tool_results"
+    assert "context_window_pruned" not in stage.kinds(prepared)
+
+
+async def test_long_results_are_shortened_by_the_model_and_stay_one_key_away(home: Path) -> None:
+    stage = Stage(home, "cascade", Saying("- Found: the value is in src/io.py."))
+    use_tool(stage.transcript, "read big", "result src/io.py " + "data " * 1_500, "done")
+    for number in range(5):
+        use_tool(stage.transcript, f"read {number}", "data " * 150, "done")
+    prepared = await stage.ask()
+    trimmed = [line.entry for line in prepared.lines if isinstance(line.entry, ToolResultsTrimmed)]
+    placeholder = trimmed[0].results[0].placeholder
+    assert "the value is in src/io.py" in placeholder
+    assert "read_entry shows it" in placeholder
+    assert placeholder in text_of(prepared)
+
+
+async def test_the_full_cascade_takes_its_steps_in_order_and_ends(home: Path) -> None:
+    stage = Stage(home, "cascade", Saying(""), min_recent=100)
+    talk(stage, 14, 100)
+    await stage.ask()
+    steps = [taken.step for taken in stage.outcomes[0].taken]
+    assert steps[:3] == ["tool_results", "evict", "progressive"]
+    assert len(steps) == len(set(steps))
+    assert stage.outcomes[0].ended <= 0.75
+
+
+async def test_a_cascade_that_cannot_help_is_not_repeated_for_every_call(home: Path) -> None:
+    stage = Stage(home, "cascade")
+    stage.index.broken = True
+    talk(stage, 12, 97)
+    await stage.ask()
+    assert len(stage.outcomes) == 1
+    await stage.working_set.prepare(call=2, window=WINDOW, label="measured", model="m")
+    assert len(stage.outcomes) == 1
+
+
+async def test_summaries_make_place_for_newer_ones_and_their_rules_go_on(home: Path) -> None:
+    stage = Stage(home, "auto_compact")
+    for round_number in range(5):
+        for number in range(14):
+            say(
+                stage.transcript,
+                f"Never break law_{round_number}_{number}. Then " + "question " * 90,
+                "So " + "answer " * 90,
+            )
+        prepared = await stage.ask()
+    sent = text_of(prepared)
+    assert "Never break law_0_0." in sent
+    assert "Never break law_4_13." in sent
+    state = stage.working_set.fold.state
+    assert 1 <= len(state.summaries) < len(stage.outcomes)
+    assert prepared.tokens <= 3_000
+
+
+async def test_a_pin_set_while_a_model_writes_is_respected(home: Path) -> None:
+    stage = Stage(home, "auto_compact")
+    talk(stage, 14, 95)
+    waiting = asyncio.Event()
+
+    async def slow(_purpose: str, _messages: Sequence[Message]) -> str:
+        if not waiting.is_set():
+            waiting.set()
+            state = stage.working_set.fold.state
+            stage.transcript.append(Pinned(pinned_turn=2, state=state), turn=15)
+        return ""
+
+    means = msgspec.structs.replace(
+        stage.modes.means, scribe=Scribe(count=words, ask=slow, model="m")
+    )
+    stage.modes.means = means
+    prepared = await stage.ask()
+    assert "Answer 1." in text_of(prepared).split("</data-")[-1]
+
+
+async def test_the_sliding_window_asks_no_model(home: Path) -> None:
+    ask = Saying("anything")
+    stage = Stage(home, "sliding_window", ask)
+    talk(stage, 14, 97)
+    prepared = await stage.ask()
+    assert "context_window_pruned" in stage.kinds(prepared)
+    assert ask.seen == []
+    assert stage.steps == ["checkpoint", "handoff"]

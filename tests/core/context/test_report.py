@@ -1,0 +1,286 @@
+"""One accounting: parts add up, every figure has its label, and reading it changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import BudgetSettings
+from mindstone_tui.core.context.reporting import Prices
+from mindstone_tui.core.context.working_set import report_at
+from mindstone_tui.core.entries import ToolSchema, Usage
+from mindstone_tui.core.entries.conversation import UsageReported
+from mindstone_tui.core.entries.pressure import VelocitySpiked, ZoneChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, PromptPlanned, Section
+from mindstone_tui.core.transcript import verify
+from tests.core.context.stage import MODEL, Stage, finish, kinds, words
+
+JSON_FIELDS = {
+    "session",
+    "model",
+    "window",
+    "reserve",
+    "usable",
+    "prompt",
+    "utilization",
+    "zone",
+    "velocity",
+    "turns_until_red",
+    "marks",
+    "components",
+    "blocks",
+    "outside",
+    "prompt_hash",
+    "stable_prefix_tokens",
+}
+
+
+def test_the_report_has_the_promised_fields_even_when_they_are_empty(home: Path) -> None:
+    report = msgspec.to_builtins(Stage(home).working_set.report())
+    assert set(report) >= JSON_FIELDS
+    assert report["prompt"]["error_percent"] is None
+    assert {"name", "tokens", "limit", "soft", "hard"} <= set(report["components"][0])
+    assert report["outside"] == {"exchanges": 0, "tokens": 0, "indexed": True, "unindexed": 0}
+
+
+def test_blocks_and_components_add_up_to_the_prompt(home: Path) -> None:
+    stage = Stage(home)
+    stage.working_set.set_tools([ToolSchema(name="read", description="reads", parameters={})])
+    stage.work("look", [words(50), words(70)], "done")
+    report = stage.working_set.report()
+    assert sum(block.tokens for block in report.blocks) == report.prompt.tokens
+    assert sum(part.tokens for part in report.components) == report.prompt.tokens
+    assert [part.name for part in report.components][-1] == "output_reserve"
+    assert report.utilization == pytest.approx(report.prompt.tokens / report.usable, abs=1e-4)
+    assert report.tools[0].name == "read"
+    assert {block.kind for block in report.blocks} >= {"identity", "tools", "tool_returned"}
+
+
+def test_reading_a_report_writes_nothing(home: Path) -> None:
+    stage = Stage(home)
+    stage.chat("hello", "hi")
+    before = stage.transcript.places.transcript.read_bytes()
+    assert stage.working_set.report() == stage.working_set.report()
+    assert stage.transcript.places.transcript.read_bytes() == before
+
+
+def test_a_count_is_estimated_then_anchored_on_what_the_provider_reported(home: Path) -> None:
+    stage = Stage(home, instructions=words(400))
+    stage.ask("hello")
+    plan = stage.plan().plan.entry
+    assert isinstance(plan, PromptPlanned)
+    assert plan.measure is not None
+    assert plan.measure.label == "estimated"
+    assert plan.measure.tokens == round(plan.raw_tokens * 1.05)
+    line = stage.report_usage(plan.raw_tokens * 2)
+    assert stage.working_set.report().prompt.label == "measured"
+    assert stage.working_set.report().prompt.tokens == plan.raw_tokens * 2
+    stage.answer(words(100))
+    report = stage.working_set.report()
+    assert report.prompt.label == "anchored"
+    assert report.prompt.tokens == plan.raw_tokens * 2 + 2 * 104
+    assert report.prompt.error_percent == pytest.approx(-47.5, abs=0.5)
+    assert sum(block.tokens for block in report.blocks) == report.prompt.tokens
+    assert stage.working_set.note_usage(line).error_percent == report.prompt.error_percent
+
+
+def test_what_was_learned_shapes_the_next_plan_and_stands_in_it(home: Path) -> None:
+    stage = Stage(home, instructions=words(400))
+    stage.ask("hello")
+    first = stage.plan().plan.entry
+    assert isinstance(first, PromptPlanned)
+    stage.report_usage(round(first.raw_tokens * 1.3))
+    stage.answer("hi")
+    stage.working_set.set_instructions([Section(name="identity", text=words(500))])
+    stage.ask("again")
+    second = stage.plan().plan.entry
+    assert isinstance(second, PromptPlanned)
+    assert second.correction == pytest.approx(1.3, abs=0.01)
+    assert second.measure is not None
+    assert second.measure.tokens == round(second.raw_tokens * second.correction)
+    assert stage.open().report().prompt == stage.working_set.report().prompt
+
+
+def test_a_server_that_dropped_half_the_prompt_is_noticed_and_not_believed(home: Path) -> None:
+    stage = Stage(home, window=32_768, instructions=words(6_000))
+    stage.ask("hello")
+    stage.plan()
+    line = stage.transcript.append(
+        UsageReported(call=1, model=MODEL, usage=Usage(prompt=2_048)), turn=stage.turn
+    )
+    note = stage.working_set.note_usage(line)
+    assert note.cut
+    assert stage.working_set.report().prompt.label == "estimated"
+    assert stage.working_set.report().prompt.tokens > 6_000
+
+
+def test_a_past_request_is_reported_with_the_figures_of_its_day(home: Path) -> None:
+    stage = Stage(home)
+    early = stage.chat("early question", "early answer")
+    then = stage.open().report()
+    for number in range(60):
+        stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+    report = report_at(
+        stage.history, stage.settings, early.plan, counters=lambda model: stage.counter
+    )
+    assert report.prompt.tokens == early.tokens
+    assert report.prompt_hash == early.request.hash
+    assert report.turn == 1
+    assert report.call == 1
+    assert report.outside.exchanges == 0
+    assert then.outside.exchanges == 0
+    assert sum(block.tokens for block in report.blocks) == report.prompt.tokens
+
+
+def test_zones_are_announced_once_each_way(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    seen = []
+    for number in range(60):
+        prepared = stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+        seen += [
+            (line.entry.before, line.entry.after)
+            for line in prepared.lines
+            if isinstance(line.entry, ZoneChanged)
+        ]
+    assert seen[:4] == [
+        ("green", "yellow"),
+        ("yellow", "orange"),
+        ("orange", "red"),
+        ("red", "orange"),
+    ]
+    assert len(seen) < 8
+
+
+def test_a_spike_is_announced_once_and_survives_prunes_and_reopening(home: Path) -> None:
+    stage = Stage(home, window=32_768)
+    for number in range(8):
+        stage.chat(words(60, f"q{number}"), words(60))
+    finish(stage.working_set.prune(count=8))
+    stage.working_set = stage.open()
+    stage.ask("read the big file " + words(1_500))
+    first = stage.plan(1)
+    again = stage.plan(2)
+    spikes = [line.entry for line in first.lines if isinstance(line.entry, VelocitySpiked)]
+    assert len(spikes) == 1
+    assert spikes[0].ratio > 10
+    assert "velocity_spiked" not in kinds(again)
+    assert "velocity_spiked" not in kinds(
+        finish(stage.open().prepare(call=3)),
+    )
+
+
+def test_growth_is_known_after_reopening_without_reading_history(home: Path) -> None:
+    stage = Stage(home, window=4_000)
+    for number in range(60):
+        stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+    report = stage.working_set.report()
+    assert len(report.velocities) == 20
+    assert stage.open().report().velocities == report.velocities
+    assert report.velocity == pytest.approx(113, abs=4)
+    assert report.velocity_class == "low"
+
+
+def test_growth_is_remembered_of_an_exchange_that_leaves_as_soon_as_it_is_complete(
+    home: Path,
+) -> None:
+    stage = Stage(home, window=8_000)
+    for number in range(6):
+        stage.chat(words(1_000, f"q{number}"), words(2_500, f"a{number}"))
+    stage.ask("and now?")
+    stage.plan()
+    report = stage.working_set.report()
+    assert report.outside.exchanges >= 5
+    assert report.velocities[:6] == (report.velocities[0],) * 6
+    assert report.velocities[0] == round((1_000 + 2_500 + 8) * 1.05)
+    assert report.velocity == report.velocities[0]
+
+
+def test_cost_is_carried_from_plan_to_plan(home: Path) -> None:
+    stage = Stage(home, window=4_000)
+    for number in range(50):
+        stage.ask(words(40, f"q{number}"))
+        stage.plan()
+        stage.answer(words(60))
+        line = stage.transcript.append(
+            UsageReported(call=1, model=MODEL, usage=Usage(cost=0.01)), turn=stage.turn
+        )
+        stage.working_set.note_usage(line)
+    assert stage.working_set.report().cost == pytest.approx(0.50)
+    assert stage.open().report().cost == pytest.approx(0.50)
+    assert not stage.working_set.report().cost_unknown
+
+
+def test_the_cost_of_a_prune_stands_beside_what_it_saves(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    for number in range(45):
+        stage.chat(words(40, f"q{number}"), words(60))
+    assert stage.working_set.report().prune.once is None
+    stage.working_set.prices = Prices(prompt=3.0, cached=0.3)
+    cost = stage.working_set.report().prune
+    assert cost.once is not None
+    assert cost.saves_per_turn is not None
+    assert cost.once > cost.saves_per_turn > 0
+
+
+def test_the_stable_prefix_is_everything_but_the_new_until_something_changes(home: Path) -> None:
+    stage = Stage(home)
+    stage.chat(words(100), words(100))
+    first = stage.chat(words(50), words(50))
+    second = stage.chat(words(20), words(20)).plan.entry
+    assert isinstance(second, PromptPlanned)
+    assert second.stable_prefix == first.tokens
+    stage.working_set.set_instructions([Section(name="identity", text="Another stone.")])
+    third = stage.chat("x", "y").plan.entry
+    assert isinstance(third, PromptPlanned)
+    assert third.stable_prefix == 0
+
+
+def test_sections_show_what_the_file_had_and_what_was_injected(home: Path) -> None:
+    stage = Stage(home)
+    stage.working_set.set_instructions(
+        [
+            Section(name="identity", text="short", source="IDENTITY.md", raw_size=900),
+            Section(name="rules", text="rules"),
+        ]
+    )
+    first, second = stage.working_set.report().sections
+    assert (first.source, first.raw_size, first.injected_size) == ("IDENTITY.md", 900, 5)
+    assert (second.name, second.raw_size) == ("rules", 5)
+
+
+def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
+    stage = Stage(home, window=4_000, instructions=words(2_200))
+    stage.chat("hello", "hi")
+    report = stage.working_set.report()
+    assert report.protected_tokens > report.marks.floor
+    assert any("cannot leave" in warning for warning in report.warnings)
+    assert any("system_prompt is" in warning for warning in report.warnings)
+
+
+def test_a_share_and_a_check_before_adding(home: Path) -> None:
+    stage = Stage(home, settings=Settings(budget=BudgetSettings(profile="research")))
+    assert stage.working_set.share("memory_injection") == int(6_000 * 15 / 95)
+    assert stage.working_set.check_before_add("memory_injection", 100).allowed
+    assert not stage.working_set.check_before_add("memory_injection", 6_000).allowed
+
+
+def test_four_hundred_turns_at_32k_prune_as_often_as_ceiling_and_floor_predict(
+    home: Path,
+) -> None:
+    stage = Stage(home, window=32_768)
+    prunes, extended = 0, 0
+    before: tuple[dict[str, object], ...] = ()
+    for number in range(400):
+        prepared = stage.chat(words(120, f"q{number}"), words(240, f"a{number}"))
+        prunes += sum(isinstance(line.entry, ContextWindowPruned) for line in prepared.lines)
+        extended += prepared.request.messages[: len(before)] == before
+        before = prepared.request.messages
+    exchange = (120 + 240 + 8) * 1.05
+    usable = 32_768 - 4_096
+    predicted = 1 + (400 - usable * 0.92 / exchange) / (usable * 0.22 / exchange + 1)
+    assert abs(prunes - predicted) <= 1
+    assert extended == 400 - prunes
+    assert verify(stage.transcript.places).ok

@@ -1,0 +1,481 @@
+"""The working set from outside: what is sent, what leaves, and what is written before it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core.context.replaying import plans_of_turn, rebuild
+from mindstone_tui.core.context.view import open_fold
+from mindstone_tui.core.context.working_set import report_at
+from mindstone_tui.core.entries import Image, Line, ToolCall, ToolSchema
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    Thinking,
+    UserMessage,
+)
+from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.entries.store import CommandRun
+from mindstone_tui.core.entries.window import (
+    ContextPruneBlocked,
+    ContextWindowPruned,
+    PromptPlanned,
+    Section,
+    ToolResultsTrimmed,
+    WindowRepaired,
+)
+from mindstone_tui.core.errors import DoesNotFit, WindowError
+from mindstone_tui.core.transcript import verify
+from tests.core.context.stage import MODEL, Stage, finish, kinds, with_context, words
+
+
+def pruned_in(stage: Stage) -> list[ContextWindowPruned]:
+    return [
+        line.entry
+        for line in stage.history.read()
+        if isinstance(line, Line) and isinstance(line.entry, ContextWindowPruned)
+    ]
+
+
+def test_a_request_has_the_head_then_the_window_in_order(home: Path) -> None:
+    stage = Stage(home)
+    stage.chat("first question", "first answer")
+    stage.ask("second question")
+    request = stage.plan().request
+    assert [(m["role"], m["content"]) for m in request.messages] == [
+        ("system", "You are a stone that remembers."),
+        ("user", "first question"),
+        ("assistant", "first answer"),
+        ("user", "second question"),
+    ]
+
+
+def test_the_plan_is_on_disk_with_its_hash_before_the_request_is_handed_out(home: Path) -> None:
+    stage = Stage(home)
+    stage.ask("hello")
+    prepared = stage.plan()
+    stored = stage.history.line(prepared.plan.seq).entry
+    assert isinstance(stored, PromptPlanned)
+    assert stored.prompt_hash == prepared.request.hash
+    assert prepared.lines[-1] == prepared.plan
+
+
+def test_every_request_of_a_long_session_is_rebuilt_byte_for_byte(home: Path) -> None:
+    stage = Stage(home, window=4_000)
+    for number in range(30):
+        stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+        stage.work(words(10), [words(120, f"r{number}"), words(50)], words(20))
+    history = stage.history
+    assert pruned_in(stage)
+    for prepared in stage.prepared:
+        assert rebuild(history, prepared.plan) == prepared.request
+    assert len(plans_of_turn(history, 2)) == 3
+
+
+def test_another_process_gives_the_same_prompt_hash(home: Path) -> None:
+    stage = Stage(home, window=4_000)
+    for number in range(40):
+        stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+    probe = (
+        "import sys; from tests.builders import places_in; from pathlib import Path\n"
+        "from mindstone_tui.core.transcript import History\n"
+        "from mindstone_tui.core.context.view import open_fold\n"
+        "fold = open_fold(History(places_in(Path(sys.argv[1]))))\n"
+        "print(fold.request(fold.model).hash)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", probe, str(home)], capture_output=True, text=True, check=True
+    )
+    stage.working_set.catch_up()
+    assert run.stdout.strip() == stage.working_set.fold.request(MODEL).hash
+    assert stage.open().report() == stage.working_set.report()
+
+
+def test_pruning_starts_at_the_ceiling_and_goes_to_the_floor_in_one_step(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    for number in range(120):
+        stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+    room = stage.working_set.report().usable
+    prunes = pruned_in(stage)
+    assert len(prunes) > 3
+    for prune in prunes:
+        assert prune.tokens_before > room * 0.92
+        assert prune.tokens_after <= room * 0.70
+        assert prune.tokens_after + min(left.tokens for left in prune.left) + 90 > room * 0.70
+        assert all(left.receipt for left in prune.left)
+
+
+def test_with_a_broken_index_nothing_leaves_and_later_it_does(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    stage.index.failing = True
+    blocked = []
+    for number in range(50):
+        prepared = stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+        blocked += [line.entry for line in prepared.lines if line.kind == "context_prune_blocked"]
+        assert len(prepared.request.messages) == 2 + 2 * number
+    assert blocked
+    assert isinstance(blocked[0], ContextPruneBlocked)
+    assert blocked[0].why == "index unavailable"
+    stage.index.failing = False
+    prepared = stage.chat("and now?", "now it works")
+    assert "context_window_pruned" in kinds(prepared)
+    assert len(prepared.request.messages) < 90
+
+
+def test_an_exchange_that_cannot_be_indexed_stays_and_the_gap_is_marked(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    stage.index.refused = {3}
+    while not pruned_in(stage):
+        stage.chat(words(40, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
+    (prune,) = pruned_in(stage)
+    assert 3 not in {left.turn for left in prune.left}
+    assert {2, 4} <= {left.turn for left in prune.left}
+    assert "turns 2, 4–" in prune.marker
+    assert stage.working_set.in_window(stage.history.turn(3)[1].seq)
+
+
+def test_what_arrives_while_a_prune_is_decided_stays_in_the_window(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+
+    def somebody_else() -> None:
+        from tests.builders import transcript_in
+
+        other = transcript_in(home)
+        other.append(UserMessage(text="typed meanwhile"), turn=stage.turn)
+        other.close()
+
+    stage.index.meanwhile = somebody_else
+    while not pruned_in(stage):
+        prepared = stage.chat(words(40, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
+    assert any(m["content"] == "typed meanwhile" for m in prepared.request.messages)
+    fresh = open_fold(stage.history)
+    stage.working_set.catch_up()
+    assert fresh.state == stage.working_set.fold.state
+    assert fresh.request(MODEL) == stage.working_set.fold.request(MODEL)
+
+
+def test_a_pin_made_while_a_prune_is_decided_is_kept(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+
+    def somebody_pins() -> None:
+        stage.working_set.pin(2)
+
+    stage.index.meanwhile = somebody_pins
+    while not pruned_in(stage):
+        stage.chat(words(40, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
+    assert 2 not in {left.turn for left in pruned_in(stage)[0].left}
+    assert open_fold(stage.history).state.pins == (2,)
+
+
+def test_stale_usage_after_a_prune_does_not_prune_again(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    while not pruned_in(stage):
+        stage.ask(words(40, f"q{stage.turn}"))
+        prepared = stage.plan()
+        stage.answer(words(60))
+        stage.report_usage(prepared.plan.entry.raw_tokens)  # type: ignore[union-attr]
+        stage.end()
+    before = len(pruned_in(stage))
+    for _ in range(3):
+        stage.chat("short", "short")
+    assert len(pruned_in(stage)) == before
+
+
+def test_the_original_task_stays_when_its_exchange_leaves(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    stage.chat("Build a bridge of stone.", words(200))
+    while len(pruned_in(stage)) < 2:
+        prepared = stage.chat(words(40, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
+    assert prepared.request.messages[1] == {"role": "user", "content": "Build a bridge of stone."}
+
+
+def test_older_tool_results_become_placeholders_that_lead_back(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    trimmed: list[ToolResultsTrimmed] = []
+    while not trimmed:
+        plans = stage.work("look", [words(300, f"r{stage.turn}")], "done")
+        trimmed = [
+            line.entry
+            for plan in plans
+            for line in plan.lines
+            if isinstance(line.entry, ToolResultsTrimmed)
+        ]
+    result = stage.history.line(trimmed[0].results[0].result)
+    shown = next(m for m in plans[-1].request.messages if m["role"] == "tool")
+    assert result.id in shown["content"]
+    assert "found" in shown["content"]
+    assert trimmed[0].tokens_after < trimmed[0].tokens_before
+    whole = [m for m in plans[-1].request.messages if m["role"] == "tool"][-4:]
+    assert all("Not shown" not in m["content"] for m in whole)
+    assert verify(stage.transcript.places).ok
+
+
+def test_a_long_tool_loop_is_kept_inside_the_window_between_its_calls(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    plans = stage.work("explore everything", [words(400, f"r{n}") for n in range(40)], "done")
+    usable = stage.working_set.report().usable
+    assert all(plan.tokens <= usable * 0.92 for plan in plans)
+    assert any("tool_results_trimmed" in kinds(plan) for plan in plans)
+
+
+def test_a_call_without_its_result_is_left_out_and_history_is_untouched(home: Path) -> None:
+    stage = Stage(home)
+    stage.ask("do it")
+    stage.plan()
+    dangling = stage.answer("I will", [ToolCall(id="c1", name="read", arguments="{}")])
+    stage.ask("are you still there?")
+    prepared = stage.plan()
+    repairs = [line.entry for line in prepared.lines if isinstance(line.entry, WindowRepaired)]
+    assert repairs[0].seqs == (dangling.seq,)
+    assert [m["role"] for m in prepared.request.messages] == ["system", "user", "user"]
+    assert stage.history.line(dangling.seq) == dangling
+
+
+def test_results_stand_behind_their_call_even_when_somebody_steered_in_between(home: Path) -> None:
+    stage = Stage(home)
+    stage.ask("do it")
+    calls = [ToolCall(id=f"c{n}", name="read", arguments="{}") for n in (1, 2)]
+    stage.answer("", calls)
+    stage.result("c2", "two")
+    stage.transcript.append(UserMessage(text="hurry"), turn=stage.turn)
+    stage.result("c1", "one")
+    roles = [(m["role"], m["content"]) for m in stage.plan().request.messages[2:]]
+    assert roles == [("assistant", ""), ("tool", "one"), ("tool", "two"), ("user", "hurry")]
+
+
+@pytest.mark.parametrize("arguments", ["null", "", "[1]", '{"path":', "{}"])
+def test_broken_arguments_do_not_poison_the_session(home: Path, arguments: str) -> None:
+    stage = Stage(home)
+    stage.ask("do it")
+    stage.answer("", [ToolCall(id="c", name="read", arguments=arguments)])
+    stage.result("c", "that was no JSON")
+    call = stage.plan().request.messages[2]["tool_calls"][0]
+    assert call["function"]["arguments"] == "{}"
+
+
+def test_thinking_is_sent_back_only_within_its_own_turn(home: Path) -> None:
+    stage = Stage(home)
+    turn = stage.ask("think")
+    thought = Thinking(text="hm", signature="sig")
+    call = ToolCall(id="c", name="read", arguments="{}")
+    stage.transcript.append(
+        AssistantMessage(text="", model=MODEL, calls=(call,), thinking=(thought,)), turn=turn
+    )
+    stage.result("c", "x")
+    assert stage.plan().request.messages[2]["thinking_blocks"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"}
+    ]
+    stage.answer("done")
+    stage.ask("next")
+    assert "thinking_blocks" not in stage.plan().request.messages[2]
+
+
+def recall(stage: Stage, text: str) -> int:
+    line = stage.transcript.append(
+        RecallInjected(query="q", passages=(), text=text, tokens=5), turn=stage.turn
+    )
+    return line.seq
+
+
+def test_the_recalled_block_stands_at_the_end_of_this_turn_and_in_no_other(home: Path) -> None:
+    stage = Stage(home)
+    stage.ask("remember?")
+    tail = recall(stage, "<recalled>stone</recalled>")
+    first = stage.plan(1, tail=(tail,)).request
+    stage.answer("", [ToolCall(id="c", name="read", arguments="{}")])
+    stage.result("c", "x")
+    second = stage.plan(2, tail=(tail,)).request
+    stage.answer("yes")
+    stage.ask("next")
+    third = stage.plan().request
+    assert first.messages[-1] == second.messages[-1]
+    assert first.messages[-1]["role"] == "user"
+    assert second.messages[: len(first.messages) - 1] == first.messages[:-1]
+    assert third.messages[: len(second.messages) - 1] == second.messages[:-1]
+    assert "recalled" not in str(third.messages)
+    report = report_at(stage.history, stage.settings, stage.prepared[0].plan)
+    assert report.recall_tokens > 0
+
+
+def test_slash_output_and_bookkeeping_never_enter_a_prompt(home: Path) -> None:
+    stage = Stage(home)
+    stage.transcript.append(CommandRun(command="/context", output="SECRET TABLE"))
+    stage.ask("hello")
+    assert "SECRET" not in str(stage.plan().request.messages)
+
+
+def test_an_interrupted_answer_is_kept_as_far_as_it_came(home: Path) -> None:
+    stage = Stage(home)
+    turn = stage.ask("tell me")
+    stage.transcript.append(AssistantPartial(text="Once upon"), turn=turn)
+    stage.ask("go on")
+    assert stage.plan().request.messages[2] == {"role": "assistant", "content": "Once upon"}
+
+
+def test_a_picture_is_sent_as_data_or_only_named(home: Path) -> None:
+    stage = Stage(home)
+    blob = stage.transcript.keep_blob(b"not really a picture")
+    image = Image(sha256=blob.sha256, media_type="image/png", width=750, height=100, name="a.png")
+    turn = stage.ask("look")
+    stage.transcript.append(UserMessage(text="here", images=(image,)), turn=turn)
+    shown = stage.plan().request.messages[-1]["content"]
+    assert shown[1]["image_url"]["url"].startswith("data:image/png;base64,")
+    named = stage.plan(images=False)
+    assert named.request.messages[-1]["content"] == "here\n[picture a.png, 750×100]"
+    history = stage.history
+    assert [rebuild(history, each.plan).hash for each in stage.prepared] == [
+        each.request.hash for each in stage.prepared
+    ]
+    assert stage.prepared[0].tokens - named.tokens in range(100, 110)
+
+
+def test_setting_the_same_thing_twice_writes_nothing(home: Path) -> None:
+    stage = Stage(home)
+    working_set = stage.working_set
+    tool = ToolSchema(name="read", description="reads", parameters={"type": "object"})
+    assert working_set.set_tools([tool]) is not None
+    head = stage.transcript.head
+    assert working_set.set_tools([tool]) is None
+    assert working_set.set_model(MODEL, window=8_000, label="measured") is None
+    assert (
+        working_set.set_instructions(
+            [Section(name="identity", text="You are a stone that remembers.")]
+        )
+        is None
+    )
+    assert stage.transcript.head == head
+
+
+def test_without_a_question_there_is_nothing_to_send(home: Path) -> None:
+    with pytest.raises(WindowError, match="nothing to answer"):
+        Stage(home).plan()
+
+
+@pytest.mark.parametrize("window", [2_000, 8_000, 32_768, 128_000, 200_000, 1_000_000])
+def test_every_window_size_gives_a_bounded_prompt(home: Path, window: int) -> None:
+    stage = Stage(home, window=window)
+    size = max(window // 40, 40)
+    for number in range(50):
+        prepared = stage.chat(words(size // 2, f"q{number}"), words(size, f"a{number}"))
+        plan = prepared.plan.entry
+        assert isinstance(plan, PromptPlanned)
+        assert prepared.tokens <= (plan.window - plan.reserve) * 0.92
+    assert pruned_in(stage)
+
+
+@pytest.mark.parametrize("window", [2_000, 8_000, 200_000])
+def test_one_message_larger_than_the_window_is_shortened_and_says_so(
+    home: Path, window: int
+) -> None:
+    stage = Stage(home, window=window)
+    stage.chat("hello", "hi")
+    line = stage.transcript.head.seq + 2
+    stage.ask("Please read this: " + "🪨🧗🏽‍♀️ é " * window)
+    prepared = stage.plan()
+    sent = prepared.request.messages[-1]["content"]
+    assert prepared.tokens <= stage.working_set.report().usable
+    assert "characters of this message are left out" in sent
+    assert stage.history.line(line).id in sent
+    assert sent.startswith("Please read this")
+    assert "message_cut" in kinds(prepared)
+    stage.answer("I read the beginning and the end.")
+    assert stage.chat("thanks", "welcome").tokens <= stage.working_set.report().usable
+
+
+def test_an_oversized_first_message_does_not_hold_the_window_for_ever(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    stage.chat("The task is this: " + words(20_000), "understood")
+    changes = 0
+    for number in range(40):
+        prepared = stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+        changes += "context_window_pruned" in kinds(prepared)
+    task = prepared.request.messages[1]["content"]
+    assert task.startswith("The task is this")
+    assert "left out" in task
+    assert len(task) // 4 <= 600
+    assert changes <= 2
+
+
+def test_a_huge_unanswered_result_is_shortened_too(home: Path) -> None:
+    stage = Stage(home)
+    stage.ask("read it")
+    stage.answer("", [ToolCall(id="c", name="read", arguments="{}")])
+    stage.result("c", words(40_000))
+    prepared = stage.plan()
+    assert prepared.tokens <= stage.working_set.report().usable
+    assert "characters of this result are left out" in prepared.request.messages[-1]["content"]
+
+
+def test_pins_larger_than_the_window_are_refused_in_one_sentence(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    for number in range(6):
+        stage.chat(words(400, f"q{number}"), words(500, f"a{number}"))
+        stage.working_set.pin(stage.turn)
+    assert any("Pins take" in warning for warning in stage.working_set.report().warnings)
+    stage.ask(words(300))
+    stage.chat("x", words(900))
+    stage.working_set.pin(stage.turn)
+    stage.ask("now?")
+    with pytest.raises(DoesNotFit, match="pinned exchanges") as refused:
+        stage.plan()
+    assert "unpin" in refused.value.remedy
+    stage.working_set.unpin(1)
+    assert stage.plan().tokens <= stage.working_set.report().usable
+
+
+def test_instructions_larger_than_the_window_are_refused_in_one_sentence(home: Path) -> None:
+    stage = Stage(home, window=2_000, instructions=words(3_000))
+    stage.ask("hello")
+    with pytest.raises(DoesNotFit, match="instructions 3,"):
+        stage.plan()
+
+
+def test_an_unknown_window_is_assumed_and_says_so(home: Path) -> None:
+    stage = Stage(home)
+    stage.working_set.set_model("who/knows")
+    stage.ask("hello")
+    stage.plan()
+    report = stage.working_set.report()
+    assert (report.window.tokens, report.window.label) == (32_768, "assumed")
+    assert any("assumed" in warning for warning in report.warnings)
+    assert report.marks.ceiling == int(report.usable * 0.87)
+
+
+def test_switching_to_a_smaller_window_makes_room_before_the_next_call(home: Path) -> None:
+    stage = Stage(home, window=32_768)
+    for number in range(40):
+        stage.chat(words(100, f"q{number}"), words(150, f"a{number}"))
+    stage.working_set.set_model("test/small", window=8_000, label="measured")
+    prepared = stage.chat("still there?", "yes")
+    assert prepared.request.model == "test/small"
+    assert prepared.tokens <= 6_000 * 0.70
+
+
+async def test_indexing_runs_beside_the_loop(home: Path) -> None:
+    from mindstone_tui.core.context.working_set import WorkingSet
+
+    stage = Stage(home, window=8_000)
+    working_set = WorkingSet.open(
+        stage.transcript,
+        stage.history,
+        stage.settings,
+        indexer=stage.index,
+        counters=lambda model: stage.counter,
+    )
+    for number in range(70):
+        stage.ask(words(40, f"q{number}"))
+        prepared = await working_set.prepare(call=1)
+        stage.answer(words(60))
+    assert prepared.tokens <= working_set.report().marks.ceiling
+
+
+def test_make_room_twice_changes_nothing(home: Path) -> None:
+    stage = Stage(home, window=8_000, settings=with_context(policy="hybrid"))
+    for number in range(80):
+        stage.work(words(30, f"q{number}"), [words(90, f"r{number}")], words(40))
+        finish(stage.working_set.make_room())
+        assert finish(stage.working_set.make_room()) == []

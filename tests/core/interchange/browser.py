@@ -1,0 +1,155 @@
+"""A headless Chromium, driven over a pipe: enough to open a page, look, and press keys."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+_PATIENCE = 60.0
+
+
+def find_chromium() -> str | None:
+    """The browser on this machine, if there is one."""
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+class Browser:
+    """One page, everything it asked the network for, and everything it complained about."""
+
+    def __init__(self, to: int, back: int) -> None:
+        self._to = to
+        self._back = back
+        self._buffer = b""
+        self._number = 0
+        self._session = ""
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+
+    def open(self, url: str) -> None:
+        """Open a page and wait until it is loaded."""
+        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self._ask(f"{domain}.enable")
+        self._ask("Page.navigate", url=url)
+        self.until("document.readyState === 'complete'")
+
+    def run(self, expression: str) -> Any:
+        """What an expression gives in the page."""
+        answer = self._ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def until(self, expression: str) -> None:
+        """Ask again until an expression is true."""
+        deadline = time.monotonic() + _PATIENCE
+        while not self.run(expression):
+            assert time.monotonic() < deadline, f"never true: {expression}"
+
+    def picture(self, path: Path, *, dark: bool = False) -> None:
+        """What the page looks like."""
+        self.prefer("dark" if dark else "light")
+        shot = self._ask("Page.captureScreenshot", format="png")
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def prefer(self, scheme: str) -> None:
+        """Set whether the person likes it light or dark."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self._ask("Emulation.setEmulatedMedia", features=[feature])
+
+    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                result: dict[str, Any] = answer["result"]
+                return result
+            self._note(answer)
+
+    def _next(self) -> dict[str, Any]:
+        deadline = time.monotonic() + _PATIENCE
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._back], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, "the browser does not answer"
+            piece = os.read(self._back, 1 << 16)
+            assert piece, "the browser went away"
+            self._buffer += piece
+        raw, _, self._buffer = self._buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(raw)
+        return message
+
+    def _note(self, event: dict[str, Any]) -> None:
+        params = event.get("params", {})
+        match event.get("method"):
+            case "Network.requestWillBeSent":
+                self.requests.append(params["request"]["url"])
+            case "Log.entryAdded":
+                self.complaints.append(params["entry"]["text"])
+            case "Runtime.exceptionThrown":
+                self.complaints.append(json.dumps(params["exceptionDetails"]))
+            case "Runtime.consoleAPICalled":
+                self.complaints.append(json.dumps(params["args"]))
+
+
+@contextlib.contextmanager
+def chromium(program: str, profile: Path) -> Iterator[Browser]:
+    """A browser with a profile of its own, gone when the block ends."""
+    command_in, command_out = os.pipe()
+    answer_in, answer_out = os.pipe()
+    arguments = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--remote-debugging-pipe",
+        f"--user-data-dir={profile}",
+        "--window-size=1100,900",
+    ]
+    # The browser reads commands from descriptor 3 and answers on 4, wherever ours are.
+    plumbing = (
+        "import fcntl, os, sys\n"
+        "ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]\n"
+        "os.dup2(ends[0], 3)\n"
+        "os.dup2(ends[1], 4)\n"
+        "os.execv(sys.argv[3], sys.argv[3:])\n"
+    )
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", plumbing, str(command_in), str(answer_out)),
+            *(program, *arguments),
+        ],
+        pass_fds=(command_in, answer_out),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    os.close(command_in)
+    os.close(answer_out)
+    try:
+        yield Browser(command_out, answer_in)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        os.close(command_out)
+        os.close(answer_in)

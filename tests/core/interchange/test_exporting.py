@@ -1,0 +1,208 @@
+"""An export says what happened, the same every time, and lets nothing foreign act."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.interchange.exporting import EXPORTERS, export
+from mindstone_tui.core.interchange.exporting.prose import escaped, prose
+from mindstone_tui.core.redaction import Redactor
+from tests.builders import say, transcript_in, use_tool
+from tests.core.interchange.helpers import FIXTURES, outline, take_over, told
+from tests.core.interchange.rich_session import SECRET, rich_session
+
+
+def _exported(home: Path, format: str, **options: object) -> str:  # noqa: A002
+    transcript = transcript_in(home)
+    try:
+        with transcript.history() as history:
+            return "".join(export(history, format, **options))  # type: ignore[arg-type]
+    finally:
+        transcript.close()
+
+
+@pytest.mark.parametrize("name", list(EXPORTERS))
+def test_the_same_session_gives_the_same_bytes(home: Path, tmp_path: Path, name: str) -> None:
+    rich_session(home).close()
+    rich_session(tmp_path / "other").close()
+    assert _exported(home, name) == _exported(home, name) == _exported(tmp_path / "other", name)
+
+
+@pytest.mark.parametrize("name", list(EXPORTERS))
+def test_exporting_writes_nothing(home: Path, name: str) -> None:
+    rich_session(home).close()
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    _exported(home, name)
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", list(EXPORTERS))
+def test_secrets_are_blacked_out_when_asked(home: Path, name: str) -> None:
+    transcript = rich_session(home)
+    say(transcript, f"my key is {SECRET}", "I will not repeat it.")
+    transcript.close()
+    redactor = Redactor()
+    assert SECRET in _exported(home, name)
+    cleaned = _exported(home, name, clean=lambda text: redactor.redact(text).text)
+    assert SECRET not in cleaned
+    assert "redacted" in cleaned
+
+
+def test_a_wrong_format_is_named(home: Path) -> None:
+    rich_session(home).close()
+    with pytest.raises(UnknownName, match="pdf"):
+        _exported(home, "pdf")
+
+
+class _Page(HTMLParser):
+    """Collects what a browser would see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _parsed(source: str) -> _Page:
+    page = _Page()
+    page.feed(source)
+    return page
+
+
+def test_a_page_loads_nothing_and_lets_nothing_foreign_act(home: Path) -> None:
+    rich_session(home).close()
+    source = _exported(home, "html")
+    page = _parsed(source)
+
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not any(tag in ("img", "iframe", "object", "link", "embed") for tag, _ in page.tags)
+    assert not any("src" in attrs or "style" in attrs for _, attrs in page.tags)
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    links = [attrs["href"] or "" for tag, attrs in page.tags if tag == "a" and "href" in attrs]
+    assert links
+    assert not any(link.startswith("javascript:") for link in links)
+    policy = next(attrs["content"] or "" for _, attrs in page.tags if "http-equiv" in attrs)
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", source)
+
+
+def test_a_page_shows_zones_prunes_recalls_and_tools(home: Path) -> None:
+    rich_session(home).close()
+    page = _parsed(_exported(home, "html"))
+    classes = [attrs.get("class") or "" for _, attrs in page.tags]
+    for wanted in ("turn", "said user", "tool ok", "recall", "red", "green", "prune"):
+        assert wanted in classes, wanted
+    assert "1 exchange left the window (93 → 43 tokens; fifo, ceiling)" in page.text
+    assert "turn 1: 50 tokens, oldest, 2 passages read back" in page.text
+    anchors = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    inside = [
+        (attrs["href"] or "")[1:]
+        for tag, attrs in page.tags
+        if tag == "a" and (attrs.get("href") or "").startswith("#")
+    ]
+    assert set(inside) <= anchors
+
+
+@given(st.text())
+def test_no_text_can_leave_its_place_in_a_page(text: str) -> None:
+    assert "<" not in escaped(text)
+    tags = {tag for tag, attrs in _parsed(prose(text)).tags}
+    assert tags <= {
+        *("p", "pre", "code", "em", "strong", "s", "a", "br", "hr", "ul", "ol", "li", "blockquote"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td", "span"),
+    }
+
+
+def test_a_cast_is_playable_and_holds_no_foreign_escape_code(home: Path) -> None:
+    rich_session(home).close()
+    head, *events = (json.loads(line) for line in _exported(home, "cast").splitlines())
+    assert (head["version"], head["width"], head["height"]) == (2, 100, 32)
+    times = [at for at, _, _ in events]
+    assert times == sorted(times)
+    shown = "".join(text for _, _, text in events)
+    assert set(re.findall(r"\x1b\[[0-9;]*m", shown)) <= {
+        *("\x1b[0m", "\x1b[1;36m", "\x1b[2m", "\x1b[33m", "\x1b[35m")
+    }
+    assert not re.search(r"\x07|\x1b(?!\[[0-9;]*m)", shown)
+
+
+def test_markdown_keeps_code_fenced_whatever_is_in_it(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "hi", "there")
+    use_tool(transcript, "read", "```\nfenced\n````\nmore", "done")
+    transcript.close()
+    text = _exported(home, "md")
+    assert "`````text\n```\nfenced\n````\nmore\n`````" in text
+    assert "## Turn 1 ·" in text
+
+
+def test_the_json_holds_every_entry_whole(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "x" * (2 << 20), "long")
+    transcript.close()
+    data = json.loads(_exported(home, "json"))
+    assert data["session"] == "agent:default:main"
+    assert [each["seq"] for each in data["entries"]] == list(range(5))
+    assert len(data["entries"][2]["text"]) == 2 << 20
+    assert data["damaged"] == []
+
+
+@pytest.mark.parametrize("name", ["json", "messages"])
+@pytest.mark.parametrize(
+    "fixture",
+    [path.name for path in sorted(FIXTURES.iterdir()) if path.suffix != ".md"],
+)
+def test_import_export_import_is_stable(
+    home: Path, tmp_path: Path, fixture: str, name: str
+) -> None:
+    take_over(home, FIXTURES / fixture)
+    first = _exported(home, name)
+    copy = tmp_path / "copy"
+    copy.write_text(first, encoding="utf-8")
+    take_over(tmp_path / "second", copy)
+    assert outline(tmp_path / "second") == outline(home)
+
+    second = _exported(tmp_path / "second", name)
+    copy.write_text(second, encoding="utf-8")
+    report = take_over(tmp_path / "second", copy)
+    assert (report.added, report.skipped) == (0, ())
+    take_over(tmp_path / "third", copy)
+    assert _said(tmp_path / "third") == _said(tmp_path / "second")
+
+
+def _said(home: Path) -> list[tuple[object, ...]]:
+    return [
+        (line.turn, line.ts, line.entry)
+        for line in told(home)
+        if line.kind not in ("imported", "session_opened")
+    ]
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(texts=st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40)), max_size=4))
+def test_any_conversation_exports_in_every_format(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str]]
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    transcript = transcript_in(home)
+    for question, answer in texts:
+        say(transcript, question, answer)
+    transcript.close()
+    for name in EXPORTERS:
+        assert _exported(home, name).encode() or not texts

@@ -1,0 +1,76 @@
+"""Keys are kept for their owner alone, and go only where they belong."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.errors import ConfigError, UsageError
+from mindstone_tui.core.providers.keys import find_key, store_key, stored_keys, variables_of
+
+
+def test_a_stored_key_is_the_owners_alone_and_stays_out_of_the_environment(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    store_key(path, "anthropic", " sk-ant-1 \n")
+    store_key(path, "openai", 'sk"odd\\key')
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert stored_keys(path) == {"anthropic": "sk-ant-1", "openai": 'sk"odd\\key'}
+    assert "sk-ant-1" not in os.environ.values()
+
+
+def test_an_empty_key_removes_it(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    store_key(path, "openai", "a")
+    store_key(path, "openai", "")
+    assert stored_keys(path) == {}
+
+
+def test_a_stored_key_comes_before_the_environment(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    environ = {"OPENAI_API_KEY": "from-env"}
+    found = find_key("openai", environ, path)
+    assert found is not None
+    assert (found.secret, found.origin) == ("from-env", "OPENAI_API_KEY")
+    store_key(path, "openai", "stored")
+    found = find_key("openai", environ, path)
+    assert found is not None
+    assert found.secret == "stored"
+    assert "stored" not in repr(found)
+
+
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text('openai = "x"\n')
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="others"):
+        stored_keys(path)
+
+
+@pytest.mark.parametrize("content", ["openai = 3", "= =", "[openai]\nkey = 'x'"])
+def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match=r"keys\.toml"):
+        stored_keys(path)
+
+
+@pytest.mark.parametrize(("provider", "secret"), [("Open AI", "x"), ("a" * 65, "x"), ("x", "a\nb")])
+def test_what_cannot_be_a_key_is_refused(tmp_path: Path, provider: str, secret: str) -> None:
+    with pytest.raises(UsageError):
+        store_key(tmp_path / "keys.toml", provider, secret)
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
+def test_every_printable_key_comes_back(tmp_path_factory: pytest.TempPathFactory, key: str) -> None:
+    path = tmp_path_factory.mktemp("keys") / "keys.toml"
+    store_key(path, "openai", key)
+    assert stored_keys(path) == {"openai": key}
+
+
+def test_an_unlisted_provider_follows_the_pattern() -> None:
+    assert variables_of("novita") == ("NOVITA_API_KEY",)

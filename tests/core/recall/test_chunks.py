@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    UserMessage,
+)
+from mindstone_tui.core.entries.memory import NoteTaken, RecallInjected, SummaryDerived
+from mindstone_tui.core.recall.chunks import passages_of, passages_of_file, telling_words
+from mindstone_tui.core.recall.passage import LONGEST_PIECE
+from mindstone_tui.core.recall.pieces import pieces_of
+
+
+def line(entry: Entry, seq: int = 1) -> Line:
+    return Line(
+        seq=seq,
+        id=f"id{seq}",
+        session="agent:default:main",
+        ts="2023-05-08T13:56:00Z",
+        turn=1,
+        role=entry.role,
+        channel="test",
+        entry=entry,
+        parent=None,
+        prev="",
+        hash="",
+        blobs={},
+        raw=b"",
+    )
+
+
+def test_a_message_is_indexed_with_its_speaker_and_its_date() -> None:
+    (passage,) = passages_of([line(UserMessage(text="I paint.", name="Mel", source_id="D1:3"))])
+    assert passage.indexed_text == "Mel, 8 May 2023: I paint."
+    assert (passage.text, passage.source_id, passage.id) == ("I paint.", "D1:3", "id1#0")
+
+
+def test_a_tool_result_is_indexed_with_the_call_that_made_it() -> None:
+    called = ToolCalled(call="c", name="shell", shown="cat src/api.ts", digest="")
+    returned = ToolReturned(call="c", name="shell", text="No such file", status="error")
+    (passage,) = passages_of([line(called), line(returned, 2)])
+    assert "cat src/api.ts (error)" in passage.indexed_text
+    assert passage.text == "No such file"
+
+
+def test_bookkeeping_is_not_indexed_so_recall_does_not_feed_on_itself() -> None:
+    injected = RecallInjected(query="q", passages=(), text="recalled words", tokens=2)
+    assert passages_of([line(injected), line(TurnEnded(ending="done"), 2)]) == []
+    assert passages_of([line(AssistantMessage(text="  "))]) == []
+
+
+def test_notes_and_summaries_keep_their_kind() -> None:
+    note = NoteTaken(category="decisions", text="We use tabs.")
+    summary = SummaryDerived(
+        strategy="progressive",
+        sources=(),
+        text="They chose tabs.",
+        tokens_before=9,
+        tokens_after=4,
+        model="m",
+    )
+    kinds = [passage.kind for passage in passages_of([line(note), line(summary, 2)])]
+    assert kinds == ["note_taken", "summary_derived"]
+
+
+def test_a_long_output_keeps_its_ends_and_the_telling_words_of_its_middle() -> None:
+    middle = "\n".join(f"{'filler ' * 20}{n}" for n in range(300))
+    text = f"first line\n{middle}\nfatal: cannot open packages/core/src/loader.ts\n{middle}\nlast"
+    passages = passages_of([line(ToolReturned(call="c", name="shell", text=text))])
+    whole = "\n".join(passage.text for passage in passages)
+    assert passages[0].text.startswith("first line")
+    assert passages[-1].text.endswith("last")
+    assert "packages/core/src/loader.ts" in whole
+    assert len(passages) == 15
+    assert sum(passage.meaning for passage in passages) == 4
+
+
+def test_telling_words_are_bounded() -> None:
+    text = " ".join(f"someName{n}Here src/deep/path{n}.py" for n in range(500))
+    assert len(telling_words(text)) <= LONGEST_PIECE
+
+
+def test_a_file_becomes_passages_that_name_it() -> None:
+    (passage,) = passages_of_file("memory/tabs.md", "Use tabs.", session="s", ts="2026-01-01")
+    assert (passage.entry, passage.kind, passage.seq) == ("memory/tabs.md", "memory", -1)
+
+
+def test_code_and_prose_do_not_share_a_piece() -> None:
+    code = "x = 1\n" * 60
+    text = f"{'Some words. ' * 60}\n```python\n{code}```\n{'More words. ' * 60}"
+    forms = [form for _, form in pieces_of(text)]
+    assert forms == ["prose", "code", "prose"]
+
+
+@given(st.text(min_size=1, max_size=5_000), st.integers(20, 900))
+def test_pieces_are_bounded_and_lose_nothing_but_white_space(text: str, longest: int) -> None:
+    pieces = [piece for piece, _ in pieces_of(text, longest)]
+    assert all(len(piece) <= longest for piece in pieces) or len(text) <= longest
+    assert "".join("".join(pieces).split()) == "".join(text.split())

@@ -1,0 +1,185 @@
+"""Vectors: the shipped model, remote ones, and the view that is scanned on every question."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.recall.embedding import (
+    EmbeddedModel,
+    Floats,
+    RemoteEmbedder,
+    open_embedder,
+    signs,
+    tells_tokens_apart,
+)
+from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.recall.tokenwise import asked_tokens, closeness, passage_tokens
+from mindstone_tui.core.recall.vectors import VectorView
+from tests.core.recall.talk import WordModel, said
+
+
+@pytest.fixture(scope="module")
+def model() -> EmbeddedModel:
+    return EmbeddedModel()
+
+
+def test_the_shipped_model_gives_the_similarities_its_makers_published(
+    model: EmbeddedModel,
+) -> None:
+    cat, mat, dog = model.embed(
+        [
+            "That is a happy person",
+            "That is a happy dog",
+            "Today is a sunny day",
+        ]
+    )
+    assert cat @ mat == pytest.approx(0.695, abs=0.02)
+    assert cat @ dog == pytest.approx(0.257, abs=0.02)
+    assert np.linalg.norm(cat) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_text_has_the_same_vector_whatever_it_is_embedded_with(model: EmbeddedModel) -> None:
+    alone = model.embed(["a short text"])[0]
+    beside = model.embed(["a much longer text " * 20, "a short text"])[1]
+    assert np.array_equal(alone, beside)
+
+
+def test_a_text_longer_than_the_model_reads_is_cut_and_not_refused(model: EmbeddedModel) -> None:
+    assert len(model.encode("word " * 5_000).pieces) <= 256
+
+
+def test_the_model_file_is_the_one_its_papers_name() -> None:
+    home = files("mindstone_tui.core.recall") / "minilm"
+    digest = hashlib.sha256((home / "minilm-int8.onnx").read_bytes()).hexdigest()
+    assert digest in (home / "PROVENANCE.md").read_text(encoding="utf-8")
+    assert "Apache License" in (home / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_meaning_finds_what_shares_no_word_with_the_question(
+    tmp_path: Path, model: EmbeddedModel
+) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", model)
+    index.ensure(
+        said(text, seq)
+        for seq, text in enumerate(
+            [
+                "The puppy chewed my slippers again.",
+                "Invoices are due within thirty days.",
+                "We painted the kitchen yellow.",
+                "My flight to Lisbon leaves at dawn.",
+                "The compiler rejects that lambda.",
+            ]
+        )
+    )
+    while index.embed_pending():
+        pass
+    found = index.search("What did the young canine ruin?", 1)
+    assert "puppy" in found.hits[0].text
+    assert index.search("When must customers pay their bills?", 1).hits[0].passage.seq == 1
+
+
+def test_words_of_a_question_meet_their_counterparts_one_by_one(model: EmbeddedModel) -> None:
+    asked = asked_tokens(model.encode("Where is the physician?"), lambda _: 1.0)
+    kept = [
+        passage_tokens(model.encode(text))
+        for text in ("The doctor is in the garden.", "Bread needs salt and time.", "")
+    ]
+    doctor, bread, nothing = closeness(asked, kept)
+    assert doctor > bread
+    assert nothing == 0
+
+
+def test_a_remote_model_is_asked_by_name_and_its_answer_checked() -> None:
+    asked: list[dict[str, object]] = []
+
+    def call(**request: object) -> dict[str, object]:
+        asked.append(request)
+        texts = request["input"]
+        assert isinstance(texts, list)
+        return {"data": [{"embedding": [3.0, 4.0]} for _ in texts]}
+
+    remote = RemoteEmbedder("openai/small", call)
+    assert remote.dims == 2
+    assert remote.embed(["a", "b"]).tolist() == pytest.approx(np.array([[0.6, 0.8]] * 2))
+    assert asked[-1]["model"] == "openai/small"
+    short = RemoteEmbedder("openai/small", lambda **_: {"data": []})
+    with pytest.raises(VectorsUnavailable):
+        short.embed(["a"])
+
+
+def test_a_setting_names_the_embedded_model_or_a_remote_one() -> None:
+    assert tells_tokens_apart(open_embedder("minilm"))
+    remote = open_embedder("openai/text-embedding-3-small")
+    assert remote.name == "openai/text-embedding-3-small"
+    assert not tells_tokens_apart(remote)
+
+
+def test_nearest_by_sign_then_by_numbers_agrees_with_comparing_everything() -> None:
+    count = 60_000 if os.environ.get("MINDSTONE_FAULTS") else 4_000
+    random = np.random.default_rng(5)
+    centres = random.standard_normal((60, 384), np.float32)
+    rows = centres[random.integers(0, 60, count)] + random.standard_normal((count, 384), np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    exact, by_sign = VectorView(384), VectorView(384, exact_up_to=0)
+    packed = [bits.tobytes() for bits in signs(rows)]
+
+    def read(wanted: Sequence[int]) -> dict[int, bytes]:
+        return {row: rows[row - 1].tobytes() for row in wanted}
+
+    for view in (exact, by_sign):
+        view.add(range(1, count + 1), packed, read)
+    shared = 0
+    for asked in rows[:40] + random.standard_normal((40, 384)).astype(np.float32) / 20:
+        vector: Floats = (asked / np.linalg.norm(asked)).astype(np.float32)
+        best = list(exact.nearest(vector, 10, None, read)[0])
+        shared += len(set(best) & set(list(by_sign.nearest(vector, 80, None, read)[0])[:20]))
+    assert shared >= 0.85 * 400
+
+
+def test_only_allowed_rows_are_compared() -> None:
+    view = VectorView(64)
+    model = WordModel()
+    rows = model.embed(["red", "green", "blue"])
+    view.add(
+        [3, 7, 9],
+        [bits.tobytes() for bits in signs(rows)],
+        lambda wanted: {row: rows[[3, 7, 9].index(row)].tobytes() for row in wanted},
+    )
+    allowed = np.array([7, 8], np.int64)
+    found, _ = view.nearest(model.embed(["red"])[0], 5, allowed, lambda _: {})
+    assert list(found) == [7]
+    assert set(view.cosines(rows[0], [3, 4])) == {3}
+
+
+def test_searching_and_embedding_can_run_in_several_threads(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", WordModel())
+    index.ensure(said(f"fact number {seq} of the harbour", seq) for seq in range(60))
+    failed: list[BaseException] = []
+
+    def work(step: int) -> None:
+        try:
+            for number in range(10):
+                index.search(f"harbour fact {number * step}")
+                index.embed_pending(3)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(step,)) for step in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    while index.embed_pending():
+        pass
+    assert (index.pending(), len(index)) == (0, 60)
+    assert index.search("harbour fact 7").vectors

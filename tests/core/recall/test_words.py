@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.recall.words import indexed, query_terms, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "among"),
+    [
+        ("getUserById()", {"get", "user", "by", "id", "getuserbyid"}),
+        ("XMLHttpRequest", {"xml", "http", "request", "xmlhttprequest"}),
+        ("max_retry_count", {"max", "retry", "count", "maxretrycount"}),
+        ("src/api.ts:42", {"src", "api", "ts", "42", "apits", "srcapits42"}),
+        ("EADDRINUSE", {"eaddrinuse"}),
+        ("--dry-run", {"dry", "run", "dryrun"}),
+        ("Caroline's", {"caroline"}),
+        ("don’t", {"dont"}),
+        ("CAFÉ naïve", {"cafe", "naive"}),
+        ("東京都", {"東", "東京", "京都"}),
+        ("مُحَمَّد", {"محمد"}),
+        ("Москве", {"москве"}),
+        ("हिन्दी", {"हिनदी"}),
+        ("🎉 done", {"u1f389", "done"}),
+        ("v1.2.3", {"v1", "2", "3", "v123"}),
+        ("ｆｕｌｌ", {"full"}),
+    ],
+)
+def test_a_word_is_found_whole_and_by_its_parts(text: str, among: set[str]) -> None:
+    assert among <= set(words_of(text))
+
+
+def test_stopwords_are_asked_for_only_when_there_is_nothing_else() -> None:
+    assert query_terms("What is the port of the server?") == ["port", "server"]
+    assert query_terms("what is it") == ["what", "is", "it"]
+
+
+@given(st.text())
+def test_any_text_can_be_indexed_and_preparing_it_twice_changes_nothing(text: str) -> None:
+    once = indexed(text)
+    assert "\n" not in once
+    assert set(indexed(once).split()) >= set(query_terms(once)) - set("")

@@ -1,0 +1,333 @@
+"""The stream of a session: verbs in, one ordered stream out, each turn with exactly one end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mindstone_tui.core import events
+from mindstone_tui.core.commands import COMMANDS
+from mindstone_tui.core.entries import conversation as said
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.store import CommandRun
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.tools.tool import ToolResult
+from tests.core.session.stage import Stage, calls, check_history, on_stage, script, tag
+
+SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}
+
+
+def offer(stage: Stage, name: str, run: Callable[[Any, Any], Awaitable[ToolResult]]) -> None:
+    """Give the model one more tool, which only looks."""
+    bench = stage.session.bench
+    bench.desk.tools[name] = msgspec.structs.replace(bench.all_tools()["list"], name=name, run=run)
+
+
+async def streaming(stage: Stage) -> None:
+    """Wait until words of an answer have been heard."""
+    await stage.until(events.TextDelta)
+
+
+async def test_a_turn_is_told_in_order_and_ends_once(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the answer is 42")
+    model = script(tmp_path, calls(("read", {"path": "a.txt"}), text="Looking."), {"text": "42."})
+    async with on_stage(home, model=model) as stage:
+        ended = await stage.say("what does a.txt say?")
+    names = [name for event in stage.heard if (name := tag(event)) != "context_reported"]
+    assert names == [
+        "session_ready",
+        "turn_started",
+        "model_called",
+        "text_delta",
+        "answer_recorded",
+        "usage_reported",
+        "tool_started",
+        "tool_ended",
+        "model_called",
+        "text_delta",
+        "answer_recorded",
+        "usage_reported",
+        "turn_ended",
+        "session_closed",
+    ]
+    assert (ended.ending, ended.calls, ended.tools) == ("done", 2, 1)
+    result = stage.requests()[-1][-1]
+    assert result["role"] == "tool"
+    assert "the answer is 42" in result["content"]
+
+
+async def test_intent_and_approval_are_on_disk_before_a_tool_runs(
+    home: Path, tmp_path: Path
+) -> None:
+    seen: list[list[str]] = []
+
+    async def spy(arguments: object, context: object) -> ToolResult:
+        seen.append([line.kind for line in stage.lines()][-2:])
+        return ToolResult(text="done", finding="done")
+
+    model = script(tmp_path, calls(("spy", {})), {"text": "ok"})
+    async with on_stage(home, model=model) as stage:
+        offer(stage, "spy", spy)
+        await stage.say("look")
+    assert seen == [["tool_called", "tool_approved"]]
+
+
+async def test_a_message_during_a_turn_is_queued_on_disk_and_has_its_own_turn(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "a b c", "delay_ms": 300}, {"text": "second"})
+    async with on_stage(home, model=model) as stage:
+        stage.session.send("first question")
+        await streaming(stage)
+        stage.session.send("second question")
+        queued = await stage.until(events.MessageQueued)
+        await stage.until(events.TurnEnded, lambda event: event.turn == 2)
+    messages = [line for line in stage.lines() if isinstance(line.entry, UserMessage)]
+    assert [getattr(line.entry, "text", "") for line in messages] == [
+        "first question",
+        "second question",
+    ]
+    assert getattr(messages[1].entry, "queued", "") == queued.entry
+    assert [entry.origin for entry in stage.entries(said.TurnStarted)] == ["message", "queued"]
+
+
+async def test_a_withdrawn_message_never_has_a_turn(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "a b c", "delay_ms": 300}, {"text": "never"})
+    async with on_stage(home, model=model) as stage:
+        stage.session.send("keep")
+        await streaming(stage)
+        stage.session.send("take me back")
+        queued = await stage.until(events.MessageQueued)
+        stage.session.withdraw(queued.entry)
+        await stage.until(events.MessageWithdrawn)
+        await stage.until(events.TurnEnded)
+        stage.session.withdraw(queued.entry)
+        notice = await stage.until(events.Noticed)
+        assert "sent already" in notice.message
+    assert len(stage.entries(UserMessage)) == 1
+    assert len(stage.entries(said.MessageWithdrawn)) == 1
+
+
+async def test_a_message_can_steer_the_running_turn(home: Path, tmp_path: Path) -> None:
+    waits = calls(("shell", {"command": "sleep 30"}), text="Let me wait.")
+    model = script(tmp_path, waits, {"text": "Steered."})
+    async with on_stage(home, model=model, asks=True) as stage:
+        stage.session.send("wait a while")
+        asked = await stage.until(events.ToolAsked)
+        stage.session.send("no, do not wait", steer=True)
+        queued = await stage.until(events.MessageQueued)
+        stage.session.answer(asked.call, events.Answer(allowed=False))
+        steered = await stage.until(events.MessageSteered)
+        ended = await stage.until(events.TurnEnded)
+    assert (steered.queued, steered.turn) == (queued.entry, 1)
+    assert ended.calls == 2
+    assert [message["role"] for message in stage.requests()[-1]][-3:] == [
+        "assistant",
+        "tool",
+        "user",
+    ]
+    assert stage.requests()[-1][-1]["content"] == "no, do not wait"
+
+
+async def test_steering_that_came_too_late_has_a_turn_of_its_own(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "a b c", "delay_ms": 300}, {"text": "own turn"})
+    async with on_stage(home, model=model) as stage:
+        stage.session.send("first")
+        await streaming(stage)
+        stage.session.send("too late", steer=True)
+        await stage.until(events.TurnEnded, lambda event: event.turn == 2)
+    assert [entry.text for entry in stage.entries(UserMessage)] == ["first", "too late"]
+
+
+async def test_interrupting_a_stream_keeps_what_was_said(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "one two three four", "delay_ms": 1_200}, {"text": "next"})
+    async with on_stage(home, model=model) as stage:
+        stage.session.send("count")
+        await streaming(stage)
+        stage.session.interrupt()
+        stage.session.interrupt()
+        ended = await stage.until(events.TurnEnded)
+        assert ended.ending == "interrupted"
+        partial = stage.all(events.AnswerRecorded)[0]
+        assert partial.partial
+        assert partial.text
+        assert partial.text == stage.streamed
+        assert (await stage.say("go on")).ending == "done"
+    assert stage.requests()[-1][-2] == {"role": "assistant", "content": partial.text}
+    assert stage.all(events.AnswerRecorded)[-1].text == "next"
+
+
+async def test_interrupting_a_running_tool_gives_every_call_a_result(
+    home: Path, tmp_path: Path
+) -> None:
+    wanted = calls(("shell", {"command": "sleep 60"}), ("shell", {"command": "echo never"}))
+    model = script(tmp_path, wanted, {"text": "fine"})
+    async with on_stage(home, model=model, asks=True) as stage:
+        stage.session.send("sleep")
+        asked = await stage.until(events.ToolAsked)
+        stage.session.answer(asked.call, events.Answer(allowed=True))
+        await stage.until(events.ToolStarted)
+        stage.session.interrupt()
+        ended = await stage.until(events.TurnEnded)
+        assert ended.ending == "interrupted"
+        assert [e.status for e in stage.all(events.ToolEnded)] == ["interrupted", "interrupted"]
+        assert (await stage.say("and now?")).ending == "done"
+    assert [m["role"] for m in stage.requests()[-1]][1:] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+    ]
+
+
+async def test_interrupting_while_a_question_waits_runs_nothing(home: Path, tmp_path: Path) -> None:
+    wanted = calls(("write", {"path": "no.txt", "text": "x"}))
+    model = script(tmp_path, wanted, {"text": "fine"})
+    async with on_stage(home, model=model, asks=True) as stage:
+        stage.session.send("write")
+        asked = await stage.until(events.ToolAsked)
+        stage.session.interrupt()
+        await stage.until(events.TurnEnded)
+        stage.session.answer(asked.call, events.Answer(allowed=True))
+        notice = await stage.until(events.Noticed)
+        assert "Nobody waits" in notice.message
+    assert not (tmp_path / "no.txt").exists()
+    assert not stage.entries(said.ToolApproved)
+
+
+async def test_an_interruption_before_the_first_step_ends_the_turn_too(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "x"}, loop=True)) as stage:
+        for steps in range(12):
+            here = len(stage.heard)
+            stage.session.send("hello")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            stage.session.interrupt()
+            await stage.until(events.TurnEnded, after=here)
+            await asyncio.sleep(0)
+            assert len([e for e in stage.heard[here:] if isinstance(e, events.TurnEnded)]) == 1
+        await stage.until(events.TurnEnded)
+        stage.session.interrupt()
+        assert (await stage.say("still here?")).ending == "done"
+
+
+async def test_an_interruption_after_the_end_changes_nothing(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "x"}, loop=True)) as stage:
+
+        def stop(event: events.AnyEvent) -> None:
+            if isinstance(event, events.TurnEnded):
+                stage.session.interrupt()
+
+        stage.on_event = stop
+        for _ in range(3):
+            assert (await stage.say("hello")).ending == "done"
+        assert [e.ending for e in stage.all(events.TurnEnded)] == ["done"] * 3
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13, 50])
+async def test_closing_at_any_moment_loses_nothing_that_was_said(
+    home: Path, tmp_path: Path, steps: int
+) -> None:
+    async with on_stage(home, model=script(tmp_path, SLOW)) as stage:
+        for text in ("first", "second", "third"):
+            stage.session.send(text)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+    history = stage.places.transcript.read_text()
+    for text in ("first", "second", "third"):
+        assert f'"{text}"' in history
+    assert isinstance(stage.heard[-1], events.SessionClosed)
+
+
+async def test_what_was_queued_at_the_close_is_named_at_the_next_opening(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, SLOW)
+    async with on_stage(home, model=model) as stage:
+        stage.session.send("first")
+        await streaming(stage)
+        stage.session.send("wait for me")
+        await stage.until(events.MessageQueued)
+    async with on_stage(home, model=model, follow=True) as stage:
+        notice = await stage.until(events.Noticed)
+        assert "wait for me" in notice.message
+
+
+async def test_a_closed_session_says_that_it_is(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "x"})) as stage:
+        await stage.session.close()
+        with pytest.raises(UsageError, match="closed"):
+            stage.session.send("anyone?")
+
+
+async def test_a_tool_that_fails_without_a_word_is_a_failed_call_not_a_failed_turn(
+    home: Path, tmp_path: Path
+) -> None:
+    async def run(arguments: object, context: object) -> ToolResult:
+        raise RuntimeError("a bug")
+
+    model = script(tmp_path, calls(("broken", {})), {"text": "I see."})
+    async with on_stage(home, model=model) as stage:
+        offer(stage, "broken", run)
+        ended = await stage.say("use it")
+    assert ended.ending == "done"
+    assert stage.all(events.ToolEnded)[0].status == "error"
+    assert "a bug" in stage.session.bench.home.log.read_text()
+
+
+async def test_a_commands_output_is_in_history_and_in_no_prompt(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "fine"}, loop=True)) as stage:
+        await stage.say("remember the number 17")
+        ended, printed = await stage.run("/pin")
+        assert ended.ok
+        assert "pinned" in printed
+        await stage.run("/status")
+        await stage.say("and now?")
+    assert [entry.command for entry in stage.entries(CommandRun)] == ["/pin"]
+    for request in stage.requests():
+        assert not any("/pin" in str(message.get("content")) for message in request)
+        assert not any("is pinned" in str(message.get("content")) for message in request)
+
+
+async def test_an_unknown_command_suggests_the_nearest(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "x"})) as stage:
+        ended, printed = await stage.run("/contxt")
+    assert (ended.ok, ended.exit_code) == (False, 2)
+    assert "Did you mean /context?" in printed
+
+
+async def test_every_command_ends_once_however_it_is_used(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "fine"}, loop=True)) as stage:
+        await stage.say("hello there")
+        for name in COMMANDS:
+            for argument in ("", "???", "turn 1", "-1", "99999999999"):
+                if name in ("shell", "model", "fork"):
+                    continue
+                here = len(stage.heard)
+                ended, _ = await stage.run(f"/{name} {argument}".strip())
+                assert ended.exit_code in (0, 1, 2), name
+                later = [e for e in stage.heard[here:] if isinstance(e, events.CommandEnded)]
+                assert len(later) == 1
+        assert not stage.session.bench.home.log.exists(), stage.session.bench.home.log.read_text()
+        assert (await stage.say("still well?")).ending == "done"
+    check_history(stage.places)
+
+
+async def test_a_model_that_goes_round_in_circles_is_stopped(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("same")
+    model = script(tmp_path, calls(("read", {"path": "a.txt"})), loop=True)
+    async with on_stage(home, model=model, max_rounds=6) as stage:
+        ended = await stage.say("go")
+    assert ended.ending == "failed"
+    assert "6 model calls" in ended.why
+    assert [e.status for e in stage.all(events.ToolEnded)] == ["ok"] * 3 + ["refused"] * 3
