@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.replay.rehearsal import Options
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
@@ -12,6 +15,8 @@ from tests.core.context.stage import Quarter, Stage, with_context, words
 
 TURNS = 24
 SMALL = with_context(min_recent=4)
+WITHOUT_RECALL = msgspec.structs.replace(SMALL, recall=RecallSettings(auto=False))
+"""As the stage itself holds a session: it never looks for anything."""
 FAST = Options(counters=lambda model: Quarter())
 
 

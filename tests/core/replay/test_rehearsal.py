@@ -17,7 +17,7 @@ from mindstone_tui.core.replay.proof import prove
 from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
 from mindstone_tui.core.transcript import History
 from tests.core.context.stage import with_context
-from tests.core.replay.recorded import FAST, SMALL, recorded
+from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded
 
 MODES = ("sliding_window", "auto_compact", "cascade")
 
@@ -55,6 +55,17 @@ async def test_every_rehearsed_request_is_rebuilt_byte_for_byte(home: Path, mode
     assert proof.requests == len(held.calls) > 20
     assert proof.matched == proof.requests
     assert kinds(held)["context_window_pruned"] > 0
+
+
+async def test_under_the_same_settings_the_very_same_requests_come_out(home: Path) -> None:
+    with recorded(home) as history:
+        sent = [
+            line.entry.prompt_hash
+            for line in history.read()
+            if isinstance(line, Line) and isinstance(line.entry, PromptPlanned)
+        ]
+        held = await rehearse(history, WITHOUT_RECALL, FAST)
+    assert hashes(held) == sent
 
 
 async def test_what_was_said_stays_and_decisions_are_made_anew(home: Path) -> None:
