@@ -45,7 +45,7 @@ def watch(watching: Watching) -> int:
     from mindstone_tui.cli.surroundings import surroundings
     from mindstone_tui.tui.replaying import ReplayApp
 
-    def open_replay() -> Replay:
+    async def open_replay() -> Replay:
         speed = 1.0 if watching.speed is None else watching.speed
         replay = Replay(history, watching.settings, note=note, speed=speed)
         if watching.at is not None:

@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.asking import Count
 from mindstone_tui.core.context.indexing import ExchangeLines
@@ -52,7 +54,10 @@ class Recollection:
         receipts: dict[int, Receipt] = {}
         for exchange in turns:
             found = self._index.ensure(passages_of(exchange.lines))
-            receipts[exchange.turn] = found[0] if found else Receipt(turn=exchange.turn, passages=0)
+            receipt = found[0] if found else Receipt(turn=exchange.turn, passages=0)
+            if not self._has_vectors:
+                receipt = msgspec.structs.replace(receipt, vectors="")
+            receipts[exchange.turn] = receipt
         return receipts
 
     def gather(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.gate import Gate
@@ -17,10 +18,12 @@ from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.config.editing import toml_value
 from mindstone_tui.core.config.loading import store
+from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.health.fidelity import Found as FidelityFound
@@ -144,6 +147,8 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         lambda section, text: continuity.memories.take_note(section, text),
         lambda: continuity.memories,
         lambda arguments, context: delegations.run(arguments, context),
+        lambda line: _tell(desk, line),
+        asks=opening.asks,
     )
     workspace = _workspace(opening, settings)
     trust = TrustFile(home.trust)
@@ -181,6 +186,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         opening.cwd,
         ask=side_calls(model),
         recall=lambda query, k: _found(remembering, query, k),
+        unindexed=lambda: bench.unindexed(),
     )
 
     def open_child(
@@ -199,7 +205,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         )
         return _assemble(child)
 
-    delegations = Delegations(desk, opening.key, open_child, continuity.modes.means.scribe)
+    delegations = Delegations(desk, opening.key, open_child, lambda: continuity.modes.means.scribe)
     bench = SessionBench(
         desk=desk,
         home=home,
@@ -210,7 +216,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         resolve=provider_of,
         models=lambda: [provider_of(name).info(name) for name in embedded_models(home)],
         history=history,
-        servers=Servers(settings.tools, home.tool_pins, environ=opening.environ, cwd=workspace.cwd),
+        servers=Servers(
+            _served(opening, settings), home.tool_pins, environ=opening.environ, cwd=workspace.cwd
+        ),
         project=project,
         trust=trust,
         continuity=continuity,
@@ -247,6 +255,16 @@ def _offered(
         for name, tool in tools.items()
         if name not in settings.tools.disabled and (not only or name in only)
     }
+
+
+def _tell(desk: Desk, line: Line) -> None:
+    if (event := announced(line)) is not None:
+        desk.tell(event)
+
+
+def _served(opening: Opening, settings: Settings) -> ToolSettings:
+    """Who brings tools; a session that is offered named tools only starts no servers for more."""
+    return msgspec.structs.replace(settings.tools, mcp={}) if opening.offered else settings.tools
 
 
 def _side_calls(

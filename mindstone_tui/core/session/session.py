@@ -83,6 +83,7 @@ class Session:
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
         self._desk.on_saved = lambda entries: self._emit(events.SavedAgain(entries=entries))
+        self._desk.tell = self._emit
         self._owner = asyncio.create_task(self._own(), name="session")
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
@@ -234,6 +235,8 @@ class Session:
         if not self._lease.try_take():
             return
         self._lease.give_back()
+        for message in self._bench.where_it_stands():
+            self._emit(events.Noticed(message=message))
         for text in self._bench.never_sent():
             message = f"This was never sent: {one_line(text, 300)}"
             self._emit(events.Noticed(message=message, level="warning"))

@@ -84,7 +84,7 @@ class Shelves:
                 self._index = RecallIndex.open(self._agent.index, self._embedder)
             if signature != self._seen:
                 passages = list(self._passages())
-                self._index.add(passages, Mark(len(passages), str(hash(signature))))
+                self._index.add(passages, Mark(len(passages), ""))
                 self._seen = signature
             return self._index
 
