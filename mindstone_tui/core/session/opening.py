@@ -173,7 +173,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         recognise=_recognise,
         make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
-        position=position_in(history, model),
+        position=position_in(history, model) if working_set.fold.plan else 0,
         digest=lambda text, room: remembering.digest(
             text, lambda likeness: continuity.memories.digest(likeness, room)
         ),
