@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.window import (
 )
 from tests.core.session.stage import Stage, calls, on_stage, script
 
-WINDOW = 6_000
+WINDOW = 4_000
 PADDING = "Some more words that fill the window without a meaning of their own follow here. " * 22
 
 
@@ -68,7 +68,7 @@ async def test_a_failed_summary_falls_back_and_leaves_history_and_window_whole(
     bad = {"for": "summary", **FAILURES[failure]}
     model = script(tmp_path, answer(), bad, loop=True)
     async with on_stage(home, model=model, context_window=WINDOW) as stage:
-        await talk(stage, 10)
+        await talk(stage, 7)
         kinds = [line.kind for line in stage.lines()]
         summaries = stage.entries(SummaryDerived)
         asked = stage.entries(SideRequestSent)
@@ -96,7 +96,7 @@ async def test_a_good_summary_is_labelled_audited_and_names_its_sources(
     good = {"for": "summary", "text": f"## Constraints{facts}"}
     model = script(tmp_path, answer(), good, loop=True)
     async with on_stage(home, model=model, context_window=WINDOW) as stage:
-        await talk(stage, 10)
+        await talk(stage, 7)
         (summary, *_) = stage.entries(SummaryDerived)
         read = {line.seq: line for line in stage.lines()}
         assert summary.strategy == "conversation_compaction"
@@ -121,7 +121,7 @@ async def test_a_cascade_takes_the_cheapest_steps_first_and_fits(
     ]
     model = script(tmp_path, *replies, {"for": "summary", "error": "timeout"}, loop=True)
     async with on_stage(home, model=model, context_window=WINDOW) as stage:
-        await talk(stage, 10)
+        await talk(stage, 7)
         trims = [line.seq for line in stage.lines() if isinstance(line.entry, ToolResultsTrimmed)]
         prunes = [line.seq for line in stage.lines() if isinstance(line.entry, ContextWindowPruned)]
         assert trims
