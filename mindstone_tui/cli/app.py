@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def start(open_conversation: OpenConversation, around: Surroundings, *, plain: bool = False) -> int:
     """Open a conversation in the best way this terminal allows; returns the exit code."""
-    if plain or not _has_terminal():
+    if plain or not has_terminal():
         return asyncio.run(_in_lines(open_conversation, around.session))
     check_terminal(os.environ)
     # Textual is the larger part of the start; a pipe does not need it.
@@ -37,7 +37,8 @@ def check_terminal(environ: Mapping[str, str]) -> None:
         )
 
 
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
+    """Whether a person sits at a terminal that an app can take."""
     # Textual draws on stderr and reads the keyboard from stdin.
     return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
-from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.cli.options import JsonOption, SessionOption, places
+from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.cli.progress import Progress
 from mindstone_tui.cli.recalling import index_session
-from mindstone_tui.core.config import load
+from mindstone_tui.cli.rehearsing import SampleOption
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.core.errors import ExitCode, InterchangeError, UsageError
+from mindstone_tui.core.interchange.collecting import import_each, sources
 from mindstone_tui.core.interchange.importing import ImportReport, import_file
-from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
+from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.settling import settle
 from mindstone_tui.core.transcript import Transcript
+
+_SHOWN: Final = 20
+_CHUNK: Final = 1 << 20
 
 
 def register(app: typer.Typer) -> None:
@@ -27,51 +40,127 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="What another program recorded.")],
+    path: Annotated[
+        Path | None, typer.Argument(help="A file that another program recorded, or a folder.")
+    ] = None,
     session: SessionOption = "",
     origin: Annotated[
         str, typer.Option("--from", metavar="FORMAT", help="Its format; auto looks at the content.")
     ] = "auto",
+    sample: SampleOption = False,
     json: JsonOption = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Leave the vectors to the background.")
     ] = False,
 ) -> None:
-    """Take over a recorded conversation: searchable, inspectable, replayable like our own.
+    """Take over recorded conversations: searchable, inspectable, replayable like our own.
 
-    A second import of the same file adds nothing twice.
+    Each conversation becomes a session of its own, named after the program and its id; with
+    --session everything goes into that one. A second import of the same file adds nothing twice.
     """
-    home = places()
-    own = home.session(session_key(session))
-    redactor = Redactor(secrets_of(os.environ))
+    if (path is None) != sample:
+        raise UsageError("Name a file or a folder, or ask for --sample.", "mindstone import --help")
+    if sample:
+        path, origin, session = sample_file(), "messages", session or SAMPLE_SESSION
+    assert path is not None
+    importing = _Importing(places(), origin, json=json, wait=not no_wait)
+    files = sources(path)
+    refused = 0
+    for file in files:
+        try:
+            for report in importing.take(file, SessionKey.parse(session) if session else None):
+                say_json(report) if json else _print(report)
+        except InterchangeError as error:
+            if len(files) == 1:
+                raise
+            # One file among many that is no session must not keep the others out.
+            refused += 1
+            complain(error.what, error.remedy)
+    if refused == len(files):
+        raise typer.Exit(ExitCode.FAILED)
 
-    def clean(text: str) -> str:
-        return redactor.redact(text).text
 
-    transcript = Transcript(own, clean=clean, channel="import")
-    try:
-        with Progress("messages", 0, quiet=json) as bar:
-            report = import_file(
+class _Importing:
+    """Takes files over, one session at a time: written, indexed and settled under its lease."""
+
+    def __init__(self, home: Places, origin: str, *, json: bool, wait: bool) -> None:
+        self._home = home
+        self._origin = origin
+        self._quiet = json
+        self._wait = wait
+        self._settings: Settings = load(home, os.environ).settings
+        self._embedder: Embedder = open_embedder(self._settings.recall.embedder)
+        self._redactor = Redactor(secrets_of(os.environ))
+        self._lease: Lease | None = None
+
+    def take(self, file: Path, key: SessionKey | None) -> Iterator[ImportReport]:
+        """Import one file, into one session or one a conversation."""
+        with Progress("records", _lines_in(file), quiet=self._quiet) as bar:
+            reports = self._into(file, key, bar) if key else self._each(file, bar)
+            try:
+                for report in reports:
+                    self._finish(self._home.session(SessionKey.parse(report.session)), report)
+                    yield report
+                    self._give_back()
+            finally:
+                self._give_back()
+
+    def _each(self, file: Path, bar: Progress) -> Iterator[ImportReport]:
+        return import_each(
+            file,
+            self._open,
+            format=self._origin,
+            clean=self._clean,
+            progress=lambda read, added: bar.at(read),
+        )
+
+    def _into(self, file: Path, key: SessionKey, bar: Progress) -> Iterator[ImportReport]:
+        with contextlib.closing(self._open(key)) as transcript:
+            yield import_file(
                 file,
                 transcript,
-                format=origin,
-                clean=clean,
+                format=self._origin,
+                clean=self._clean,
                 progress=lambda read, added: bar.at(read),
             )
-    finally:
-        transcript.close()
-    settings = load(home, os.environ).settings
-    index = RecallIndex.open(own.index, open_embedder(settings.recall.embedder))
+
+    def _open(self, key: SessionKey) -> Transcript:
+        """The session to write to, with the right to do so; others wait, and so do we."""
+        own = self._home.session(key)
+        ensure_folder(own.folder)
+        self._lease = Lease(own)
+        busy = f"Waiting: another program takes a turn in {key}."
+        asyncio.run(self._lease.take(wait=True, on_wait=lambda: hint(busy)))
+        return Transcript(own, clean=self._clean, channel="import")
+
+    def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
+        """Make it findable, then say which part of it is in the window."""
+        index = RecallIndex.open(own.index, self._embedder)
+        try:
+            index_session(own, index, wait=self._wait, quiet=self._quiet)
+            if report.added:
+                settle(own, self._settings, index)
+        finally:
+            index.close()
+
+    def _give_back(self) -> None:
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
+
+    def _clean(self, text: str) -> str:
+        return self._redactor.redact(text).text
+
+
+def _lines_in(file: Path) -> int:
+    """How many records to expect, for the bar; 0 where a file is one value."""
+    if file.suffix != ".jsonl":
+        return 0
     try:
-        index_session(own, index, wait=not no_wait, quiet=json)
-        if report.added:
-            settle(own, settings, index)
-    finally:
-        index.close()
-    if json:
-        say_json(report)
-    else:
-        _print(report)
+        with file.open("rb") as stream:
+            return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK), b""))
+    except OSError:
+        return 0  # whoever reads it in earnest says why it cannot be read
 
 
 def _print(report: ImportReport) -> None:
@@ -79,7 +168,10 @@ def _print(report: ImportReport) -> None:
         f"{report.session}: {report.added:,} messages added, {report.already_there:,} were there "
         f"already ({report.format})"
     )
-    for skipped in report.skipped[:20]:
+    for skipped in report.skipped[:_SHOWN]:
         hint(f"line {skipped.line} skipped: {skipped.why}")
-    if report.skipped_total > 20:
-        hint(f"and {report.skipped_total - 20:,} more")
+    if report.skipped_total > _SHOWN:
+        hint(f"and {report.skipped_total - _SHOWN:,} more")
+    if report.left_out:
+        names = ", ".join(f"{count:,} {what}" for what, count in report.left_out.items())
+        hint(f"no part of the conversation: {names}")

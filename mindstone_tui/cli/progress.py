@@ -35,9 +35,10 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def at(self, done: int) -> None:
-        """This much is done."""
+    def at(self, done: int, total: int | None = None) -> None:
+        """This much is done, of so much where that is only known on the way."""
         self._done = done
+        self._total = self._total if total is None else total
         self._draw()
 
     def step(self, more: int) -> None:
@@ -49,10 +50,12 @@ class Progress:
         if not self._shown or now < self._next:
             return
         self._next = now + _PAUSE
-        share = min(1.0, self._done / self._total) if self._total else 1.0
-        cells = round(share * _WIDTH)
         rate = self._done / max(now - self._began, 1e-6)
-        bar = "█" * cells + "░" * (_WIDTH - cells)
-        text = f"{self._what:8} {bar} {self._done:,} of {self._total:,} ({rate:,.0f}/s)"
+        if self._total:
+            cells = round(min(1.0, self._done / self._total) * _WIDTH)
+            bar = "█" * cells + "░" * (_WIDTH - cells)
+            text = f"{self._what:8} {bar} {self._done:,} of {self._total:,} ({rate:,.0f}/s)"
+        else:
+            text = f"{self._what:8} {self._done:,} ({rate:,.0f}/s)"
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

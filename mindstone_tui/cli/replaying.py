@@ -1,17 +1,32 @@
-"""`mindstone replay`: what the model really saw, rebuilt from the transcript and proved by hash."""
+"""`mindstone replay`: what happened, what the model saw, and what would have been otherwise."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
 import typer
 
-from mindstone_tui.cli.options import JsonOption, places, session_key
-from mindstone_tui.cli.output import complain, say, say_json
-from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.cli import charts
+from mindstone_tui.cli.options import JsonOption
+from mindstone_tui.cli.output import complain, hint, say, say_json, table
+from mindstone_tui.cli.playing import Watching, watch
+from mindstone_tui.cli.progress import Progress
+from mindstone_tui.cli.rehearsing import (
+    SampleOption,
+    VectorsOption,
+    prices,
+    rehearsal_options,
+    settings_for,
+    source_of,
+)
+from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.replay.proof import Rebuilt, prove, rebuilt_calls
+from mindstone_tui.core.replay.whatif import Outcome, WhatIf, parse_changes, what_if
 from mindstone_tui.core.transcript import History
+
+_MISSED_SHOWN = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -26,32 +41,63 @@ def replay(
     named: Annotated[
         str, typer.Option("--session", "-s", metavar="KEY", help="The same, as an option.")
     ] = "",
+    sample: SampleOption = False,
     turn: Annotated[int | None, typer.Option(min=1, help="One turn.")] = None,
     call: Annotated[int | None, typer.Option(min=1, help="One model call of the turn.")] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the exact request.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Every request.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare with the recorded hash.")] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--what-if", metavar="KEY=VALUE", help="Refold with another setting."),
+    ] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(min=0, help="Times as fast as normal; 0 does not wait. In lines: 0."),
+    ] = None,
+    at: Annotated[int | None, typer.Option("--at", min=1, help="Begin to play at a turn.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Play in lines, not in the app.")] = False,
+    vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Rebuild what was sent to the model, without asking it again and without writing anything.
+    """Play a session again, without asking a model and without writing anything.
 
-    --turn N --prompt prints the requests of a turn; --all --check proves every request of the
-    session and exits 1 if one cannot be rebuilt.
+    Alone it plays in the app: space pauses, the arrows step by turn and by request, and the panel
+    shows the window as it was. --turn N --prompt prints what was sent; --all --check proves every
+    request by its hash and exits 1 if one cannot be rebuilt. --what-if ceiling=80 --what-if
+    policy=hybrid shows what other settings would have done.
     """
-    key = session_key(named or session)
-    with History(places().session(key)) as history:
-        if everything:
+    with source_of(named or session, sample=sample) as history:
+        if changes:
+            _what_if(history, changes, sample=sample, vectors=vectors, json=json)
+        elif everything or (check and not turn):
             _prove(history, json=json)
         elif turn:
-            for rebuilt in rebuilt_calls(history, turn, call):
-                say_json(rebuilt) if json else _print(rebuilt, whole=prompt)
-                if check and rebuilt.matches is False:
-                    raise typer.Exit(ExitCode.FAILED)
+            _show_turn(history, turn, call, whole=prompt, check=check, json=json)
         else:
-            raise UsageError(
-                "What should be replayed?",
-                "Use --turn N --prompt for one turn, or --all --check for the proof.",
-            )
+            settings = settings_for(sample=sample)
+            with Progress("lines", 0, quiet=json) as bar:
+                options = rehearsal_options(settings, bar, vectors=vectors)
+                watching = Watching(
+                    history=history,
+                    settings=settings,
+                    options=options,
+                    speed=speed,
+                    at=at,
+                    plain=plain,
+                    json=json,
+                )
+                code = watch(watching)
+            raise typer.Exit(code)
+
+
+def _show_turn(
+    history: History, turn: int, call: int | None, *, whole: bool, check: bool, json: bool
+) -> None:
+    for rebuilt in rebuilt_calls(history, turn, call):
+        say_json(rebuilt) if json else _print(rebuilt, whole=whole)
+        if check and rebuilt.matches is False:
+            raise typer.Exit(ExitCode.FAILED)
 
 
 def _prove(history: History, *, json: bool) -> None:
@@ -90,3 +136,69 @@ def _print(rebuilt: Rebuilt, *, whole: bool) -> None:
             say(content if isinstance(content, str) else msgspec.json.encode(content).decode())
             for each in message.get("tool_calls", ()):
                 say(f"→ {each['function']['name']} {each['function']['arguments']}")
+
+
+def _what_if(
+    history: History, words: list[str], *, sample: bool, vectors: bool, json: bool
+) -> None:
+    changed = parse_changes(words)
+    now = settings_for(sample=sample)
+    then = settings_for(sample=sample, flags=changed)
+    with Progress("lines", 0, quiet=json) as bar:
+        found = asyncio.run(
+            what_if(
+                history,
+                now,
+                then,
+                changed,
+                options=rehearsal_options(now, bar, vectors=vectors),
+                price_of=prices(now),
+            )
+        )
+    if json:
+        say_json(found)
+    else:
+        _print_what_if(found)
+
+
+def _print_what_if(found: WhatIf) -> None:
+    said = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in found.changed.items())
+    say(f"{found.session}: what if {said}?", "bold")
+    columns = found.outcomes
+    rows = [
+        ("requests", [f"{one.requests:,}" for one in columns]),
+        ("prunes", [f"{one.prunes:,}" for one in columns]),
+        ("exchanges that left", [f"{one.exchanges_left:,}" for one in columns]),
+        ("trims", [f"{one.trims:,}" for one in columns]),
+        ("summaries", [f"{one.summaries:,}" for one in columns]),
+        ("tokens sent", [f"{one.tokens_sent:,}" for one in columns]),
+        ("stable prefix", [f"{one.stable_share:.1%}" for one in columns]),
+        ("fullest", [f"{one.peak:.1%}" for one in columns]),
+        ("on average", [f"{one.mean:.1%}" for one in columns]),
+        ("prompts cost about", [_dollars(one) for one in columns]),
+        ("could not be sent", [f"{one.refused:,}" for one in columns]),
+        *(
+            (f"later reference: {place}", [_found(one, place) for one in columns])
+            for place in ("window", "recalled", "on request", "nowhere")
+        ),
+    ]
+    heads = ["", *(one.name for one in columns)]
+    table(heads, [[name, *cells] for name, cells in rows], right=range(1, len(heads)))
+    say()
+    say("How full, turn by turn", "bold")
+    for outcome in columns:
+        say(f"{outcome.name:9} {charts.line([each.utilization for each in outcome.moments])}")
+    missed = columns[-1].missed
+    for each in missed[:_MISSED_SHOWN]:
+        one = each.reference
+        hint(f"turn {one.turn} leans on turn {one.source} ({one.words[:60]}): nowhere")
+    if len(missed) > _MISSED_SHOWN:
+        hint(f"and {len(missed) - _MISSED_SHOWN:,} more; --json has them all")
+
+
+def _found(outcome: Outcome, place: str) -> str:
+    return f"{outcome.found[place]:,}" if outcome.found else "–"
+
+
+def _dollars(outcome: Outcome) -> str:
+    return "unknown" if outcome.cost is None else f"${outcome.cost:,.4f}"

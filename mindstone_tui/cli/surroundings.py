@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import list_sessions
 from mindstone_tui.tui.browsing import HistoryBrowse
@@ -29,6 +30,7 @@ def surroundings(home: Places, settings: Settings, session: str, folder: Path) -
         commands=_commands(),
         library=HomeLibrary(home, settings),
         models=lambda: _models(home, settings),
+        recordings=lambda key, turn: _recording(home, settings, key, turn),
         user_themes=home.themes,
         folder=folder,
         session=session,
@@ -88,6 +90,17 @@ class HomeLibrary:
     def browse(self, key: str) -> Browse:
         """One session's history."""
         return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))
+
+
+async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
+    """A session to be played again; one that sent nothing is rehearsed first."""
+    from mindstone_tui.core.replay.opening import playable
+
+    history, note = await playable(History(home.session(SessionKey.parse(key))), settings)
+    replay = Replay(history, settings, note=note)
+    if turn:
+        replay.go_to_turn(turn)
+    return replay
 
 
 async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:

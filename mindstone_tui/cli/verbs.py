@@ -21,6 +21,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "searching": ("search",),
     "continuity": ("task", "checkpoint", "handoff", "memory", "health"),
     "replaying": ("replay",),
+    "comparing": ("compare",),
     "importing": ("import",),
     "exporting": ("export",),
     "models": ("models",),

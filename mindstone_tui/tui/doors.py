@@ -16,6 +16,7 @@ from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
+from mindstone_tui.tui.screens.replay import ReplayScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
 from mindstone_tui.tui.widgets.context_panel import LeftLog
@@ -37,6 +38,7 @@ class Doors:
         self._ways: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
             "transcript": self._transcript,
+            "replay": self._replay,
             "sessions": self._sessions,
             "session": self._session,
             "model": self._model,
@@ -99,6 +101,14 @@ class Doors:
             )
         )
 
+    async def _replay(self, turn: str) -> None:
+        """This session as a recording, from a turn on or from its beginning."""
+        recordings = self._app.around.recordings
+        if recordings is None:
+            raise UsageError("Nothing can be played again here.")
+        session, number = self._chat.status.session, int(turn) if turn.isdecimal() else 0
+        await self._app.push_screen(ReplayScreen(lambda: recordings(session, number)))
+
     async def _sessions(self, argument: str) -> None:
         library = self._app.around.library
         if library is None:
@@ -112,7 +122,8 @@ class Doors:
             elif choice.key != self._chat.status.session:
                 await self._session(choice.key)
 
-        await self._app.push_screen(SessionsScreen(library, self._chat.status.session), picked)
+        here = self._chat.status.session
+        await self._app.push_screen(SessionsScreen(library, here, self._app.around.now), picked)
 
     async def _session(self, key: str) -> None:
         """Leave this session and open another."""
@@ -177,6 +188,7 @@ class Doors:
             ("In the list of what left", LeftLog.BINDINGS),
             ("In the inspector", InspectorScreen.BINDINGS),
             ("In the transcript", TranscriptScreen.BINDINGS),
+            ("In a recording", ReplayScreen.BINDINGS),
             ("When a tool asks", ApprovalScreen.BINDINGS),
             ("When a memory is proposed", MemoryScreen.BINDINGS),
             ("Everywhere", type(self._app).BINDINGS),

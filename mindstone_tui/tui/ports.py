@@ -6,7 +6,9 @@ The app owns no store, no turn and no policy: it draws a `Conversation` and read
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +17,7 @@ import msgspec
 from mindstone_tui.core.config.settings import TuiSettings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import Conversation
+from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript.history import Damaged
 from mindstone_tui.core.values import Value
 
@@ -107,6 +110,10 @@ class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Found on this machine (a server, a key) rather than configured."""
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Everything the app is given apart from its conversation."""
 
@@ -115,9 +122,13 @@ class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     library: Library | None = None
     models: Callable[[], Awaitable[Sequence[ModelChoice]]] | None = None
     """Looks for models, servers and keys; called after the first paint."""
+    recordings: Callable[[str, int], Awaitable[Replay]] | None = None
+    """Opens a session as a recording, at a turn or (0) at its beginning."""
     user_themes: Path | None = None
     folder: Path = Path()
     """Where `@` completion looks for files."""
     session: str = ""
     approval_grace: float = 0.4
     """Seconds in which a new approval dialog ignores keys that were meant for the prompt."""
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _now

@@ -28,6 +28,7 @@ DRAWN = {
     ev.CommandEnded,
     ev.EntryAppeared,
     ev.MessageQueued,
+    ev.MessageSteered,
     ev.TurnEnded,
     ev.SessionClosed,
 }

@@ -120,15 +120,13 @@ def _plan(
         prompt_hash=request.hash,
         max_tokens=max_tokens,
         images=call.images,
-        carried=_carried(live, measured),
+        carried=_carried(live, call),
     )
     line = live.append(entry, call.turn)
     live.sent = sent
     return line
 
 
-def _carried(live: LiveWindow, measured: Measured) -> Carried:
+def _carried(live: LiveWindow, call: Call) -> Carried:
     watch = live.watch
-    return msgspec.structs.replace(
-        watch.carried, growth=watch.growth(measured), anchor=watch.anchor
-    )
+    return msgspec.structs.replace(watch.carried, growth=live.growth(call), anchor=watch.anchor)

@@ -48,7 +48,7 @@ def build(
     measured = view.measure(call)
     marks = budget.marks(call.room, view.settings.context, view.settings.zones)
     units = units_of(view, call, measured, marks)
-    growth = view.watch.growth(measured)
+    growth = view.growth(call)
     final = completed(growth, call.turn, ended=view.turn_ended)
     speed = budget.velocity(final, view.settings.zones.velocity_turns)
     shares = budget.components(measured, call.room, view.settings.budget)

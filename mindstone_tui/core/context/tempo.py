@@ -23,7 +23,7 @@ class Tempo(msgspec.Struct, frozen=True):
 
 def tempo_of(live: LiveWindow, call: Call) -> Tempo:
     """How fast the window fills, measured once a call."""
-    growth = live.watch.growth(live.measure(call))
+    growth = live.growth(call)
     before = completed(growth, call.turn, ended=False)
     now = next((each.tokens for each in growth if each.turn == call.turn), 0)
     return Tempo(

@@ -24,7 +24,7 @@ from mindstone_tui.core.context.window import Fold, ReadLines, state_of
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage
-from mindstone_tui.core.entries.window import Anchor, PromptPlanned
+from mindstone_tui.core.entries.window import Anchor, Growth, PromptPlanned
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
 
@@ -139,6 +139,10 @@ class View:
             found = self._pieces(call)
             self._measured = (key, corrected(found, anchor, key[-1], at=self.fold.at))
         return self._measured[1]
+
+    def growth(self, call: Call) -> tuple[Growth, ...]:
+        """What each of the last turns added to the window."""
+        return self.watch.growth(self.measure(call), self.watch.factor(call.model))
 
     def _pieces(self, call: Call) -> list[Piece]:
         return pieces(

@@ -134,28 +134,37 @@ class Watch:
             cached=report.usage.cached,
         )
 
-    def growth(self, measured: Measured) -> tuple[Growth, ...]:
-        """What each of the last turns added; trimming and pruning later take nothing away."""
+    def growth(self, measured: Measured, factor: float) -> tuple[Growth, ...]:
+        """What each of the last turns added; trimming and pruning later take nothing away.
+
+        Sizes are our own counts by the learned factor: an anchor that comes or goes is no growth.
+        """
         known = {growth.turn: growth for growth in self.carried.growth}
         oldest = min(known, default=0)
-        for turn, now in added_by_turn(measured).items():
+        for turn, now in added_by_turn(measured, factor).items():
             if turn >= oldest:
                 known[turn] = _larger(known.get(turn), now)
         return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
 
 
-def added_by_turn(measured: Measured) -> dict[int, Growth]:
+def added_by_turn(measured: Measured, factor: float) -> dict[int, Growth]:
     """How much of the window each turn is."""
     sums: dict[int, list[int]] = {}
-    newest = 0
-    for piece, size in zip(measured.pieces, measured.sizes, strict=True):
+    newest = recalled = 0
+    for piece in measured.pieces:
         if piece.line is not None:
             newest = max(newest, piece.line.turn)
             is_result = isinstance(piece.line.entry, ToolReturned)
-            sums.setdefault(piece.line.turn, [0, 0])[is_result] += size
-    recalled = measured.component("memory_injection")
+            sums.setdefault(piece.line.turn, [0, 0])[is_result] += piece.raw
+        elif piece.component == "memory_injection":
+            recalled += piece.raw
     return {
-        turn: Growth(turn, messages, results, recalled if turn == newest else 0)
+        turn: Growth(
+            turn,
+            round(messages * factor),
+            round(results * factor),
+            round(recalled * factor) if turn == newest else 0,
+        )
         for turn, (messages, results) in sums.items()
     }
 

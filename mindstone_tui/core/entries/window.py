@@ -64,7 +64,8 @@ class Receipt(Part):
     digest: str = ""
     """SHA-256 over the content hashes that were read back, in order."""
     vectors: str = "stored"
-    """`stored`, `pending` or `failed`: the state of the passages' vectors."""
+    """`stored`, `pending` or `failed`: the state of the passages' vectors; empty in a rehearsal
+    by words alone."""
 
 
 class Left(Part):

@@ -63,7 +63,11 @@ class Signals(msgspec.Struct):
 class Gatherer:
     """Reads candidates from one open index."""
 
-    def __init__(self, database: apsw.Connection, dims: int | None) -> None:
+    def __init__(
+        self, database: apsw.Connection, dims: int | None = None, generation: str = ""
+    ) -> None:
+        self.generation = generation
+        """Which making of the vectors it looks at; empty for none."""
         self._database = database
         self._lexicon = Lexicon(database)
         self._view = VectorView(dims) if dims else None
@@ -71,27 +75,24 @@ class Gatherer:
         self._background: list[bytes] = []
         self._background_of = 0
 
-    @property
-    def sees_vectors(self) -> bool:
-        """Whether it was made with vectors to look at."""
-        return self._view is not None
-
     def gather(self, question: Question, asked: Encoded | None, allowed: Filter) -> list[Candidate]:
         """Candidates with their evidence."""
         passages = self.passages()
         rows = self._allowed_rows(allowed)
+        hidden = self._hidden_rows(allowed)
         matches = self._lexicon.match(question.terms, passages)
-        signals = Signals(self._word_scores(matches, rows), {})
+        signals = Signals(_kept(matches.scores, rows, hidden), {})
         mean = 0.0
         if asked is not None and self._view is not None:
             self.refresh()
-            count = FROM_MEANING + len(allowed.exclude)
-            signals.meaning, mean = self._view.nearest(asked.vector, count, rows, self._floats)
+            count = FROM_MEANING + len(hidden)
+            nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
+            signals.meaning = _kept(nearest, None, hidden)
             mean = _usual(mean, USUAL_COSINE, passages)
         chosen = self._choose(signals, passages)
         found = self._read(chosen, allowed)
         self._complete(signals, found, matches, asked)
-        near = self._closeness(question, asked, [row for row, _, _ in found], passages)
+        near = self._closeness(asked, [row for row, _, _ in found], passages)
         uses = self._uses([passage.entry for _, _, passage in found])
         return [
             Candidate(
@@ -125,11 +126,15 @@ class Gatherer:
             self._view.add(rows, bits, self._floats)
             self._last_place = places[-1]
 
-    def _word_scores(self, matches: WordMatches, rows: Rows | None) -> dict[int, float]:
-        if rows is None:
-            return matches.scores
-        kept = set(rows.tolist())
-        return {row: score for row, score in matches.scores.items() if row in kept}
+    def _hidden_rows(self, allowed: Filter) -> frozenset[int]:
+        """Rows that must not take the place of others in the lists."""
+        if not allowed.exclude:
+            return frozenset()
+        found = self._database.execute(
+            "select row from passages where seq in (select value from json_each(?))",
+            (json.dumps(sorted(allowed.exclude)),),
+        )
+        return frozenset(row[0] for row in found)
 
     def _allowed_rows(self, allowed: Filter) -> Rows | None:
         if not allowed.narrows:
@@ -192,7 +197,7 @@ class Gatherer:
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
-        self, question: Question, asked: Encoded | None, rows: Sequence[int], passages: int
+        self, asked: Encoded | None, rows: Sequence[int], passages: int
     ) -> dict[int, float]:
         if asked is None or not len(asked.token_vectors):
             return {}
@@ -235,6 +240,14 @@ class Gatherer:
             (json.dumps(list(entries)),),
         )
         return {entry: (injected, used) for entry, injected, used in found}
+
+
+def _kept(scores: dict[int, float], rows: Rows | None, hidden: Collection[int]) -> dict[int, float]:
+    """The scores of rows that may be shown."""
+    if rows is None and not hidden:
+        return scores
+    among = scores.keys() if rows is None else scores.keys() & set(rows.tolist())
+    return {row: score for row, score in scores.items() if row in among and row not in hidden}
 
 
 def _usual(measured: float, known: float, passages: int) -> float:

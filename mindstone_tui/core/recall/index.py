@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeVar
@@ -55,6 +54,7 @@ class RecallIndex:
         self._path = path
         self._embedder = embedder
         self._lock = threading.RLock()
+        self._model_worked = False
         self.damaged: Path | None = None
         """Where a damaged file went, if one was met; the index then has to catch up anew."""
         self._connect()
@@ -108,7 +108,7 @@ class RecallIndex:
 
         def work() -> None:
             self._tables.start_over(CHUNKING)
-            self._gatherer = Gatherer(self._database, None)
+            self._gatherer = Gatherer(self._database)
 
         self._guarded(work)
 
@@ -118,8 +118,14 @@ class RecallIndex:
     # Meaning, in the background
 
     def pending(self) -> int:
-        """How many passages wait for a vector of this index's model."""
-        return self._guarded(self._tables.pending)
+        """How many passages wait for a vector; all of them when another model made the old ones."""
+
+        def work() -> int:
+            model = self._tables.fact("model")
+            foreign = self._embedder is not None and model not in ("", self._embedder.name)
+            return self._gatherer.passages() if foreign else self._tables.pending()
+
+        return self._guarded(work)
 
     def embed_pending(self, limit: int = 16, window_from: int = 0) -> int:
         """Make vectors for some waiting passages, in the window first; returns how many it took.
@@ -135,14 +141,27 @@ class RecallIndex:
         waiting = self._guarded(lambda: self._tables.waiting(limit, window_from))
         fresh: dict[bytes, Meaning] = {}
         made: list[tuple[int, Meaning | None]] = []
-        for row, passage in waiting:
-            content = passage.content_hash
-            if content not in fresh:
-                known = self._guarded(partial(self._tables.known_meaning, content))
-                fresh[content] = known or _meaning_of(encode(embedder, passage.indexed_text))
-            made.append((row, fresh[content]))
-        self._guarded(lambda: self._tables.store_meaning(made))
+        try:
+            for row, passage in waiting:
+                content = passage.content_hash
+                if content not in fresh:
+                    fresh[content] = self._meaning(embedder, content, passage.indexed_text)
+                made.append((row, fresh[content]))
+        except VectorsUnavailable:
+            if self._model_worked:  # So it is this text that it cannot take.
+                made.append((waiting[len(made)][0], None))
+            raise
+        finally:
+            self._guarded(lambda: self._tables.store_meaning(made))
         return len(made)
+
+    def _meaning(self, embedder: Embedder, content: bytes, text: str) -> Meaning:
+        """What is stored for a text; an identical one is not embedded again."""
+        known = self._guarded(lambda: self._tables.known_meaning(content))
+        if known is None:
+            known = _meaning_of(encode(embedder, text))
+            self._model_worked = True
+        return known
 
     # What comes out
 
@@ -161,8 +180,9 @@ class RecallIndex:
         meaning = asked or self.ask(query)
 
         def work() -> Found:
-            ours = meaning if self._vectors_are_ours() else None
-            candidates = self._gatherer.gather(question, ours, allowed)
+            with self._database:  # One state of the file, whatever others write meanwhile.
+                ours = meaning if self._vectors_are_ours() else None
+                candidates = self._gatherer.gather(question, ours, allowed)
             hits = rank(question, candidates, count=k, pinned_turns=pinned_turns, weights=weights)
             return Found(
                 query=query,
@@ -205,17 +225,20 @@ class RecallIndex:
         self.damaged = damaged or self.damaged
         self._inode = self._path.stat().st_ino
         self._tables = Tables(self._database)
-        self._gatherer = Gatherer(self._database, None)
+        self._gatherer = Gatherer(self._database)
         if self._tables.fact("chunking") != CHUNKING:
             self._tables.start_over(CHUNKING)
+        self._tables.try_failed_again()
 
     def _vectors_are_ours(self) -> bool:
         """Whether there are vectors of this very model; the view of them is made on first use."""
         embedder = self._embedder
         if embedder is None or self._tables.fact("model") != embedder.name:
             return False
-        if not self._gatherer.sees_vectors:
-            self._gatherer = Gatherer(self._database, int(self._tables.fact("dims")))
+        generation = self._tables.fact("generation")
+        if self._gatherer.generation != generation:
+            dims = int(self._tables.fact("dims"))
+            self._gatherer = Gatherer(self._database, dims, generation)
         return True
 
     def _guarded(self, work: Callable[[], T]) -> T:

@@ -21,8 +21,8 @@ from mindstone_tui.core.errors import IndexUnavailable
 
 BUSY_MILLISECONDS: Final = 10_000
 TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")
-
-_TOKENIZE: Final = "porter unicode61 remove_diacritics 0 categories 'L* N* Co M*'"
+"""Only stems: words were folded and cut before they came here."""
+_TOKENIZE: Final = " ".join(f"'{word}'" for word in TOKENIZER)
 
 MIGRATIONS: Final = (
     f"""
@@ -53,6 +53,7 @@ MIGRATIONS: Final = (
     create index passages_by_turn on passages (turn);
     create index passages_by_hash on passages (hash);
     create index passages_without_vector on passages (seq) where vector = 0;
+    create index passages_that_failed on passages (seq) where vector = 2;
     create virtual table words using fts5 (
         body, hash, content='', contentless_delete=1, tokenize="{_TOKENIZE}"
     );
@@ -138,6 +139,14 @@ def _open(path: Path) -> tuple[apsw.Connection, bool]:
     except BaseException:
         database.close(True)
         raise
+
+
+def open_in_memory() -> tuple[apsw.Connection, bool]:
+    """A database that touches no file and is gone when it is closed; whether it has vectors."""
+    database = apsw.Connection(":memory:")
+    database.execute("pragma temp_store = memory").fetchall()
+    _migrate(database)
+    return database, _load_vectors(database)
 
 
 def _migrate(database: apsw.Connection) -> None:

@@ -7,6 +7,7 @@ its row and its words are inserted in one transaction, and its receipt is read f
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
@@ -106,7 +107,7 @@ class Tables:
         with writing(self._database):
             self._drop_vectors()
             self._database.execute("delete from facts")
-            self.remember(chunking=chunking)
+            self.remember(chunking=chunking, generation=secrets.token_hex(8))
             self._database.execute("delete from passages")
             self._database.execute("insert into words(words) values ('delete-all')")
 
@@ -125,7 +126,14 @@ class Tables:
             self._database.execute(
                 "update passages set vector = ? where vector in (?, ?)", (PENDING, STORED, FAILED)
             )
-            self.remember(model=name, dims=str(dims))
+            self.remember(model=name, dims=str(dims), generation=secrets.token_hex(8))
+
+    def try_failed_again(self) -> None:
+        """Let texts whose vector could not be made wait for it once more."""
+        failed = self._database.execute("select 1 from passages where vector = 2 limit 1")
+        if failed.fetchone() is not None:
+            with writing(self._database):
+                self._database.execute("update passages set vector = 0 where vector = 2")
 
     def pending(self) -> int:
         """How many passages wait for their vector."""

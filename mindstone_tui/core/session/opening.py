@@ -30,6 +30,7 @@ from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.protocol import Provider, Window
 from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve, warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
@@ -131,8 +132,14 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
     def provider_of(name: str) -> Provider:
         return resolve(name, settings.models, home, opening.environ)
 
+    async def search(query: str, k: int) -> Found:
+        """What the model finds is what was said before this turn, not its own question."""
+        fold = working_set.fold
+        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
+        return await remembering.search(query, k, settings.recall.scope, exclude=asking)
+
     tools = toolbox(
-        lambda query, k: remembering.search(query, k, settings.recall.scope),
+        search,
         lambda pointer: bench.refer(pointer),
         transcript.history,
         lambda section, text: continuity.memories.take_note(section, text),

@@ -141,7 +141,7 @@ class Remembering:
         block = as_data("\n\n".join(each.text for each in chosen), origin="recall", nonce=nonce)
         return RecallInjected(
             query=text,
-            passages=tuple(_passage(each) for each in chosen),
+            passages=tuple(recalled(each) for each in chosen),
             text=block,
             tokens=self._count(block),
             share=self._share(),
@@ -258,7 +258,8 @@ def _merged(own: Found, elsewhere: Found | None, k: int) -> Found:
     )
 
 
-def _passage(chosen: Injected) -> RecalledPassage:
+def recalled(chosen: Injected) -> RecalledPassage:
+    """A chosen hit as the transcript remembers it."""
     passage = chosen.hit.passage
     return RecalledPassage(
         session=passage.session,

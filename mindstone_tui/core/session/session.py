@@ -159,9 +159,13 @@ class Session:
         self._withdrawn(entry)
 
     def interrupt(self, why: str = "") -> None:
-        """Stop the running turn; what was streamed so far is kept."""
-        if self._work is not None and not self._work.cancelling():
-            self._work.cancel(why or None)
+        """Stop the running turn; what was streamed so far is kept.
+
+        While there is none, commands that only look are stopped instead.
+        """
+        for task in [self._work] if self._work is not None else list(self._glances):
+            if not task.cancelling():
+                task.cancel(why or None)
 
     async def close(self) -> None:
         """Finish, and end the stream: a running turn is interrupted, its chores are done.

@@ -114,7 +114,9 @@ class LeftLog(OptionList):
 def _left(left: Left) -> Content:
     receipt = left.receipt
     state = (
-        "" if receipt is None or receipt.vectors == "stored" else f" · vectors {receipt.vectors}"
+        ""
+        if receipt is None or receipt.vectors in ("", "stored")
+        else f" · vectors {receipt.vectors}"
     )
     return Content.assemble(
         (f"turn {left.turn}".ljust(10), "$context-pruned"),

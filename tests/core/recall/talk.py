@@ -73,3 +73,12 @@ class BrokenModel:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         raise VectorsUnavailable("No model today.", "Try again.")
+
+
+class PickyModel(WordModel):
+    """A model that refuses one text."""
+
+    def encode(self, text: str) -> Encoded:
+        if "Biscuit" in text:
+            raise VectorsUnavailable("Not that one.", "Leave it out.")
+        return super().encode(text)

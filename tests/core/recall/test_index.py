@@ -10,7 +10,7 @@ from mindstone_tui.core.errors import IndexUnavailable, VectorsUnavailable
 from mindstone_tui.core.recall.gathering import Filter
 from mindstone_tui.core.recall.index import RecallIndex, search_many
 from mindstone_tui.core.recall.tables import Mark
-from tests.core.recall.talk import BrokenModel, WordModel, said
+from tests.core.recall.talk import BrokenModel, PickyModel, WordModel, said
 
 TALK = [
     said("The staging database lives in Frankfurt.", 1),
@@ -95,11 +95,44 @@ def test_vectors_of_another_model_are_never_compared(tmp_path: Path) -> None:
     filled(path, WordModel("old")).close()
     index = RecallIndex.open(path, WordModel("new", dims=32))
     assert not index.search("Frankfurt").vectors
+    assert index.pending() == len(TALK)
     while index.embed_pending():
         pass
     found = index.search("Frankfurt")
     assert found.vectors
     assert found.hits[0].passage.seq in (1, 2)
+
+
+def test_a_text_the_model_cannot_take_is_marked_and_does_not_hold_up_the_rest(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "index.db"
+    index = RecallIndex.open(path, PickyModel())
+    index.ensure(TALK)
+    with pytest.raises(VectorsUnavailable):
+        index.embed_pending()
+    while index.embed_pending():
+        pass
+    states = [receipt.vectors for receipt in index.receipts(TALK)]
+    assert states == ["stored", "failed", "stored"]
+    index.close()
+    index = RecallIndex.open(path, WordModel())
+    while index.embed_pending():
+        pass
+    assert {receipt.vectors for receipt in index.receipts(TALK)} == {"stored"}
+
+
+def test_vectors_made_anew_by_another_process_replace_the_ones_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    index = filled(path, WordModel())
+    assert index.search("Biscuit").vectors
+    other = RecallIndex.open(path, WordModel())
+    other.clear()
+    other.ensure(reversed(TALK))
+    while other.embed_pending():
+        pass
+    hit = index.search("sister dog called Biscuit", 1).hits[0]
+    assert (hit.passage.seq, "meaning" in hit.parts) == (3, True)
 
 
 def test_without_a_model_words_still_work_and_the_answer_says_so(tmp_path: Path) -> None:
@@ -163,6 +196,16 @@ def test_what_is_in_the_window_does_not_come_back(tmp_path: Path) -> None:
     index = filled(tmp_path / "index.db", WordModel())
     found = index.search("staging database Frankfurt", allowed=Filter(exclude=frozenset({1})))
     assert 1 not in [hit.passage.seq for hit in found.hits]
+
+
+def test_a_window_full_of_matches_does_not_hide_what_stands_outside_it(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", WordModel())
+    index.ensure([said("the harbour pilot is called Ines", 1)])
+    index.ensure(said(f"harbour pilot harbour pilot {seq}", seq) for seq in range(2, 400))
+    while index.embed_pending(200):
+        pass
+    window = Filter(exclude=frozenset(range(2, 400)))
+    assert [hit.passage.seq for hit in index.search("harbour pilot", allowed=window).hits] == [1]
 
 
 def test_a_search_can_be_narrowed_to_a_time_and_to_kinds(tmp_path: Path) -> None:

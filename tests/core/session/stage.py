@@ -131,8 +131,10 @@ class Stage:
         return read(self.places)
 
     def entries(self, kind: type[N]) -> list[N]:
-        """The entries of a kind."""
-        return [line.entry for line in self.lines() if isinstance(line.entry, kind)]
+        """The entries of a kind, with their texts whole."""
+        with History(self.places) as history:
+            found = [history.whole(line).entry for line in read(self.places)]
+        return [entry for entry in found if isinstance(entry, kind)]
 
     def requests(self) -> list[list[dict[str, Any]]]:
         """The messages of every request that was planned, rebuilt."""

@@ -68,9 +68,7 @@ async def test_a_turn_on_a_full_disk_ends_failed_runs_nothing_and_is_saved_later
             disk.room = 1_000_000
             assert (await stage.say("and now?")).ending == "done", room
             assert stage.all(events.SavedAgain), room
-        asked = [
-            line.entry.text for line in read(stage.places) if isinstance(line.entry, UserMessage)
-        ]
+        asked = [entry.text for entry in stage.entries(UserMessage)]
         assert asked == ["write it down", "are you there?", "and now?"], room
         check_history(stage.places)
 

@@ -1,0 +1,172 @@
+"""`mindstone compare`: one session under several ways of making room."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Annotated
+
+import msgspec
+import typer
+
+from mindstone_tui.cli import charts
+from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.output import hint, say, say_json, table
+from mindstone_tui.cli.progress import Progress
+from mindstone_tui.cli.rehearsing import (
+    SampleOption,
+    VectorsOption,
+    prices,
+    rehearsal_options,
+    settings_for,
+    source_of,
+)
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.interchange.samples import sample_probes
+from mindstone_tui.core.providers.registry import resolve
+from mindstone_tui.core.replay.compare import (
+    MEASURES,
+    MODES,
+    Compared,
+    Comparing,
+    Comparison,
+    Share,
+    compare,
+    probes_of_sample,
+    probes_of_session,
+)
+from mindstone_tui.core.replay.judges import asking
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("compare")(compare_modes)
+
+
+def compare_modes(
+    session: Annotated[
+        str, typer.Argument(help="Which session; the default one if left out.", metavar="[SESSION]")
+    ] = "",
+    named: Annotated[
+        str, typer.Option("--session", "-s", metavar="KEY", help="The same, as an option.")
+    ] = "",
+    sample: SampleOption = False,
+    modes: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Ways of making room to compare.")
+    ] = ",".join(MODES),
+    window: Annotated[
+        int,
+        typer.Option("--context-window", metavar="TOKENS", min=0, help="The window to fill."),
+    ] = 0,
+    model: Annotated[
+        str,
+        typer.Option("--model", "-m", metavar="NAME", help="Also let a model write and judge."),
+    ] = "",
+    vectors: VectorsOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Hold one long session under several modes, and ask each what it still knows.
+
+    Facts, sources, the user's corrections, what would wrongly be taken for true, and reasons. The
+    probes are the same every time and ask nobody; --model lets a model summarise and judge, too.
+    """
+    chosen = [mode.strip() for mode in modes.split(",") if mode.strip()]
+    if unknown := [mode for mode in chosen if mode not in MODES]:
+        raise UsageError(f"There is no mode {unknown[0]}.", f"Use {', '.join(MODES)}.")
+    flags: dict[str, object] = {"context.window": window} if window else {}
+    settings = {
+        mode: settings_for(sample=sample, flags={**flags, "context.mode": mode}) for mode in chosen
+    }
+    with (
+        source_of(named or session, sample=sample) as history,
+        Progress("lines", 0, quiet=json) as bar,
+    ):
+        probes = (
+            probes_of_sample(history, sample_probes()) if sample else probes_of_session(history)
+        )
+        if not probes:
+            raise UsageError(
+                "Nothing in this session can be asked about.", "`compare --sample` shows how it is."
+            )
+        own = next(iter(settings.values()))
+        how = _comparing(own, bar, model, vectors=vectors)
+        found = asyncio.run(compare(history, settings, probes, how))
+    if json:
+        say_json(found)
+    else:
+        _print(found)
+
+
+def _comparing(settings: Settings, bar: Progress, model: str, *, vectors: bool) -> Comparing:
+    options = rehearsal_options(settings, None, vectors=vectors)
+    ask = None
+    if model:
+        provider = resolve(model, settings.models, places(), os.environ)
+        ask = asking(provider, model, settings.models)
+        options = msgspec.structs.replace(options, ask=ask, model=model)
+    return Comparing(
+        options=options,
+        price_of=prices(settings),
+        judge=ask,
+        progress=lambda mode, done, total: bar.at(done, total),
+    )
+
+
+def _print(found: Comparison) -> None:
+    how = "words and meaning" if found.vectors else "words"
+    say(
+        f"{found.session} in a window of {found.window:,} tokens: {found.probes} probes, "
+        f"recall by {how}",
+        "bold",
+    )
+    rows = comparison_rows(found)
+    heads = ["", *(one.mode for one in found.modes)]
+    table(heads, rows, right=())
+    say()
+    say("█ at hand  ▒ by recall  · lost", "dim")
+    for name, words in MEASURES:
+        if name != "false":
+            for one in found.modes:
+                say(f"{words:22} {one.mode:15} {_bar(one, name)}")
+    say()
+    say("How full, turn by turn", "bold")
+    for one in found.modes:
+        say(f"{one.mode:15} {charts.line([each.utilization for each in one.outcome.moments])}")
+    for one in found.modes:
+        if one.judged is not None and one.judged.score is None:
+            hint(f"{one.mode}: not judged, {one.judged.why}")
+
+
+def comparison_rows(found: Comparison) -> list[list[str]]:
+    """The table: a row a measure, a column a mode."""
+    rows = [
+        [words, *(_share(one.measures[name], name) for one in found.modes)]
+        for name, words in MEASURES
+    ]
+    if any(one.judged for one in found.modes):
+        rows.append(["judged by a model", *(_judged(one) for one in found.modes)])
+    rows.append(["tokens sent", *(_millions(one.outcome.tokens_sent) for one in found.modes)])
+    rows.append(["summaries", *(str(one.outcome.summaries) for one in found.modes)])
+    return rows
+
+
+def _share(share: Share, name: str) -> str:
+    if name == "false":
+        return f"{share.hits} of {share.asked}"
+    return f"{share.hits} of {share.asked} ({share.in_window} at hand)"
+
+
+def _judged(one: Compared) -> str:
+    if one.judged is None or one.judged.score is None:
+        return "–"
+    return f"{one.judged.consistent} of {one.judged.judged}"
+
+
+def _millions(tokens: int) -> str:
+    return f"{tokens / 1_000_000:.2f} M" if tokens >= 1_000_000 else f"{tokens:,}"
+
+
+def _bar(one: Compared, name: str) -> str:
+    share = one.measures[name]
+    return f"{charts.bar(share.hits, share.asked, share.in_window)} {share.hits}/{share.asked}"

@@ -1,0 +1,249 @@
+"""A recording: drawn like a live session, with a timeline below and hands on the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.getters import query_one
+from textual.screen import Screen
+from textual.widgets import Footer, Input
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.replay.playback import SPEEDS, Replay
+from mindstone_tui.core.replay.survey import KINDS
+from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
+from mindstone_tui.tui.widgets.conversation import ConversationView
+from mindstone_tui.tui.widgets.recalled import Card
+from mindstone_tui.tui.widgets.status_line import StatusLine
+from mindstone_tui.tui.widgets.timeline import Timeline
+
+OpenReplay = Callable[[], Awaitable[Replay]]
+
+
+class ReplayScreen(Screen[None]):
+    """Conversation left, the window of that moment right, time below."""
+
+    AUTO_FOCUS = "#conversation"
+    HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar
+        (0, "-narrow"),
+        (100, "-normal"),
+        (150, "-wide"),
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "play_or_pause", "Play", priority=True, id="replay.toggle"),
+        Binding("right", "step('call')", "Call", key_display="←→", priority=True, id="replay.call"),
+        Binding(
+            "left", "back('call')", "Call before", show=False, priority=True, id="replay.uncall"
+        ),
+        Binding("j,shift+right", "step('turn')", "Turn", key_display="kj", id="replay.turn"),
+        Binding("k,shift+left", "back('turn')", "Turn before", show=False, id="replay.unturn"),
+        Binding("p", "go('prune')", "Prune", id="replay.prune"),
+        Binding("P", "back('prune')", "Prune before", show=False, id="replay.unprune"),
+        Binding("t", "go('tool')", "Tool", id="replay.tool"),
+        Binding("T", "back('tool')", "Tool before", show=False, id="replay.untool"),
+        Binding("r", "go('recall')", "Recall", show=False, id="replay.recall"),
+        Binding("R", "back('recall')", "Recall before", show=False, id="replay.unrecall"),
+        Binding("plus,equals_sign", "speed(1)", "Speed", key_display="-+", id="replay.faster"),
+        Binding("minus", "speed(-1)", "Slower", show=False, id="replay.slower"),
+        Binding("g", "ask('turn')", "Go", id="replay.go"),
+        Binding("slash", "ask('find')", "Find", key_display="/", id="replay.find"),
+        Binding("n", "again", "Find the next", show=False, id="replay.again"),
+        Binding("home", "turn(1)", "From the start", show=False, priority=True, id="replay.start"),
+        Binding("ctrl+b", "panel", "Panel", show=False, id="replay.panel"),
+        Binding("q,escape", "leave", "Leave", key_display="q", id="replay.leave"),
+    ]
+
+    conversation = query_one(ConversationView)
+    panel = query_one(ContextPanel)
+    timeline = query_one(Timeline)
+    status = query_one(StatusLine)
+
+    def __init__(self, open_replay: OpenReplay, *, panel: bool = True) -> None:
+        super().__init__()
+        self._open = open_replay
+        self._with_panel = panel
+        self.replay: Replay | None = None
+        self._wanted = ""
+        self._asking = ""
+        self._drawn = False
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="main"):
+            with Vertical(id="left"):
+                yield ConversationView(id="conversation")
+            yield ContextPanel(id="panel")
+        yield Timeline()
+        yield Input(id="where", compact=True)
+        yield StatusLine()
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#where").display = False
+        self.panel.set_class(not self._with_panel, "-off")
+        self.call_after_refresh(self._follow)
+
+    # the stream
+
+    @work(group="replay", exit_on_error=False)
+    async def _follow(self) -> None:
+        """Draw every event in order, as the chat does."""
+        try:
+            replay = self.replay = await self._open()
+        except MindstoneError as error:
+            await self.conversation.show(
+                ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
+            )
+            return
+        self.timeline.draw(replay.survey)
+        async for event in replay.events():
+            await self.show(event)
+
+    async def show(self, event: ev.AnyEvent) -> None:
+        """Draw one event everywhere it belongs."""
+        match event:
+            case ev.SessionReady():
+                await self._begin(event)
+            case ev.ContextReported(report=report):
+                self.panel.report = report
+                self.status.report = report
+                log = self.panel.query_one(LeftLog)
+                if report.left and not log.entries:
+                    log.take(report.left)
+            case ev.ModelChanged(model=model):
+                self.status.model = model
+        await self.conversation.show(event)
+        self.panel.show(event)
+        self._tell_position()
+
+    async def _begin(self, event: ev.SessionReady) -> None:
+        """A recording begins here, the first time or after a jump: nothing old may stay."""
+        self.status.session, self.status.model = event.session, event.model
+        if self._drawn:
+            with self.app.batch_update():
+                report = self.panel.report
+                off = self.panel.has_class("-off")
+                await self.conversation.remove()
+                await self.panel.remove()
+                await self.query_one("#left").mount(ConversationView(id="conversation"))
+                await self.query_one("#main").mount(ContextPanel(id="panel"))
+                self.panel.set_class(off, "-off")
+                self.panel.report = report
+            self.set_focus(self.conversation)
+        self._drawn = True
+        await self.conversation.show(ev.Noticed(message=event.note))
+
+    def _tell_position(self) -> None:
+        if self.replay is not None:
+            position = self.replay.position
+            self.timeline.position = position
+            self.status.doing = "playing" if position.playing else "paused"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While something is typed, keys belong to the typing."""
+        typing = isinstance(self.focused, Input)
+        return not typing or action in ("leave", "panel") or not hasattr(self, f"action_{action}")
+
+    # what a person does
+
+    def action_play_or_pause(self) -> None:
+        if (replay := self.replay) is not None:
+            if replay.position.playing:
+                replay.pause()
+            else:
+                replay.play()
+            self._tell_position()
+
+    def action_step(self, kind: str) -> None:
+        self._do(kind, lambda replay, known: replay.step(known))
+
+    def action_go(self, kind: str) -> None:
+        self._do(kind, lambda replay, known: replay.go(known))
+
+    def action_back(self, kind: str) -> None:
+        self._do(kind, lambda replay, known: replay.go(known, back=True))
+
+    def _do(self, kind: str, act: Callable[..., bool]) -> None:
+        if self.replay is None:
+            return
+        known = next(each for each in KINDS if each == kind)
+        self.replay.pause()
+        if not act(self.replay, known):
+            self.notify(f"There is no other {kind} that way.", timeout=2, markup=False)
+        self._tell_position()
+
+    def action_speed(self, direction: int) -> None:
+        if (replay := self.replay) is not None:
+            now = replay.position.speed
+            at = min(range(len(SPEEDS)), key=lambda one: abs(SPEEDS[one] - now))
+            replay.set_speed(SPEEDS[min(max(at + direction, 0), len(SPEEDS) - 1)])
+            self._tell_position()
+
+    def action_turn(self, number: int) -> None:
+        if self.replay is not None and not self.replay.go_to_turn(number):
+            self.notify(f"There is no turn {number}.", timeout=2, markup=False)
+
+    def action_ask(self, what: str) -> None:
+        self._asking = what
+        where = self.query_one("#where", Input)
+        where.placeholder = "turn number" if what == "turn" else "find these words"
+        where.value = ""
+        where.display = True
+        where.focus()
+
+    @on(Input.Submitted, "#where")
+    async def _answered(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._close_input()
+        text = event.value.strip()
+        if self._asking == "turn" and text.isdecimal():
+            self.action_turn(int(text))
+        elif self._asking == "find" and text:
+            self._wanted = text
+            await self.action_again()
+
+    async def action_again(self) -> None:
+        """Go to the next place that says what was looked for."""
+        if self.replay is None or not self._wanted:
+            return
+        self.replay.pause()
+        if not await self.replay.find(self._wanted):
+            self.notify("Nothing says that.", timeout=2, markup=False)
+
+    @on(Timeline.Chosen)
+    def _chosen(self, event: Timeline.Chosen) -> None:
+        self._jump(event.seq)
+
+    @on(LeftLog.Wanted)
+    def _left_wanted(self, event: LeftLog.Wanted) -> None:
+        self.action_turn(event.turn)
+
+    @on(Card.Opened)
+    def _open_source(self, event: Card.Opened) -> None:
+        if event.passage.session == self.status.session:
+            self._jump(event.passage.seq)
+
+    def _jump(self, seq: int) -> None:
+        if self.replay is not None:
+            self.replay.pause()
+            self.replay.jump(seq)
+
+    def action_panel(self) -> None:
+        self.panel.toggle_class("-over" if self.has_class("-narrow") else "-off")
+
+    def _close_input(self) -> None:
+        self.query_one("#where").display = False
+        self.set_focus(self.conversation)
+
+    async def action_leave(self) -> None:
+        if self.query_one("#where").display:
+            self._close_input()
+            return
+        if self.replay is not None:
+            await self.replay.close()
+        self.dismiss()
