@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from mindstone_tui.core.handoff import delegation
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from tests.core.session.stage import Stage, calls, check_history, on_stage, read, script
-from tests.loopback.server import Loopback, asked, hangs, says, serving, streams
+from tests.loopback.server import Act, Call, Loopback, Write, asked, says, serving, streams
 
 TASK = {"task": "Find the port in settings.ini and report it.", "context": "It is an INI file."}
 
@@ -40,7 +41,7 @@ def child_of(home: Path, stage: Stage) -> SessionPlaces:
     return places.session(SessionKey.parse(handed.child))
 
 
-def delegate() -> object:
+def delegate() -> Act:
     body = msgspec.json.encode(TASK).decode()
     return streams(asked(("call_1", "delegate", body)))
 
@@ -78,26 +79,31 @@ async def test_a_sub_agent_works_in_its_own_window_and_brings_a_report_back(
     assert [line.kind for line in read(child)].count("turn_ended") == 1
 
 
+@pytest.mark.parametrize("when", ["opening", "asking"])
 async def test_interrupting_the_turn_ends_the_sub_agent_too(
-    home: Path, tmp_path: Path, server: Loopback
+    home: Path, tmp_path: Path, server: Loopback, when: str
 ) -> None:
     settle(home, server)
-    server.play(delegate(), hangs())
     environ = {"OPENAI_API_KEY": "sk-loopback"}
     async with on_stage(home, model="openai/served-model", environ=environ) as stage:
 
+        async def hang(call: Call, write: Write) -> None:
+            stage.session.interrupt()
+            await asyncio.Event().wait()
+
         def stop(event: events.AnyEvent) -> None:
-            if isinstance(event, events.ToolStarted):
+            if isinstance(event, events.ToolStarted) and when == "opening":
                 stage.session.interrupt()
 
+        server.play(delegate(), hang)
         stage.on_event = stop
         ended = await stage.say("Delegate it.")
         assert ended.ending == "interrupted"
-        child = child_of(home, stage)
         (over,) = stage.entries(DelegationEnded)
         assert over.ending.startswith("interrupted")
-    lines = read(child) if child.transcript.exists() else []
-    assert [line.kind for line in lines].count("turn_ended") <= 1
+        child = child_of(home, stage)
+    kinds = [line.kind for line in read(child)]
+    assert kinds.count("turn_ended") == kinds.count("turn_started") == (when == "asking")
     check_history(child)
 
 
