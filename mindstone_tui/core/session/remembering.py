@@ -123,11 +123,8 @@ class Remembering:
         if not self.on or is_trivial(text):
             return None
         began = time.monotonic()
-        query = auto_query(text, self._recent())
         try:
-            found = await self.search(
-                query, LOOKED_AT, self._settings.scope, exclude=self._window()
-            )
+            found = await self._look(text)
         except RecallError as error:
             self.failure = error.what
             return None
