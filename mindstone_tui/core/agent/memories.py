@@ -25,7 +25,7 @@ from mindstone_tui.core.memory.standing import digest, head_sections
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
 
 DIGEST: Final = "Remembered earlier with the person's consent, for this message:"
-_ECHOED: Final = 3
+_ECHOED: Final = 2
 """Telling words of a memory, not in the question, that make an answer one that leaned on it."""
 _TELLING: Final = re.compile(r"[^\W_]{5,}")
 

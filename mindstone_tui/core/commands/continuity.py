@@ -182,7 +182,12 @@ async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         raise wrong_use("handoff", f"/handoff does not know `{argument}`.")
 
 
-@command("task", usage="start TITLE | done | show", words=("start", "done", "show"))
+@command(
+    "task",
+    usage="start TITLE | done | show",
+    changes_window=True,
+    words=("start", "done", "show"),
+)
 async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Begin a task, end it, or show where it stands.
 

@@ -52,6 +52,11 @@ class Delegations:
         self._running += 1
         try:
             text, ending, spent = await self._work(plan)
+        except asyncio.CancelledError:
+            nothing = delegation.Brought(text="", tokens=0)
+            never = delegation.ended(plan, nothing, "interrupted", delegation.Spent())
+            self._desk.record(never, turn)
+            raise
         finally:
             self._running -= 1
         brought = await delegation.bring_back(text, plan.limits, self._scribe())
@@ -68,9 +73,7 @@ class Delegations:
 
     async def _work(self, plan: delegation.Delegation) -> tuple[str, str, delegation.Spent]:
         """The child's last answer, how it ended, and what it used."""
-        desk, bench = await asyncio.to_thread(
-            self._open_child, plan.child, plan.tools, plan.limits.calls
-        )
+        desk, bench = await self._open(plan)
         began = time.monotonic()
         spent = delegation.Spent()
         answer, ending, over = "", "failed", ""
@@ -101,6 +104,17 @@ class Delegations:
         finally:
             await self._close(desk, bench)
         return answer, ending, spent
+
+    async def _open(self, plan: delegation.Delegation) -> tuple[Desk, SessionBench]:
+        """Assemble the child off the loop; whoever stops waiting for it leaves nothing open."""
+        opening = asyncio.create_task(
+            asyncio.to_thread(self._open_child, plan.child, plan.tools, plan.limits.calls)
+        )
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await self._close(*await opening)
+            raise
 
     async def _close(self, desk: Desk, bench: SessionBench) -> None:
         """Make the child's history searchable, and give its files back."""

@@ -197,13 +197,16 @@ class Remembering:
         self._catch_up()
 
     def lag(self) -> int:
-        """Exchanges that are not in the index yet; blocks."""
+        """Exchanges before the newest that are not in the index yet; blocks."""
         mark = self.index.mark
         with History(self._places) as history:
             lines = islice(history.read(mark.seq + 1), _LAG_LOOKED_AT)
-            return sum(
-                isinstance(line, Line) and isinstance(line.entry, UserMessage) for line in lines
-            )
+            behind = {
+                line.turn
+                for line in lines
+                if isinstance(line, Line) and isinstance(line.entry, UserMessage)
+            }
+            return max(len(behind) - 1, 0)
 
     def embed_some(self) -> bool:
         """Make a few of the vectors that are missing; False when none is, or none can be made."""
