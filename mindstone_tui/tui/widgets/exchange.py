@@ -114,7 +114,7 @@ class ExchangeView(Vertical):
     def play(self, event: ev.AnyEvent) -> None:
         """Draw one more event."""
         match event:
-            case ev.TurnStarted(text=text) | ev.MessageSteered(text=text):
+            case ev.TurnStarted(text=text):
                 self._ask(text)
             case ev.MessageSteered(text=text):
                 self._answer = self._thought = None

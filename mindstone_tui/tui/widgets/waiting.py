@@ -48,8 +48,6 @@ class Waiting(Vertical):
                 await self._leave(entry=entry)
             case ev.MessageSteered(queued=entry):
                 await self._leave(entry=entry)
-            case ev.MessageSteered(queued=entry):
-                await self._leave(entry=entry)
             case ev.TurnStarted(text=text):
                 await self._leave(text=text)
 
