@@ -214,7 +214,7 @@ async def test_a_turn_in_the_transcript_can_be_restored_and_pinned(home: Path) -
         await until(pilot, lambda: bool(str(app.screen.query_one("#whole", Static).render())))
         await pilot.press("r", "p")
         await until(pilot, lambda: len(talk.did) == 2)
-        assert talk.did == [("command", "/restore 3"), ("command", "/pin 3")]
+        assert talk.did == [("command", "/restore turn 3"), ("command", "/pin turn 3")]
 
 
 async def found() -> list[ModelChoice]:

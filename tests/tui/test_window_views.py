@@ -95,9 +95,9 @@ async def test_the_log_lists_what_left_newest_first_and_brings_it_back_by_key() 
         await pilot.press("down", "down", "r", "down", "p")
         await pilot.pause()
         assert talk.did == [
-            ("command", "/restore 5"),
-            ("command", "/restore 4"),
-            ("command", "/pin 4"),
+            ("command", "/restore turn 5"),
+            ("command", "/restore turn 4"),
+            ("command", "/pin turn 4"),
         ]
         talk.announce(ev.WindowChanged(turn=13, entry="x", kind="restored", detail="turn 5"))
         await settle(pilot, talk)
@@ -143,7 +143,7 @@ async def test_pruning_shows_its_effect_before_it_happens() -> None:
         assert talk.did == []
         assert "x again" in str(screen.query_one("#effect", Static).render())
         await pilot.press("x")
-        assert talk.did == [("command", "/prune 21")]
+        assert talk.did == [("command", "/prune turn 21")]
 
 
 async def test_what_is_protected_cannot_be_marked() -> None:
@@ -166,9 +166,9 @@ async def test_the_inspector_pins_unpins_and_restores() -> None:
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         await pilot.press("p", "down", "p", "end", "r")
         assert talk.did == [
-            ("command", "/pin 20"),
-            ("command", "/unpin 20"),
-            ("command", "/restore 3"),
+            ("command", "/pin turn 20"),
+            ("command", "/unpin turn 20"),
+            ("command", "/restore turn 3"),
         ]
 
 
