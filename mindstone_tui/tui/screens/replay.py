@@ -246,4 +246,7 @@ class ReplayScreen(Screen[None]):
             return
         if self.replay is not None:
             await self.replay.close()
-        self.dismiss()
+        if len(self.app.screen_stack) > 1:
+            self.dismiss()
+        else:
+            await self.app.action_quit()
