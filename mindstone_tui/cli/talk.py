@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.output import complain, hint, say, say_piece, say_raw_json
+from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_piece, say_raw_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.foreign import one_line
@@ -75,7 +75,7 @@ def run(
         model=model,
         context_window=context_window,
         profile=profile,
-        cwd=(cwd or Path.cwd()).absolute(),
+        cwd=_folder(cwd),
         approve=approve,
         max_rounds=max_rounds,
         wait=not no_wait,
@@ -89,9 +89,17 @@ def run(
     raise typer.Exit(ending)
 
 
+def _folder(named: Path | None) -> Path:
+    """The folder the tools work in."""
+    folder = (named or Path.cwd()).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder.", "Name one that exists with --cwd.")
+    return folder
+
+
 def _prompt(argument: str) -> str:
     """What to ask: the argument, or all of stdin."""
-    if argument and argument != "-":
+    if argument.strip() and argument != "-":
         return argument
     if argument != "-" and sys.stdin.isatty():
         raise UsageError("There is nothing to ask.", 'Write it: mindstone run "…"')
@@ -103,7 +111,7 @@ def _prompt(argument: str) -> str:
 
 async def _take(
     opening: Opening, prompt: str, images: list[Path], seconds: float, show: _Show
-) -> ExitCode:
+) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
     conversation = await open_session(opening)
     _interrupt_on_signals(conversation)
@@ -116,19 +124,36 @@ async def _take(
             conversation.send(prompt, attachments=attachments)
         done, _ = await asyncio.wait({outcome}, timeout=seconds or None)
         if not done:
-            complain(f"The turn took longer than {seconds:g} seconds.", "Raise --timeout.")
-            conversation.interrupt()
+            why = f"The turn took longer than {seconds:g} seconds."
+            complain(why, "Raise --timeout.")
+            conversation.interrupt(why)
             await outcome
             return ExitCode.FAILED
         return outcome.result()
     finally:
         await conversation.close()
+        async for event in conversation.events():
+            _show_trouble(event)
 
 
-async def _listen(conversation: Session, show: _Show) -> ExitCode:
-    """Show events until the turn or the command is over."""
+def _show_trouble(event: events.AnyEvent) -> None:
+    """What went wrong after the turn was over is said on stderr, whatever else is printed."""
+    match event:
+        case events.NotSaved(what=what, remedy=remedy):
+            complain(what, remedy)
+        case events.Noticed(message=message, level="error"):
+            complain(message)
+        case _:
+            pass
+
+
+async def _listen(conversation: Session, show: _Show) -> int:
+    """Show events until the turn or the command is over, or nobody reads any more."""
     async for event in conversation.events():
-        show.event(event)
+        try:
+            show.event(event)
+        except SystemExit:  # a task that raises this would end the loop before the session
+            return PIPE_CLOSED
         match event:
             case events.TurnEnded(ending="done"):
                 return ExitCode.DONE
@@ -136,8 +161,8 @@ async def _listen(conversation: Session, show: _Show) -> ExitCode:
                 return ExitCode.INTERRUPTED
             case events.TurnEnded():
                 return ExitCode.FAILED
-            case events.CommandEnded(ok=ok):
-                return ExitCode.DONE if ok else ExitCode.FAILED
+            case events.CommandEnded(exit_code=code):
+                return code
             case _:
                 pass
     return ExitCode.FAILED

@@ -23,6 +23,8 @@ from mindstone_tui.core.errors import NotSaved, PlaceError, SessionBusy
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
+_YOUNG: Final = 6
+"""Folders from a session's own up to the one that holds all of ours."""
 _PATIENCE: Final = 50
 _PAUSE: Final = 0.002
 _NO_FOLLOW: Final = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -152,9 +154,10 @@ def sync_young_folders(folder: Path, disk: Disk = REAL) -> None:
 
     Whoever created them may have been killed before this was done.
     """
-    while folder != folder.parent and folder.stat().st_uid == os.geteuid():
-        disk.sync_folder(folder)
-        folder = folder.parent
+    for young in (folder, *folder.parents)[:_YOUNG]:
+        if young.stat().st_uid != os.geteuid():
+            return
+        disk.sync_folder(young)
 
 
 def keep_blob(folder: Path, data: bytes, disk: Disk = REAL) -> str:

@@ -14,9 +14,11 @@ from typing import ClassVar
 from textual import events, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.foreign import for_terminal
 from mindstone_tui.tui import clipboard, numbers, themes
 from mindstone_tui.tui.doors import Doors
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
@@ -101,6 +103,24 @@ class MindstoneApp(App[int]):
             self.bell()
         elif settings.notify == "osc9" and self._driver is not None:
             self._driver.write(f"\x1b]9;MindStone: turn {event.ended.ending}\x07")
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a short message; whatever it quotes is harmless and never markup."""
+        super().notify(
+            for_terminal(message),
+            title=for_terminal(title),
+            severity=severity,
+            timeout=timeout,
+            markup=False,
+        )
 
     # copying
 

@@ -122,7 +122,8 @@ class Doors:
             elif choice.key != self._chat.status.session:
                 await self._session(choice.key)
 
-        await self._app.push_screen(SessionsScreen(library, self._chat.status.session), picked)
+        here = self._chat.status.session
+        await self._app.push_screen(SessionsScreen(library, here, self._app.around.now), picked)
 
     async def _session(self, key: str) -> None:
         """Leave this session and open another."""

@@ -6,7 +6,9 @@ The app owns no store, no turn and no policy: it draws a `Conversation` and read
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -108,6 +110,10 @@ class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Found on this machine (a server, a key) rather than configured."""
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Everything the app is given apart from its conversation."""
 
@@ -124,3 +130,5 @@ class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     session: str = ""
     approval_grace: float = 0.4
     """Seconds in which a new approval dialog ignores keys that were meant for the prompt."""
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _now

@@ -1,6 +1,8 @@
 """One specimen of every kind of entry, built from its declaration alone.
 
-Every field gets a value that is not its default, so a field that gets lost is noticed.
+Every field gets a value that is not its default, so a field that gets lost is noticed. Run as
+`python -m tests.core.specimens`, it appends kinds that are new to the golden transcript, whose
+lines are never changed.
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.entries import KINDS, Entry
+from mindstone_tui.core.entries import KINDS, Entry, decode_line
+from mindstone_tui.core.entries.line import encode_body, seal
+from mindstone_tui.core.transcript.stamps import decode_ulid, encode_ulid
+
+GOLDEN = Path(__file__).parents[1] / "fixtures" / "transcripts" / "v1.jsonl"
 
 
 def specimens() -> dict[str, Entry]:
@@ -55,3 +61,30 @@ def _value(hint: Any, name: str) -> Any:
         Any: {"type": "object"},
     }
     return simple[hint]
+
+
+def complete_golden() -> None:
+    """Append a specimen of each kind that the golden transcript does not hold yet."""
+    lines = [decode_line(raw) for raw in GOLDEN.read_bytes().split(b"\n")[:-1]]
+    last = lines[-1]
+    seq, id_, digest = last.seq, last.id, last.hash
+    with GOLDEN.open("ab") as file:
+        for kind in KINDS.keys() - {line.kind for line in lines}:
+            seq, id_ = seq + 1, encode_ulid(decode_ulid(id_) + 1)
+            entry = specimen(KINDS[kind])
+            raw, digest = seal(
+                encode_body(entry),
+                seq=seq,
+                id=id_,
+                session=last.session,
+                ts=last.ts,
+                turn=last.turn,
+                role=entry.role,
+                channel=last.channel,
+                prev=digest,
+            )
+            file.write(raw)
+
+
+if __name__ == "__main__":
+    complete_golden()

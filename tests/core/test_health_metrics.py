@@ -89,7 +89,7 @@ def test_six_metrics_over_three_hundred_turns_match_the_values_by_hand() -> None
     assert (one.utilization, one.eviction_rate, one.compression_ratio) == (0.89, 0.0, None)
     one = measured[49]  # turn 50: pruned
     assert (one.utilization, one.eviction_rate, one.compression_ratio) == (0.40, 30.0, 6.0)
-    assert len(monitor.history) == 100
+    assert len(monitor.history) == 300
 
 
 def test_a_healthy_sliding_window_raises_nothing_and_a_spike_is_said_once() -> None:

@@ -16,7 +16,7 @@ from tests.faults.conftest import Tell
 from tests.faults.crashing_disk import Op, RecordingDisk, State, states_after
 from tests.faults.story import gists, lines_of, script, told
 
-TURNS = sized(6, 16)
+TURNS = sized(6, 9)
 TRANSCRIPT = "agents/default/sessions/main/transcript.jsonl"
 
 
@@ -64,7 +64,7 @@ def test_every_state_a_power_cut_can_leave_keeps_what_was_acknowledged(
     root.mkdir()
     recorded = Recorded(root)
     expected = script(TURNS, huge=False)
-    goal, cuts = sized(500, 100_000), sized(6, 1_000)
+    goal, cuts = sized(500, 100_000), sized(6, 4_000)
     tried = 0
     for count in range(len(recorded.ops) + 1):
         sure = recorded.sure_after(count)
@@ -131,7 +131,11 @@ def _check(home: Path, sure: bytes, expected: list[str], how: str) -> None:
 
 
 def _common_start(one: bytes, other: bytes) -> bytes:
+    """The whole lines that both begin with."""
     if other.startswith(one):
         return one
-    end = next(at for at in range(len(one)) if one[at : at + 1] != other[at : at + 1])
-    return one[: one.rfind(b"\n", 0, end) + 1]
+    low, high = 0, len(one)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if other.startswith(one[:middle]) else (low, middle - 1)
+    return one[: one.rfind(b"\n", 0, low) + 1]

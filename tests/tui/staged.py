@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from textual.pilot import Pilot
@@ -93,7 +95,14 @@ def around(
 ) -> Surroundings:
     """What the app is given, with a theme and nothing that takes time."""
     settings = msgspec.convert({"theme": theme, **tui}, TuiSettings)
-    return Surroundings(settings=settings, commands=COMMANDS, folder=folder, approval_grace=0)
+    return Surroundings(
+        settings=settings,
+        commands=COMMANDS,
+        folder=folder,
+        approval_grace=0,
+        clock=lambda: 0.0,
+        now=lambda: datetime(2026, 1, 5, 10, 0, tzinfo=UTC),
+    )
 
 
 def staged(*events: ev.AnyEvent, given: Surroundings | None = None) -> tuple[MindstoneApp, Staged]:
@@ -106,7 +115,7 @@ def staged(*events: ev.AnyEvent, given: Surroundings | None = None) -> tuple[Min
     return MindstoneApp(open_conversation, given or around()), talk
 
 
-async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     """Let the app work until something is true."""
     for _ in range(500):
         await pilot.pause()
@@ -115,7 +124,7 @@ async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
     raise AssertionError("it never happened")
 
 
-async def settle(pilot: Pilot[int], talk: Staged) -> None:
+async def settle(pilot: Pilot[Any], talk: Staged) -> None:
     """Let everything announced be drawn."""
     await until(pilot, lambda: talk.settled)
     await pilot.pause()

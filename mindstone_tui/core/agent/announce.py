@@ -59,6 +59,14 @@ def announced(line: Line) -> events.AnyEvent | None:
                 why=entry.why,
                 sources=entry.sources,
             )
+        case memory.DelegationEnded():
+            return events.DelegationEnded(
+                turn=turn,
+                child=entry.child,
+                ending=entry.ending,
+                tokens=entry.tokens,
+                cost=entry.cost,
+            )
         case memory.CheckpointSaved():
             return events.CheckpointSaved(turn=turn, version=entry.version, path=entry.path)
         case memory.HandoffWritten():

@@ -8,34 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from shutil import disk_usage
 from typing import Final
 
 from mindstone_tui.core.agent.ground import LOOKED_BACK, Ground, now, stamp
 from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.agent.open_work import BEFORE, begun_as_task, where_it_stands
+from mindstone_tui.core.agent.vitals import judge_summary, probe_spans
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.cascade import Apply, Effect, StepName
 from mindstone_tui.core.context.compression import Scribe
-from mindstone_tui.core.context.material import passages_of
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.view import reader
-from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.memory import Consolidated
+from mindstone_tui.core.entries import Entry, Line, Span
+from mindstone_tui.core.entries.memory import (
+    Consolidated,
+    MemoryDecided,
+    MemoryProposed,
+    NoteTaken,
+    TaskDone,
+)
+from mindstone_tui.core.entries.pressure import HealthMeasured
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import ContinuityError, NotSaved
-from mindstone_tui.core.handoff import keeping, letter, taking_over, tasks
+from mindstone_tui.core.handoff import keeping, letter, resuming, taking_over, tasks
 from mindstone_tui.core.handoff.environment import Environment, files_touched, observe
 from mindstone_tui.core.handoff.resuming import Resumption, bootstrap
 from mindstone_tui.core.health import fidelity
+from mindstone_tui.core.health.judging import Judged
 from mindstone_tui.core.health.metrics import sample_of
 from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.memory import ledger
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
 from mindstone_tui.core.transcript import History
 
-_BEFORE: Final = 64
-"""Lines before a task's first message among which its start is looked for."""
+_KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskDone)
+"""Kinds of lines that measures, notes and proposals are made from."""
 HANDOFF_SHARE: Final = 10
 """Percent of the usable room that a handoff may take."""
 
@@ -63,16 +74,43 @@ class Continuity:
         self._recall = recall
         self._unindexed = unindexed
         self._clock = clock
-        with self._history() as history:
-            earlier = [one for one in islice(history.back(), LOOKED_BACK) if isinstance(one, Line)]
-        self.monitor = Monitor(desk.settings.health, reversed(earlier))
-        self.memories = Memories(desk, home, places, earlier, ask=ask, clock=clock)
+        self._home = home
         self.modes = Modes(self._means())
         desk.working_set.room_maker = self.modes.make_room
 
+    @cached_property
+    def monitor(self) -> Monitor:
+        """The health of this session's newest turns."""
+        return Monitor(self.desk.settings.health, reversed(self._earlier))
+
+    @cached_property
+    def memories(self) -> Memories:
+        """What this session notes and proposes to remember."""
+        return Memories(
+            self.desk, self._home, self.places, self._earlier, ask=self.ask, clock=self._clock
+        )
+
+    @cached_property
+    def _earlier(self) -> list[Line]:
+        """The end of history, newest first; read when it is first needed, not when opening."""
+        with self._history() as history:
+            return [
+                history.whole(one)
+                for one in islice(history.back(), LOOKED_BACK)
+                if isinstance(one, Line) and isinstance(one.entry, _KEPT)
+            ]
+
+    def look_again(self, lines: Iterable[Line]) -> None:
+        """Another surface wrote these: what is known from history is read anew if need be."""
+        if any(isinstance(line.entry, _KEPT) for line in lines):
+            for name in ("_earlier", "monitor", "memories"):
+                self.__dict__.pop(name, None)
+
     def answer_with(self, ask: Ask | None) -> None:
         """Let another model write summaries and prose, or none; `desk.model` is its name."""
-        self.ask = self.memories.ask = ask
+        self.ask = ask
+        if "memories" in self.__dict__:
+            self.memories.ask = ask
         self.modes.means = self._means()
 
     # The task
@@ -81,7 +119,7 @@ class Continuity:
         """The task as it is now."""
         state = self.desk.working_set.fold.state
         first = state.spans[0].first if state.spans else 0
-        since = min(first, first if state.task is None else state.task) - _BEFORE
+        since = min(first, first if state.task is None else state.task) - BEFORE
         with self._history() as history:
             return keeping.standing(self.places, history, since=max(since, 0))
 
@@ -115,6 +153,23 @@ class Continuity:
         self.memories.prevented.clear()
         return line
 
+    def milestone(self) -> Line | None:
+        """Save a checkpoint when a subtask was done, a decision made or a blocker met meanwhile.
+
+        Only for a task that was begun as one; else every chat would be one.
+        """
+        with self._history() as history:
+            if not begun_as_task(reader(history), self.desk.working_set.fold.state.task):
+                return None
+        now = self.standing()
+        try:
+            with self._history() as history:
+                before = keeping.load_proven(self.places, history)
+        except ContinuityError:
+            before = None
+        reached = resuming.milestones(before, now.checkpoint)
+        return self.save_checkpoint(f"milestone: {reached}") if reached else None
+
     def start_task(self, argument: str) -> Line:
         """Begin a task: `title | when: criterion | rule: constraint`."""
         return self._write(tasks.parse_start(argument))
@@ -143,6 +198,15 @@ class Continuity:
                 self.desk.count,
                 budget,
             )
+
+    def where_it_stands(self) -> list[str]:
+        """What a person is told who opens a session with open work: where, and what changed."""
+        if not self.places.checkpoint.exists():
+            return []
+        try:
+            return where_it_stands(self.resume())
+        except ContinuityError as error:
+            return [error.what]
 
     # Handoffs
 
@@ -191,38 +255,68 @@ class Continuity:
                     return one.entry.through
         return -1
 
-    async def after_review(self) -> Line:
-        """End a review: what it proposed goes into today's journal, and a handoff is written."""
+    async def after_review(self) -> tuple[list[Line], list[str]]:
+        """End a review: superfluous memories, index and recall checked, a journal, a handoff.
+
+        What could be merged is proposed; what was checked is told in sentences.
+        """
+        lines = self.memories.propose_merges()
+        told = [f"{len(lines)} memory files could be merged."] if lines else []
+        lag = await self._unindexed() if self._unindexed else 0
+        told.append(f"{lag} exchanges wait to be indexed." if lag else "The index is complete.")
+        told.append((await self._recall_health()).sentence())
         waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in self.memories.waiting]
         ledger.write_journal(
-            self.agent, str(self.places.key), self._clock(), [("Proposed", waiting)]
+            self.agent,
+            str(self.places.key),
+            self._clock(),
+            [("Proposed", waiting), ("Checked", told)],
         )
-        return await self.write_handoff("consolidation")
+        return [*lines, await self.write_handoff("consolidation")], told
+
+    async def _recall_health(self) -> fidelity.Fidelity:
+        """Probe recall with what stands outside the window now."""
+        gone = self.desk.working_set.fold.last_left
+        return await self._probe([left.span for left in gone])
 
     # Health
 
     def after_turn(
-        self, lines: Iterable[Line], *, measured: float | None = None, lag: int = 0
+        self,
+        lines: Iterable[Line],
+        *,
+        measured: float | None = None,
+        lag: int = 0,
+        recall_failed: bool = False,
     ) -> list[Line]:
         """Measure a finished turn; what is newly wrong is raised, once."""
-        checked = self.monitor.record(
-            sample_of(self.desk.report(), lines, fidelity=measured, index_lag=lag)
+        sample = sample_of(
+            self.desk.report(),
+            lines,
+            fidelity=measured,
+            index_lag=lag,
+            recall_failed=recall_failed,
+            disk_free=disk_usage(self.places.folder).free,
         )
+        checked = self.monitor.record(sample, stamp(self._clock()))
         return [
             self._write(checked.snapshot.measured),
-            *(self._write(alert.entry()) for alert in checked.raised),
+            *(self._write(alert.entry()) for alert in (*checked.raised, *checked.over)),
         ]
 
     async def probe(self, pruned: ContextWindowPruned) -> fidelity.Fidelity:
         """Ask recall for what just left the window."""
-        if self._recall is None:
-            return fidelity.Fidelity(score=None, asked=0, found=0, why="there is no recall")
+        return await self._probe([one.span for one in pruned.left])
+
+    async def _probe(self, spans: Sequence[Span]) -> fidelity.Fidelity:
         with self._history() as history:
-            read = reader(history)
-            lines = [line for one in pruned.left for line in read(one.span.first, one.span.last)]
-        return await fidelity.measure(
-            fidelity.draw(passages_of(lines)), self._recall, self.desk.count
-        )
+            return await probe_spans(reader(history), spans, self._recall, self.desk.count)
+
+    async def judge(self) -> Judged:
+        """Have a model judge the newest summary of the window against its originals."""
+        with self._history() as history:
+            summaries = self.desk.working_set.fold.state.summaries
+            return await judge_summary(reader(history), summaries, self.ask)
 
     # Making room
 

@@ -124,6 +124,8 @@ class Desk:
         self.questions = Questions()
         self.on_saved: Callable[[int], None] = lambda entries: None
         """Told when so many entries are on disk after all."""
+        self.tell: Callable[[AnyEvent], None] = lambda event: None
+        """Announces what a tool wrote down while it ran."""
         self.steering: list[UserMessage] = []
         self._standing = standing
         self._warned: set[str] = set()

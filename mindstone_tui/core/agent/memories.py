@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.agent.ground import Ground, now, stamp
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.view import reader
@@ -16,14 +18,14 @@ from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.foreign import as_data, fresh_nonce
 from mindstone_tui.core.memory import notes, proposals
-from mindstone_tui.core.memory.consolidation import Review, Reviewer, review
-from mindstone_tui.core.memory.files import read_shelf
+from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
+from mindstone_tui.core.memory.files import parse, read_shelf, render
 from mindstone_tui.core.memory.folder import credit
 from mindstone_tui.core.memory.standing import digest, head_sections
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
 
 DIGEST: Final = "Remembered earlier with the person's consent, for this message:"
-_ECHOED: Final = 3
+_ECHOED: Final = 2
 """Telling words of a memory, not in the question, that make an answer one that leaned on it."""
 _TELLING: Final = re.compile(r"[^\W_]{5,}")
 
@@ -208,6 +210,36 @@ class Memories:
                     Consolidated(through=piece.through, proposals=tuple(made), tokens=piece.tokens)
                 )
                 yield piece
+
+    def propose_merges(self) -> list[Line]:
+        """Propose one file for memories that say the same, and a shorter one for what repeats."""
+        waiting = {one.entry.path for one in self.waiting}
+        lines = []
+        for merge in merges(read_shelf(self.agent), self.desk.count):
+            path = f"memory/{merge.files[0]}"
+            if path in waiting:
+                continue
+            made = proposals.propose_text(
+                self.agent,
+                path,
+                merge.text,
+                proposal=f"m{self.desk.transcript.head.seq + 1}",
+                sources=parse(merge.text).sources,
+                by="consolidation",
+                why=merge.why,
+            )
+            line = self._write(made.entry)
+            self.proposals[made.entry.proposal] = proposals.Standing(entry=made.entry, seq=line.seq)
+            lines.append(line)
+        return lines
+
+    def edit(self, proposal: str, text: str) -> Line:
+        """Approve a proposal with other words; what is known about it stays."""
+        standing = self.proposals.get(proposal)
+        after = standing.entry.after if standing is not None else ""
+        if after and standing is not None and standing.entry.path.startswith("memory/"):
+            text = render(msgspec.structs.replace(parse(after), body=text))
+        return self.decide(proposal, "edited", by="person", after=text)
 
     def _write(self, entry: Entry) -> Line:
         return self.desk.record(entry, self.desk.transcript.last_turn)

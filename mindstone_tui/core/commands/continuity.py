@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui import __version__
 from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
-from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.handoff import tasks
 from mindstone_tui.core.health import export
 from mindstone_tui.core.health.monitor import health_data, health_text
@@ -19,6 +20,7 @@ from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.memory.proposals import Decision, Draft, diff
 
+FORMATS: Final = ("prometheus", "otlp")
 DECISIONS: Final[dict[str, Decision]] = {
     "approve": "approved",
     "approve!": "approved",
@@ -65,14 +67,15 @@ async def notes(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 @command(
     "memory",
-    usage="[show NAME | add TEXT | approve ID | refuse ID | undo ID]",
-    words=("show", "add", "approve", "refuse", "undo"),
+    usage="[show NAME | add TEXT | approve ID | edit ID TEXT | refuse ID | undo ID | helped NAME]",
+    words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
 )
 async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Show what is remembered and proposed; decide about a proposal, or undo one.
 
     Nothing is remembered until a person says so. `approve! ID` approves knowing that it holds
-    something sensitive.
+    something sensitive; `edit ID TEXT` approves it in your own words; `helped NAME` counts that a
+    memory kept a mistake from happening again.
     """
     memories = bench.continuity.memories
     verb, _, rest = argument.partition(" ")
@@ -81,6 +84,13 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         decision = DECISIONS[verb]
         memories.decide(rest, decision, by="person", knowingly=verb == "approve!")
         yield CommandPrinted(command="memory", text=f"{rest} is {decision}.")
+    elif verb == "edit" and len(rest.split(None, 1)) == 2:
+        proposal, text = rest.split(None, 1)
+        memories.edit(proposal, text)
+        yield CommandPrinted(command="memory", text=f"{proposal} is edited and remembered.")
+    elif verb == "helped" and rest:
+        name = memories.note_prevented(rest)
+        yield CommandPrinted(command="memory", text=f"Counted for {name}.")
     elif verb == "add" and rest:
         line, made = memories.propose(
             Draft(kind="fact", name=rest[:60], text=rest),
@@ -172,7 +182,12 @@ async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         raise wrong_use("handoff", f"/handoff does not know `{argument}`.")
 
 
-@command("task", usage="start TITLE | done | show", words=("start", "done", "show"))
+@command(
+    "task",
+    usage="start TITLE | done | show",
+    changes_window=True,
+    words=("start", "done", "show"),
+)
 async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Begin a task, end it, or show where it stands.
 
@@ -196,37 +211,78 @@ async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     )
 
 
-@command("health", usage="[prometheus FILE]")
+@command("health", usage="[prometheus [FILE] | otlp [FILE] | judge]", words=(*FORMATS, "judge"))
 async def health(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show the six measures of the working set, alerts and the trend."""
+    """Show the six measures of the working set, alerts and the trend.
+
+    `prometheus` and `otlp` export them, to a file where one is named. `judge` lets the model say
+    how much of its originals the newest summary still knows.
+    """
     monitor = bench.continuity.monitor
     verb, _, name = argument.partition(" ")
-    if verb == "prometheus":
-        newest = monitor.history[-1:]
-        text = export.prometheus((str(bench.key), each) for each in newest)
+    if verb in FORMATS:
+        text = _exported(bench, verb)
         if name.strip():
             export.write_textfile(Path(bench.cwd) / name.strip(), text)
             text = f"Written to {name.strip()}."
         yield CommandPrinted(command="health", text=text)
-        return
-    if argument:
+    elif verb == "judge":
+        judged = await bench.continuity.judge()
+        yield CommandPrinted(
+            command="health", text=judged.sentence(), data=msgspec.to_builtins(judged)
+        )
+    elif argument:
         raise wrong_use("health", f"/health does not know `{argument}`.")
-    yield CommandPrinted(command="health", text=health_text(monitor), data=health_data(monitor))
+    else:
+        yield CommandPrinted(command="health", text=health_text(monitor), data=health_data(monitor))
 
 
-@command("consolidate", usage="[with model]")
+def _exported(bench: Bench, form: str) -> str:
+    history = bench.continuity.monitor.history
+    if form == "prometheus":
+        return export.prometheus((str(bench.key), each) for each in history[-1:])
+    data = export.otlp(
+        str(bench.key), history, times=map(export.nanoseconds, history), version=__version__
+    )
+    return msgspec.json.encode(data).decode()
+
+
+@command("consolidate", usage="[with model]", changes_window=True)
 async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Review history since the last time and propose what is worth remembering.
 
-    It writes no memory by itself: `/memory` shows the proposals.
+    It writes no memory by itself: `/memory` shows the proposals. Each piece that was read is
+    recorded, so an interrupted review goes on there; a long history takes several runs.
     """
     continuity = bench.continuity
-    found = pieces = 0
+    found = left_out = 0
+    finished = True
     async for piece in continuity.memories.consolidate(
         continuity.reviewed_through(), model=argument == "with model"
     ):
-        pieces += 1
         found += len(piece.findings)
-    await continuity.after_review()
-    text = f"Reviewed in {pieces} pieces; {found} proposals wait. `/memory` shows them."
-    yield CommandPrinted(command="consolidate", text=text, data={"proposals": found})
+        left_out += piece.left_out
+        finished = piece.finished
+        said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {found} findings so far."
+        yield Noticed(message=f"{said} {piece.objection}".rstrip())
+    lines, told = await continuity.after_review()
+    for line in lines:
+        if (event := announced(line)) is not None:
+            yield event
+    sentences = [
+        f"{found} findings were proposed. `/memory` shows them.",
+        *([f"{left_out} hold something sensitive and were not proposed."] if left_out else []),
+        *told,
+        *([] if finished else ["There is more history: /consolidate goes on with it."]),
+    ]
+    yield CommandPrinted(
+        command="consolidate",
+        text="\n".join(sentences),
+        data={
+            "findings": found,
+            "proposals": [one.entry.proposal for one in continuity.memories.waiting],
+            "left_out": left_out,
+            "finished": finished,
+            "checks": told,
+        },
+    )

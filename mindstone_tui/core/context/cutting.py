@@ -16,6 +16,8 @@ from mindstone_tui.core.errors import DoesNotFit
 
 SMALLEST_CUT: Final = 128
 """Tokens below which no message is shortened."""
+TASK_SHARE: Final = 10.0
+"""Percent of the usable room that the original task may keep once its turn is over."""
 
 
 def cut_oversized(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
@@ -39,6 +41,28 @@ def cut_oversized(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
         if size > cap:
             lines += _cut_one(live, call, live.fold.lines[seq], size, cap, measured.factor)
     return lines
+
+
+def cut_task(live: LiveWindow, call: Call) -> list[Line]:
+    """Keep an oversized original task from holding the window for ever.
+
+    It never leaves, so when room is needed and its turn is over, it is shortened to its share.
+    """
+    task = live.fold.task
+    if task is None or live.fold.lines[task].turn == call.turn:
+        return []
+    if live.fold.lines[task].turn in live.fold.state.pins:
+        return []
+    cap = max(call.room.tokens(TASK_SHARE), SMALLEST_CUT)
+    measured = live.measure(call)
+    size = next(
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.line is not None and piece.line.seq == task
+    )
+    if size <= cap:
+        return []
+    return _cut_one(live, call, live.fold.lines[task], size, cap, measured.factor)
 
 
 def _cap(sizes: Sequence[int], excess: int) -> int | None:
@@ -71,9 +95,9 @@ def _cut_one(
         )
 
     shorter = shorten(text, max(int(cap / factor) - 12, 16), count, note)
-    if len(shorter) >= len(text):
+    after = round((count(shorter) + 4) * factor)
+    if after >= size:
         return []
-    after = size - round((count(text) - count(shorter)) * factor)
     entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
     return [live.append(entry, call.turn)]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import msgspec
+
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.eviction import Similarity, word_similarity
 from mindstone_tui.core.context.indexing import ExchangeLines, Indexer
-from mindstone_tui.core.context.view import View, follow
+from mindstone_tui.core.context.view import Call, View, follow
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
@@ -68,6 +70,10 @@ class LiveWindow(View):
         line = self.transcript.append(entry, turn=self.fold.turn if turn is None else turn)
         self.take(line)
         return line
+
+    def note_growth(self, call: Call) -> None:
+        """Remember what each turn added before anything leaves: afterwards nobody could tell."""
+        self.watch.carried = msgspec.structs.replace(self.watch.carried, growth=self.growth(call))
 
     async def ensure(self, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
         """Ask for receipts off the loop; lines that arrive meanwhile are taken in."""

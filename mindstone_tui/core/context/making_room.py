@@ -13,7 +13,7 @@ import msgspec
 
 from mindstone_tui.core.context import budget, pruning, trimming
 from mindstone_tui.core.context.candidates import rank_exchanges, rank_results
-from mindstone_tui.core.context.cutting import cut_oversized, refuse_if_over
+from mindstone_tui.core.context.cutting import cut_oversized, cut_task, refuse_if_over
 from mindstone_tui.core.context.eviction import Scored
 from mindstone_tui.core.context.giving_way import shorten_head
 from mindstone_tui.core.context.indexing import ExchangeLines, proven
@@ -136,6 +136,9 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo
         trigger = _trigger(call, measured, marks, tempo)
         if not trigger:
             break
+        if cut := cut_task(live, call):
+            lines += cut
+            continue
         units = units_of(live, call, measured, marks)
         pruned = await prune(live, call, measured, eligible(units), marks.floor, trigger)
         lines += pruned.lines

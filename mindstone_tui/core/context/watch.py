@@ -14,6 +14,7 @@ from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
+from mindstone_tui.core.entries.memory import TaskDone
 from mindstone_tui.core.entries.window import Anchor, Carried, Growth, PromptPlanned
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
@@ -55,6 +56,14 @@ class Watch:
             case UsageReported() as report:
                 self._spend(report)
                 self._anchor(line, report)
+            case TaskDone():
+                self._start_anew(line.turn + 1)
+
+    def _start_anew(self, turn: int) -> None:
+        """Forget how fast the window filled before a turn: another task has another tempo."""
+        self.carried = msgspec.structs.replace(
+            self.carried, growth=(Growth(turn, 0, 0, 0),), spiked=0
+        )
 
     def factor(self, model: str) -> float:
         """The correction for our own count."""

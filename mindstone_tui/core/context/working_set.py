@@ -177,6 +177,7 @@ class WorkingSet:
         self._live.catch_up()
         call = self._call(model, tail, window, label, images, expected)
         await self._live.ledger(call.model).counter.ready()
+        self._live.note_growth(call)
         return await self.room_maker(self._live, call)
 
     async def prepare(
@@ -194,6 +195,7 @@ class WorkingSet:
         self._live.catch_up()
         planned = self._call(model, tail, window, label, images)
         await self._live.ledger(planned.model).counter.ready()
+        self._live.note_growth(planned)
         lines = await self.room_maker(self._live, planned)
         return record_plan(self._live, planned, call, lines, max_output)
 
@@ -241,6 +243,7 @@ class WorkingSet:
         """Let exchanges leave by hand: a number of them, down to a fullness, or by turn."""
         call = self._now()
         await self._live.ledger(call.model).counter.ready()
+        self._live.note_growth(call)
         return await manual.prune_by_hand(
             self._live, call, count=count, to_percent=to_percent, turns=turns
         )

@@ -76,6 +76,23 @@ def bootstrap(
     )
 
 
+def milestones(before: Checkpoint | None, now: Checkpoint) -> str:
+    """What was reached since a checkpoint that is worth another one; nothing when nothing was."""
+    earlier = before if before is not None and before.goal == now.goal else None
+    known = {one.title for one in earlier.of("done")} if earlier else set()
+    reached = [
+        (len([one for one in now.of("done") if one.title not in known]), "subtask done"),
+        (_newer(now.decisions, earlier.decisions if earlier else ()), "decision"),
+        (_newer(now.issues, earlier.issues if earlier else ()), "blocker"),
+    ]
+    return ", ".join(name for number, name in reached if number)
+
+
+def _newer(now: Sequence[Sourced], before: Sequence[Sourced]) -> int:
+    known = {one.text for one in before}
+    return sum(one.text not in known for one in now)
+
+
 def _position(here: Environment) -> str:
     where = f"{here.cwd} on {here.system}"
     return f"{where}, branch {here.branch} at {here.commit[:12]}" if here.branch else where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,6 +99,15 @@ def otlp(
             }
         ]
     }
+
+
+def nanoseconds(snapshot: Snapshot) -> int:
+    """When a snapshot was taken, in Unix nanoseconds; 0 when nobody wrote it down."""
+    try:
+        moment = datetime.fromisoformat(snapshot.at)
+    except ValueError:
+        return 0
+    return int(moment.timestamp() * 1_000) * 1_000_000
 
 
 def _attribute(key: str, value: str) -> dict[str, Any]:

@@ -60,6 +60,12 @@ class Fidelity(Part, omit_defaults=False):
     missed: tuple[Probe, ...] = ()
     why: str = ""
 
+    def sentence(self) -> str:
+        """The number in words."""
+        if self.score is None:
+            return f"Fidelity is unmeasured: {self.why}."
+        return f"Recall brought back {self.found} of {self.asked} probes ({self.score:.0%})."
+
     def passes(self, gate: float = GATE) -> bool:
         """Whether it was measured and is good enough."""
         return self.score is not None and self.score >= gate

@@ -33,6 +33,15 @@ class Judged(Part, omit_defaults=False):
     why: str = ""
     prompt_versions: tuple[str, ...] = ()
 
+    def sentence(self) -> str:
+        """The number in words."""
+        if self.score is None:
+            return f"Unmeasured: {self.why}."
+        return (
+            f"{self.consistent} of {self.judged} answers survive in the summary "
+            f"({self.score:.0%}); {self.excluded} questions were left out."
+        )
+
 
 class _Unmeasured(Exception):
     """A model's answer cannot be used; says why."""

@@ -90,6 +90,8 @@ class Snapshot(Part):
     recall_failed: bool = False
     vectors: bool = True
     disk_free: int | None = None
+    at: str = ""
+    """When it was measured."""
 
     def value(self, metric: MetricName) -> float | None:
         """One of the six."""

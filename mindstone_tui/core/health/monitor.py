@@ -11,11 +11,12 @@ import msgspec
 
 from mindstone_tui.core.config.settings import HealthSettings
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.memory import TaskDone
 from mindstone_tui.core.entries.pressure import HealthMeasured
 from mindstone_tui.core.health.alerts import Alert, active, news, over
 from mindstone_tui.core.health.metrics import RANGES, MetricName, Snapshot, TurnSample, measure
 
-KEPT: Final = 100
+KEPT: Final = 1_000
 """Turns that the monitor remembers."""
 TREND: Final = 10
 TREND_LEAST: Final = 5
@@ -68,7 +69,9 @@ class Monitor:
         self._history: deque[Snapshot] = deque(maxlen=KEPT)
         for line in earlier:
             if isinstance(line.entry, HealthMeasured):
-                self._history.append(Snapshot(turn=line.turn, measured=line.entry))
+                self._history.append(Snapshot(turn=line.turn, measured=line.entry, at=line.ts))
+            elif isinstance(line.entry, TaskDone):
+                self._history.clear()
         self._active = active(self.history, settings)
 
     @property
@@ -81,9 +84,9 @@ class Monitor:
         """What is wrong now."""
         return self._active
 
-    def record(self, sample: TurnSample) -> Checked:
+    def record(self, sample: TurnSample, at: str = "") -> Checked:
         """Take a finished turn in."""
-        snapshot = measure(sample)
+        snapshot = msgspec.structs.replace(measure(sample), at=at)
         self._history.append(snapshot)
         before, self._active = self._active, active(self.history, self.settings)
         return Checked(

@@ -17,11 +17,12 @@ from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
-from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.memory import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
 from mindstone_tui.core.errors import (
+    ContinuityError,
     MindstoneError,
     NoSuchEntry,
     NotSaved,
@@ -236,6 +237,7 @@ class SessionBench:
         """Take in what other surfaces wrote, and say what it was."""
         self.desk.transcript.look()
         lines = self.desk.working_set.catch_up()
+        self.continuity.look_again(lines)
         if any(isinstance(line.entry, ModelChanged) for line in lines):
             self._follow_model()
         return lines
@@ -303,6 +305,7 @@ class SessionBench:
                     self.remembering.note_use, injected, injected.query, answer
                 )
                 self.desk.record(used, None)
+        self._note_memory_use(lines, answer)
         async for event in self._measure_health(lines):
             yield event
         if self.remembering.failure:
@@ -314,10 +317,39 @@ class SessionBench:
         """Take the turn's six measures; what left the window is probed for."""
         pruned = [line.entry for line in lines if isinstance(line.entry, ContextWindowPruned)]
         probed = await self.continuity.probe(pruned[-1]) if pruned else None
-        score = probed.score if probed is not None else None
-        for line in self.continuity.after_turn(lines, measured=score):
+        written = self.continuity.after_turn(
+            lines,
+            measured=probed.score if probed is not None else None,
+            lag=await self.unindexed(),
+            recall_failed=bool(self.remembering.failure),
+        )
+        if (saved := self.continuity.milestone()) is not None:
+            written.append(saved)
+        for line in written:
             if (event := announced(line)) is not None:
                 yield event
+
+    def _note_memory_use(self, lines: Sequence[Line], answer: str) -> None:
+        """Count the memories that the answer leaned on."""
+        digested = next(
+            (line.entry for line in lines if isinstance(line.entry, MemoryDigested)), None
+        )
+        question = next(
+            (line.entry.text for line in lines if isinstance(line.entry, UserMessage)), ""
+        )
+        if digested is not None and answer:
+            with contextlib.suppress(ContinuityError, NotSaved):
+                self.continuity.memories.note_use(digested, question, answer)
+
+    async def unindexed(self) -> int:
+        """Exchanges whose words the index does not have yet."""
+        with contextlib.suppress(RecallError):
+            return await asyncio.to_thread(self.remembering.lag)
+        return 0
+
+    def where_it_stands(self) -> list[str]:
+        """Where open work goes on, and what changed around it meanwhile."""
+        return self.continuity.where_it_stands()
 
     def tidy(self) -> None:
         """While nothing is asked: make the vectors that are missing."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.context.scribe import Scribe
 from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.handoff import delegation
 from mindstone_tui.core.places import SessionKey
 from mindstone_tui.core.session.bench import SessionBench
@@ -24,7 +27,9 @@ OpenChild = Callable[[SessionKey, tuple[str, ...], int], "tuple[Desk, SessionBen
 class Delegations:
     """The sub-agents of one session; at most two work at a time."""
 
-    def __init__(self, desk: Desk, key: SessionKey, open_child: OpenChild, scribe: Scribe) -> None:
+    def __init__(
+        self, desk: Desk, key: SessionKey, open_child: OpenChild, scribe: Callable[[], Scribe]
+    ) -> None:
         self._desk = desk
         self._key = key
         self._open_child = open_child
@@ -47,28 +52,34 @@ class Delegations:
         self._running += 1
         try:
             text, ending, spent = await self._work(plan)
+        except asyncio.CancelledError:
+            nothing = delegation.Brought(text="", tokens=0)
+            never = delegation.ended(plan, nothing, "interrupted", delegation.Spent())
+            self._desk.record(never, turn)
+            raise
         finally:
             self._running -= 1
-        brought = await delegation.bring_back(text, plan.limits, self._scribe)
-        self._desk.record(delegation.ended(plan, brought, ending, spent), turn)
+        brought = await delegation.bring_back(text, plan.limits, self._scribe())
+        line = self._desk.record(delegation.ended(plan, brought, ending, spent), turn)
+        if (event := announced(line)) is not None:
+            self._desk.tell(event)
         return ToolResult(
             text=delegation.result_text(plan, brought, ending, spent),
             status="ok" if ending == "done" else "error",
-            finding=f"sub-agent {ending}, {spent.calls} calls, {spent.tokens:,} tokens",
+            finding=f"sub-agent {ending}, {spent.calls} calls, {spent.tokens:,} tokens"
+            + ("" if spent.cost is None else f", ${spent.cost:.4f}"),
             origin=f"sub-agent {plan.child}",
         )
 
     async def _work(self, plan: delegation.Delegation) -> tuple[str, str, delegation.Spent]:
         """The child's last answer, how it ended, and what it used."""
-        desk, bench = await asyncio.to_thread(
-            self._open_child, plan.child, plan.tools, plan.limits.calls
-        )
+        desk, bench = await self._open(plan)
         began = time.monotonic()
         spent = delegation.Spent()
-        answer, ending = "", "failed"
+        answer, ending, over = "", "failed", ""
         said = UserMessage(text=plan.message())
         try:
-            async with asyncio.timeout(plan.limits.seconds):
+            async with asyncio.timeout(plan.limits.seconds) as limit:
                 async for event in take_turn(desk, said, "delegated"):
                     match event:
                         case events.AnswerRecorded(text=text) if text:
@@ -80,19 +91,43 @@ class Delegations:
                                 seconds=round(time.monotonic() - began, 3),
                                 cost=_added(spent.cost, usage.cost),
                             )
-                            if why := delegation.exceeded(plan.limits, spent):
-                                ending = f"stopped: {why}"
-                                break
+                            if not over and (over := delegation.exceeded(plan.limits, spent)):
+                                _stop(f"Stopped: {over}.")
+                        case events.TurnEnded(ending="done"):
+                            ending = "done"
                         case events.TurnEnded(ending=how, why=why):
-                            ending = how if how == "done" else f"{how}: {why}"
+                            ending = f"stopped: {over}" if over else f"{how}: {why}"
                         case _:
                             pass
-        except TimeoutError:
-            ending = f"stopped: it took longer than {plan.limits.seconds:g} seconds"
+            if limit.expired():
+                ending = f"stopped: it took longer than {plan.limits.seconds:g} seconds"
         finally:
-            await bench.close()
-            desk.transcript.close()
+            await self._close(desk, bench)
         return answer, ending, spent
+
+    async def _open(self, plan: delegation.Delegation) -> tuple[Desk, SessionBench]:
+        """Assemble the child off the loop; whoever stops waiting for it leaves nothing open."""
+        opening = asyncio.create_task(
+            asyncio.to_thread(self._open_child, plan.child, plan.tools, plan.limits.calls)
+        )
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await self._close(*await opening)
+            raise
+
+    async def _close(self, desk: Desk, bench: SessionBench) -> None:
+        """Make the child's history searchable, and give its files back."""
+        with contextlib.suppress(RecallError):
+            await asyncio.to_thread(bench.remembering.keep_up)
+        await bench.close()
+        desk.transcript.close()
+
+
+def _stop(why: str) -> None:
+    """Interrupt the child's turn, which then ends as any interrupted turn does."""
+    if (task := asyncio.current_task()) is not None:
+        task.cancel(why)
 
 
 def _added(before: float | None, more: float | None) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.gate import Gate
@@ -15,10 +16,14 @@ from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.agent.side_calls import SideCalls
 from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.config.editing import toml_value
+from mindstone_tui.core.config.loading import store
+from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.health.fidelity import Found as FidelityFound
@@ -27,6 +32,7 @@ from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.protocol import Provider, Window
 from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve, warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.recall.standing import recognise_standing_instruction
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
@@ -128,13 +134,21 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
     def provider_of(name: str) -> Provider:
         return resolve(name, settings.models, home, opening.environ)
 
+    async def search(query: str, k: int) -> Found:
+        """What the model finds is what was said before this turn, not its own question."""
+        fold = working_set.fold
+        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
+        return await remembering.search(query, k, settings.recall.scope, exclude=asking)
+
     tools = toolbox(
-        lambda query, k: remembering.search(query, k, settings.recall.scope),
+        search,
         lambda pointer: bench.refer(pointer),
         transcript.history,
         lambda section, text: continuity.memories.take_note(section, text),
         lambda: continuity.memories,
         lambda arguments, context: delegations.run(arguments, context),
+        lambda line: _tell(desk, line),
+        asks=opening.asks,
     )
     workspace = _workspace(opening, settings)
     trust = TrustFile(home.trust)
@@ -159,7 +173,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         recognise=_recognise,
         make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
-        position=position_in(history, model),
+        position=position_in(history, model) if working_set.fold.plan else 0,
         digest=lambda text, room: remembering.digest(
             text, lambda likeness: continuity.memories.digest(likeness, room)
         ),
@@ -172,6 +186,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         opening.cwd,
         ask=side_calls(model),
         recall=lambda query, k: _found(remembering, query, k),
+        unindexed=lambda: bench.unindexed(),
     )
 
     def open_child(
@@ -190,7 +205,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         )
         return _assemble(child)
 
-    delegations = Delegations(desk, opening.key, open_child, continuity.modes.means.scribe)
+    delegations = Delegations(desk, opening.key, open_child, lambda: continuity.modes.means.scribe)
     bench = SessionBench(
         desk=desk,
         home=home,
@@ -201,7 +216,9 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         resolve=provider_of,
         models=lambda: [provider_of(name).info(name) for name in embedded_models(home)],
         history=history,
-        servers=Servers(settings.tools, home.tool_pins, environ=opening.environ, cwd=workspace.cwd),
+        servers=Servers(
+            _served(opening, settings), home.tool_pins, environ=opening.environ, cwd=workspace.cwd
+        ),
         project=project,
         trust=trust,
         continuity=continuity,
@@ -238,6 +255,16 @@ def _offered(
         for name, tool in tools.items()
         if name not in settings.tools.disabled and (not only or name in only)
     }
+
+
+def _tell(desk: Desk, line: Line) -> None:
+    if (event := announced(line)) is not None:
+        desk.tell(event)
+
+
+def _served(opening: Opening, settings: Settings) -> ToolSettings:
+    """Who brings tools; a session that is offered named tools only starts no servers for more."""
+    return msgspec.structs.replace(settings.tools, mcp={}) if opening.offered else settings.tools
 
 
 def _side_calls(
@@ -286,7 +313,20 @@ def _gate(opening: Opening, settings: Settings) -> Gate:
         *(Rule.parse("refuse", text) for text in approvals.deny),
         *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
     )
-    return Gate(_mode(approvals.mode), rules, lambda: _sandbox(opening), asks=opening.asks)
+    return Gate(
+        _mode(approvals.mode),
+        rules,
+        lambda: _sandbox(opening),
+        asks=opening.asks,
+        keep=lambda rule: _keep_rule(opening.places, rule),
+    )
+
+
+def _keep_rule(places: Places, rule: str) -> None:
+    """Add a rule to the user's own settings."""
+    known = load(places, {}).settings.approvals.allow
+    if rule not in known:
+        store(places, "approvals.allow", toml_value([*known, rule]))
 
 
 def _mode(name: str) -> Mode:

@@ -11,11 +11,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.context.window import Fold
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.memory import (
     MemoryDigested,
@@ -38,6 +40,7 @@ from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
 _EMBEDDED_AT_ONCE: Final = 8
+_LAG_LOOKED_AT: Final = 2_000
 _TELLING: Final = re.compile(r"[^\W_]{5,}")
 
 Scope = str
@@ -192,6 +195,18 @@ class Remembering:
     def keep_up(self) -> None:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
         self._catch_up()
+
+    def lag(self) -> int:
+        """Exchanges before the newest that are not in the index yet; blocks."""
+        mark = self.index.mark
+        with History(self._places) as history:
+            lines = islice(history.read(mark.seq + 1), _LAG_LOOKED_AT)
+            behind = {
+                line.turn
+                for line in lines
+                if isinstance(line, Line) and isinstance(line.entry, UserMessage)
+            }
+            return max(len(behind) - 1, 0)
 
     def embed_some(self) -> bool:
         """Make a few of the vectors that are missing; False when none is, or none can be made."""

@@ -6,13 +6,14 @@ never made when there is nothing to put into it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.errors import ContinuityError, VectorsUnavailable
 from mindstone_tui.core.memory.files import parse, read_text
 from mindstone_tui.core.places import AgentPlaces
 from mindstone_tui.core.recall.abstaining import FLOOR, WORDS_FLOOR, evidence
@@ -22,8 +23,11 @@ from mindstone_tui.core.recall.gathering import Filter
 from mindstone_tui.core.recall.index import Found, RecallIndex
 from mindstone_tui.core.recall.passage import Passage
 from mindstone_tui.core.recall.tables import Mark
+from mindstone_tui.core.recall.words import query_terms
 
 LOOKED_AT: Final = 32
+AT_ONCE: Final = 8
+"""Vectors of memories that a turn may wait for; the rest is made in the background."""
 READ: Final = 128 * 1024
 """Bytes at the end of the log, and of each journal, that are looked at when they changed."""
 JOURNALS: Final = 60
@@ -45,17 +49,30 @@ class Shelves:
         self._seen: Signature = ()
 
     def likeness(self, query: str) -> dict[str, float]:
-        """How much each memory file has to do with a question, from 0 to 1."""
+        """How much each memory file has to do with a question, from 0 to 1.
+
+        On a small shelf no word is rare, so plain shares of the question's words count as well.
+        """
         index = self._level()
         if index is None:
             return {}
+        with contextlib.suppress(VectorsUnavailable):
+            index.embed_pending(AT_ONCE)
         found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset({"memory"})))
         floor = (FLOOR if found.vectors else WORDS_FLOOR) * SURE
-        like: dict[str, float] = {}
+        like = self._shared_words(query)
         for hit in found.hits:
             file = hit.passage.entry.removeprefix("memory/")
             like[file] = max(like.get(file, 0.0), min(1.0, evidence(hit) / floor))
         return like
+
+    def _shared_words(self, query: str) -> dict[str, float]:
+        """Half the share of the question's words that a memory has too."""
+        asked = set(query_terms(query))
+        if not asked:
+            return {}
+        texts = ((path.name, text) for path in self._memories() if (text := _memory_text(path)))
+        return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
     def search(self, query: str, k: int) -> Found | None:
         """Sections of the log and of the journals; None when there are none."""
@@ -84,13 +101,16 @@ class Shelves:
                 self._index = RecallIndex.open(self._agent.index, self._embedder)
             if signature != self._seen:
                 passages = list(self._passages())
-                self._index.add(passages, Mark(len(passages), str(hash(signature))))
+                self._index.add(passages, Mark(len(passages), ""))
                 self._seen = signature
             return self._index
 
-    def _files(self) -> Iterator[Path]:
+    def _memories(self) -> Iterator[Path]:
         if self._agent.memory.is_dir():
             yield from sorted(self._agent.memory.glob("*_*.md"))
+
+    def _files(self) -> Iterator[Path]:
+        yield from self._memories()
         if self._agent.log.is_file():
             yield self._agent.log
         if self._agent.journals.is_dir():
@@ -100,7 +120,8 @@ class Shelves:
         for path in self._files():
             written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
             if path.parent == self._agent.memory:
-                yield from _memory(path, self._agent.agent)
+                name, text = f"memory/{path.name}", _memory_text(path)
+                yield from passages_of_file(name, text, session=self._agent.agent, ts=written)
                 continue
             kind = "log" if path == self._agent.log else "journal"
             for heading, text in _sections(path):
@@ -115,13 +136,13 @@ def _stamp(path: Path) -> tuple[str, int, int]:
     return path.name, status.st_mtime_ns, status.st_size
 
 
-def _memory(path: Path, agent: str) -> list[Passage]:
+def _memory_text(path: Path) -> str:
+    """A memory's own words; nothing when the file is none."""
     try:
         memory = parse(read_text(path))
     except ContinuityError:
-        return []
-    text = f"{memory.name}\n{memory.body}"
-    return passages_of_file(f"memory/{path.name}", text, session=agent, ts=memory.created)
+        return ""
+    return f"{memory.name}\n{memory.body}"
 
 
 def _sections(path: Path) -> Iterator[tuple[str, str]]:

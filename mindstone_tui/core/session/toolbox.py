@@ -41,6 +41,9 @@ def toolbox(
     take_note: TakeNote,
     remembering: Callable[[], Memories],
     delegate: Delegate,
+    tell: Callable[[Line], None] = lambda line: None,
+    *,
+    asks: bool = True,
 ) -> dict[str, Tool]:
     """Every tool there is, by name."""
 
@@ -88,12 +91,17 @@ def toolbox(
         return Draft(kind="fact", name=arguments.title, text=arguments.text), (source,)
 
     async def remember(arguments: RememberArguments, context: ToolContext) -> ToolResult:
-        # Agreeing to this call, with its diff in front of them, is a person's agreement.
+        # Agreeing to this call, with its diff in front of them, is a person's agreement. Where
+        # nobody can be asked, the proposal waits for one.
         del context
         memories = remembering()
         draft, sources = proposed(arguments)
         try:
-            _, made = memories.propose(draft, sources, by="model")
+            line, made = memories.propose(draft, sources, by="model")
+            if not asks:
+                tell(line)
+                text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
+                return ToolResult(text=text, finding=f"proposed: {arguments.title}")
             memories.decide(made.entry.proposal, "approved", by="person")
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
@@ -111,7 +119,7 @@ def toolbox(
         recall_tool(recall),
         read_entry_tool(read_entry),
         note_tool(note),
-        remember_tool(remember, diff),
+        remember_tool(remember, diff, asks=asks),
         delegate_tool(delegate, DESCRIPTION),
     )
     return {tool.name: tool for tool in tools}

@@ -107,12 +107,17 @@ def note_tool(note: Callable[[NoteArguments, ToolContext], Awaitable[ToolResult]
 def remember_tool(
     remember: Callable[[RememberArguments, ToolContext], Awaitable[ToolResult]],
     diff: Callable[[RememberArguments], str],
+    *,
+    asks: bool = True,
 ) -> Tool:
-    """Propose a memory; the person sees it as a diff and decides."""
+    """Propose a memory; the person sees it as a diff and decides.
+
+    Where nobody can be asked the call only proposes, which needs no permission.
+    """
     return declare(
         "remember",
         "Propose something to be remembered in later sessions; the person decides.",
-        "memory",
+        "memory" if asks else "read",
         RememberArguments,
         remember,
         lambda arguments, _: Preview(

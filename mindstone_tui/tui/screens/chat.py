@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar
 
 import msgspec
@@ -40,6 +39,7 @@ class ChatScreen(Screen[None]):
         (100, "-normal"),
         (150, "-wide"),
     ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "interrupt", "Stop", id="chat.interrupt"),
         Binding("ctrl+b", "panel", "Context panel", id="chat.panel"),
@@ -166,7 +166,7 @@ class ChatScreen(Screen[None]):
 
     def _begin(self, event: ev.TurnStarted) -> None:
         self.running = event.turn
-        self._since = time.monotonic()
+        self._since = self.around.clock()
         self.query(Welcome).remove()
         self.add_class("-running")
         self._say_doing("sent")
@@ -182,7 +182,7 @@ class ChatScreen(Screen[None]):
         self._doing = self.status.doing = ""
         self._asked.clear()
         self._withdraw_question("")
-        self.post_message(TurnFinished(event, time.monotonic() - self._since))
+        self.post_message(TurnFinished(event, self.around.clock() - self._since))
 
     def _say_doing(self, what: str) -> None:
         if what != self._doing:
@@ -191,7 +191,7 @@ class ChatScreen(Screen[None]):
 
     def _tick(self) -> None:
         if self.running:
-            elapsed = numbers.seconds(float(int(time.monotonic() - self._since)))
+            elapsed = numbers.seconds(float(int(self.around.clock() - self._since)))
             self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
 
     # approvals
@@ -213,7 +213,10 @@ class ChatScreen(Screen[None]):
             if self._asked:
                 self._put_question()
 
-        self.app.push_screen(ApprovalScreen(asked, grace=self.around.approval_grace), answered)
+        self.app.push_screen(
+            ApprovalScreen(asked, grace=self.around.approval_grace, clock=self.around.clock),
+            answered,
+        )
 
     def _answered(self, event: ev.ToolStarted | ev.ToolEnded) -> None:
         self._asked = [asked for asked in self._asked if asked.call != event.call]

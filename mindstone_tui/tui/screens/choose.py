@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.prompt.completing import ranked
+from mindstone_tui.tui.widgets.line_input import LineInput
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class ChooseScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(Content.styled(self._title, "bold"), markup=False)
-            yield Input(placeholder="type to filter", compact=True)
+            yield LineInput(placeholder="type to filter", compact=True)
             yield OptionList(markup=False)
             if self._note:
                 yield Static(inert.text(self._note, "$warning"), markup=False, id="note")

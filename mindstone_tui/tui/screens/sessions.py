@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import ClassVar
 
 import msgspec
@@ -21,6 +21,7 @@ from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.ports import Library, SessionHit, SessionRow
 from mindstone_tui.tui.prompt.completing import ranked
+from mindstone_tui.tui.widgets.line_input import LineInput
 
 SHORTEST = 3
 """Letters before the content of sessions is searched."""
@@ -31,10 +32,6 @@ class Picked(msgspec.Struct, frozen=True):
 
     key: str
     seq: int | None = None
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class SessionsScreen(ModalScreen[Picked]):
@@ -49,20 +46,18 @@ class SessionsScreen(ModalScreen[Picked]):
 
     _list = query_one(OptionList)
 
-    def __init__(
-        self, library: Library, current: str, *, clock: Callable[[], datetime] = _now
-    ) -> None:
+    def __init__(self, library: Library, current: str, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._library = library
         self._current = current
-        self._clock = clock
+        self._now = now
         self._rows: Sequence[SessionRow] = ()
         self._picks: list[Picked] = []
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(Content.styled("Sessions", "bold"), markup=False)
-            yield Input(placeholder="filter by name, search what was said", compact=True)
+            yield LineInput(placeholder="filter by name, search what was said", compact=True)
             yield OptionList(markup=False)
             yield Static("", id="note", markup=False)
 
@@ -91,7 +86,7 @@ class SessionsScreen(ModalScreen[Picked]):
     def _show(self, typed: str, hits: Sequence[SessionHit]) -> None:
         names = {f"{row.key} {row.title}": row for row in self._rows}
         rows = [names[name] for name in ranked(typed, names)] if typed else list(self._rows)
-        now = self._clock()
+        now = self._now()
         options = [Option(_session(row, row.key == self._current, now)) for row in rows]
         options += [Option(_hit(hit)) for hit in hits]
         self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]

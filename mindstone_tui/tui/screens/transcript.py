@@ -20,6 +20,7 @@ from mindstone_tui.core.transcript.history import Damaged
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.lines import whole
 from mindstone_tui.tui.ports import Browse
+from mindstone_tui.tui.widgets.line_input import LineInput
 from mindstone_tui.tui.widgets.line_list import LineList
 
 LONGEST_SHOWN = 40_000
@@ -59,7 +60,7 @@ class TranscriptScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(inert.line(self._session, 120, "bold"), id="title", markup=False)
         yield LineList(self._browse)
-        yield Input(placeholder="search; Enter finds the newest match above", id="search")
+        yield LineInput(placeholder="search; Enter finds the newest match above", id="search")
         with VerticalScroll(id="reading"):
             yield Static("", id="whole", markup=False)
         yield Footer(show_command_palette=False)

@@ -183,6 +183,21 @@ def test_growth_is_known_after_reopening_without_reading_history(home: Path) -> 
     assert report.velocity_class == "low"
 
 
+def test_growth_is_remembered_of_an_exchange_that_leaves_as_soon_as_it_is_complete(
+    home: Path,
+) -> None:
+    stage = Stage(home, window=8_000)
+    for number in range(6):
+        stage.chat(words(1_000, f"q{number}"), words(2_500, f"a{number}"))
+    stage.ask("and now?")
+    stage.plan()
+    report = stage.working_set.report()
+    assert report.outside.exchanges >= 5
+    assert report.velocities[:6] == (report.velocities[0],) * 6
+    assert report.velocities[0] == round((1_000 + 2_500 + 8) * 1.05)
+    assert report.velocity == report.velocities[0]
+
+
 def test_cost_is_carried_from_plan_to_plan(home: Path) -> None:
     stage = Stage(home, window=4_000)
     for number in range(50):

@@ -386,6 +386,20 @@ def test_one_message_larger_than_the_window_is_shortened_and_says_so(
     assert stage.chat("thanks", "welcome").tokens <= stage.working_set.report().usable
 
 
+def test_an_oversized_first_message_does_not_hold_the_window_for_ever(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    stage.chat("The task is this: " + words(20_000), "understood")
+    changes = 0
+    for number in range(40):
+        prepared = stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+        changes += "context_window_pruned" in kinds(prepared)
+    task = prepared.request.messages[1]["content"]
+    assert task.startswith("The task is this")
+    assert "left out" in task
+    assert len(task) // 4 <= 600
+    assert changes <= 2
+
+
 def test_a_huge_unanswered_result_is_shortened_too(home: Path) -> None:
     stage = Stage(home)
     stage.ask("read it")

@@ -152,8 +152,10 @@ def test_an_irrelevant_block_sends_it_to_recall() -> None:
 
 def test_what_is_still_in_the_window_is_quoted_from_there() -> None:
     said = ("My boat is called Nereid.", {"role": "assistant", "content": "Saved."})
-    answer = respond(request(*said, "what is my boat called?", tools=TOOLS))
+    answer = respond(request(*said, "what is my boat called?"))
     assert "Nereid" in answer.text
+    looked = respond(request(*said, "what is my boat called?", tools=TOOLS))
+    assert [name for name, _ in looked.calls] == ["recall"], "recall knows the pointer"
 
 
 def test_an_earlier_question_is_not_an_answer() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -164,16 +163,12 @@ async def _together(stage: Stage, chance: Chance) -> None:
 
 
 async def _interrupted(stage: Stage, chance: Chance) -> None:
+    """Stop a turn at its start, at its first request, or when it is over anyway."""
     here = len(stage.heard)
-    wanted: Callable[[], Awaitable[Any]] = chance.random.choice(
-        [
-            lambda: stage.until(events.TurnStarted, after=here),
-            lambda: stage.until(events.ModelCalled, after=here),
-            lambda: stage.until(events.TurnEnded, after=here),
-        ]
-    )
+    moments = (events.TurnStarted, events.ModelCalled, events.TurnEnded)
+    moment = (chance.random.choice(moments), events.TurnEnded)
     stage.session.send(chance.text(8))
-    await wanted()
+    await stage.until(events.Event, lambda event: isinstance(event, moment), after=here)
     stage.session.interrupt()
     await stage.until(events.TurnEnded, after=here)
 

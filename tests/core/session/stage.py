@@ -27,7 +27,8 @@ E = TypeVar("E", bound=events.Event)
 N = TypeVar("N", bound=Entry)
 
 KEY = SessionKey.parse("agent:default:main")
-PATIENCE = 30.0
+PATIENCE = 120.0
+"""Seconds after which a test gives up; how long anything takes is not what is tested."""
 
 
 def script(folder: Path, *replies: Mapping[str, Any], loop: bool = False) -> str:
@@ -75,7 +76,12 @@ class Stage:
             assert f'"id":"{entry}"'.encode() in written, f"{tag(event)} came before its entry"
 
     async def until(
-        self, kind: type[E], where: Callable[[E], bool] = lambda event: True, *, after: int = 0
+        self,
+        kind: type[E],
+        where: Callable[[E], bool] = lambda event: True,
+        *,
+        after: int = 0,
+        patience: float = PATIENCE,
     ) -> E:
         """Wait for an event; one that was heard already counts, from number `after` on."""
 
@@ -83,7 +89,7 @@ class Stage:
             heard = (each for each in self.heard[after:] if isinstance(each, kind))
             return next((each for each in heard if where(each)), None)
 
-        async with asyncio.timeout(PATIENCE), self._news:
+        async with asyncio.timeout(patience), self._news:
             while (event := found()) is None:
                 self._alive()
                 await self._news.wait()
@@ -99,11 +105,13 @@ class Stage:
         self.session.send(text, **more)
         return await self.until(events.TurnEnded, after=here)
 
-    async def run(self, line: str) -> tuple[events.CommandEnded, str]:
+    async def run(
+        self, line: str, *, patience: float = PATIENCE
+    ) -> tuple[events.CommandEnded, str]:
         """Run one command, to its end; everything it printed."""
         here = len(self.heard)
         self.session.command(line)
-        ended = await self.until(events.CommandEnded, after=here)
+        ended = await self.until(events.CommandEnded, after=here, patience=patience)
         printed = [e.text for e in self.heard[here:] if isinstance(e, events.CommandPrinted)]
         offered = [e.otherwise for e in self.heard[here:] if isinstance(e, events.ScreenAsked)]
         return ended, "\n".join(printed + offered)

@@ -13,6 +13,7 @@ from mindstone_tui.core.entries import Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.providers.guide.asking import Wish, arguments_for, wishes
 from mindstone_tui.core.providers.guide.reading import (
+    HERE,
     Passage,
     Result,
     Situation,
@@ -56,6 +57,8 @@ _QUESTION: Final = re.compile(
     re.IGNORECASE,
 )
 _STANDING: Final = re.compile(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
+_SAID: Final = "This was said before:"
+_CLOSEST: Final = "The closest I found:"
 _NOTHING: Final = re.compile(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
 _NOT_FOUND: Final = (
     "I found nothing about that in what was said before. I am only the guide and cannot make up an "
@@ -123,8 +126,10 @@ def respond(request: Request) -> Answer:
         return Answer(text=BEYOND)
     if not _QUESTION.search(situation.question):
         return Answer(text=_acknowledge(situation.question))
-    if found := _quotable(situation):
-        return Answer(text=_quote(found, "This was said before:"))
+    found = _quotable(situation)
+    # What stands in the window has no pointer that the guide could see; recall knows it.
+    if found and ("recall" not in tools or any(each.pointer != HERE for each in found)):
+        return Answer(text=_quote(found, _SAID))
     if "recall" in tools:
         return _use([Wish(tool="recall", values={"query": situation.question})], tools)
     return Answer(text=_NOT_FOUND)
@@ -173,16 +178,25 @@ def _report(situation: Situation) -> str:
 
 def _recalled(result: Result, situation: Situation) -> str:
     if _NOTHING.match(unwrapped(result.text)):
-        return _NOT_FOUND
-    found = [passage for passage in passages(result.text) if not is_asking(passage.text)]
+        return _from_the_window(situation)
+    found = [
+        passage
+        for passage in passages(result.text)
+        if not is_asking(passage.text) and not passage.text.startswith((_SAID, _CLOSEST))
+    ]
     wanted = terms(situation.question)
     good = sorted(
         (passage for passage in found if overlap(wanted, passage.text) > 0),
         key=lambda passage: -overlap(wanted, passage.text),
     )
     if good:
-        return _quote(good, "This was said before:")
-    return _quote(found, "The closest I found:") if found else _NOT_FOUND
+        return _quote(good, _SAID)
+    return _quote(found, _CLOSEST) if found else _from_the_window(situation)
+
+
+def _from_the_window(situation: Situation) -> str:
+    found = _quotable(situation)
+    return _quote(found, _SAID) if found else _NOT_FOUND
 
 
 def _quote(found: Sequence[Passage], opening: str) -> str:

@@ -15,6 +15,7 @@ _BLOCK: Final = re.compile(
     r"(?P<text>.*?)\n?</data-(?P=nonce)>",
     re.DOTALL,
 )
+HERE: Final = "earlier in this window"
 _PARAGRAPHS: Final = re.compile(r"\n\s*\n")
 _POINTER: Final = re.compile(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
@@ -151,7 +152,7 @@ def _earlier(messages: list[Message]) -> Iterator[Passage]:
     for message in reversed(messages):
         text = text_of(message).strip()
         if message["role"] == "user" and text and not is_asking(text) and not is_context(message):
-            yield Passage(text=text, pointer="earlier in this window")
+            yield Passage(text=text, pointer=HERE)
 
 
 def _stem(word: str) -> str:

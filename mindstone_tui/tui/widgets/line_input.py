@@ -1,0 +1,17 @@
+"""One line to type into; what is pasted into it is made harmless like any foreign text."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import Input
+
+from mindstone_tui.core.foreign import one_line
+
+
+class LineInput(Input):
+    """An `Input` that no paste can make write control bytes."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert_text_at_cursor(one_line(event.text, 1_000))

@@ -1,0 +1,78 @@
+"""Continuity as verbs: what one process writes, the next one reads, or refuses with the word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.running import mindstone
+
+
+def say(*replies: str, folder: Path) -> str:
+    path = folder / "script.jsonl"
+    path.write_text("".join(json.dumps({"text": reply}) + "\n" for reply in replies))
+    return f"scripted/{path}"
+
+
+def checkpoint_of(home: Path) -> Path:
+    return home / "agents" / "default" / "sessions" / "main" / "checkpoint.json"
+
+
+def test_a_checkpoint_of_one_process_resumes_in_another_and_a_changed_one_is_refused(
+    home: Path, tmp_path: Path
+) -> None:
+    model = say("- [x] measure\n- [~] rewrite parse_block\n- [ ] release", folder=tmp_path)
+    started = mindstone("task", "start", "Speed up the parser | rule: no new files", cwd=tmp_path)
+    assert started.returncode == 0, started.stderr
+    ran = mindstone("run", "Begin.", "--model", model, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    shown = mindstone("checkpoint", "show", "--json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    resumed = json.loads(shown.stdout)
+    assert resumed["resume_at"] == "rewrite parse_block"
+    assert [step["name"] for step in resumed["steps"]] == [
+        "orient",
+        "load",
+        "verify",
+        "inject",
+        "resume",
+    ]
+    path = checkpoint_of(home)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"rewrite parse_block", b"delete everything!!"))
+    edited = mindstone("checkpoint", "show", cwd=tmp_path)
+    assert (edited.returncode, edited.stdout) == (1, "")
+    assert "edited" in edited.stderr
+    path.write_bytes(whole)
+    saved = mindstone("checkpoint", "save", cwd=tmp_path)
+    assert saved.returncode == 0, saved.stderr
+    path.write_bytes(whole)
+    stale = mindstone("checkpoint", "show", cwd=tmp_path)
+    assert stale.returncode == 1
+    assert "stale" in stale.stderr
+
+
+def test_health_and_memory_answer_programs(home: Path, tmp_path: Path) -> None:
+    model = say("Fine.", folder=tmp_path)
+    ran = mindstone(
+        "run", "From now on always answer in British English.", "--model", model, cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr
+    health = json.loads(mindstone("health", "--json", cwd=tmp_path).stdout)
+    assert set(health["turns"][0]) >= {
+        "utilization",
+        "eviction_rate",
+        "compression_ratio",
+        "burn_rate",
+        "fidelity",
+        "tool_bloat",
+    }
+    reviewed = mindstone("memory", "consolidate", "--json", cwd=tmp_path)
+    assert reviewed.returncode == 0, reviewed.stderr
+    found = json.loads(reviewed.stdout)
+    assert found["finished"]
+    assert "Reviewed 100%" in reviewed.stderr
+    (proposal,) = found["proposals"]
+    approved = mindstone("memory", "approve", proposal, cwd=tmp_path)
+    assert approved.returncode == 0, approved.stderr
+    assert list((home / "agents" / "default" / "memory").glob("preference_*.md"))

@@ -1,0 +1,124 @@
+"""A sub-agent end to end: its own window and transcript, its limits, its end, its cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries.memory import Delegated, DelegationEnded
+from mindstone_tui.core.handoff import delegation
+from mindstone_tui.core.lockdown import import_litellm
+from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from tests.core.session.stage import Stage, calls, check_history, on_stage, read, script
+from tests.loopback.server import Act, Call, Loopback, Write, asked, says, serving, streams
+
+TASK = {"task": "Find the port in settings.ini and report it.", "context": "It is an INI file."}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Loopback]:
+    import_litellm()  # up front: a cold start on a busy machine takes longer than a test waits
+    async with serving() as running:
+        yield running
+
+
+def settle(home: Path, server: Loopback) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text(
+        f'[models]\nbase_url = "{server.base_url}"\nretries = 0\n[recall]\nauto = false\n'
+    )
+
+
+def child_of(home: Path, stage: Stage) -> SessionPlaces:
+    (handed,) = stage.entries(Delegated)
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    return places.session(SessionKey.parse(handed.child))
+
+
+def delegate() -> Act:
+    body = msgspec.json.encode(TASK).decode()
+    return streams(asked(("call_1", "delegate", body)))
+
+
+async def test_a_sub_agent_works_in_its_own_window_and_brings_a_report_back(
+    home: Path, tmp_path: Path, server: Loopback
+) -> None:
+    settle(home, server)
+    (tmp_path / "settings.ini").write_text("[net]\nport = 8137\n")
+    server.play(
+        delegate(),
+        streams(asked(("call_2", "read", '{"path": "settings.ini"}'))),
+        says("The port is 8137, from settings.ini."),
+        says("It listens on 8137."),
+    )
+    environ = {"OPENAI_API_KEY": "sk-loopback"}
+    async with on_stage(home, model="openai/served-model", environ=environ) as stage:
+        ended = await stage.say("Which port does it use? Delegate it.")
+        assert ended.ending == "done", ended.why
+        (told,) = stage.all(events.DelegationEnded)
+        assert (told.ending, told.tokens) == ("done", 210)
+        (result,) = stage.entries(ToolReturned)
+        assert "The port is 8137" in result.text
+        assert "2 calls" in result.finding
+        child = child_of(home, stage)
+        found = await stage.session.bench.recall("port settings.ini", 5, "agent")
+        assert any(hit.passage.session == str(child.key) for hit in found.hits)
+    assert len(server.calls) == 4
+    first = server.calls[1].body["messages"]
+    assert "Which port does it use?" not in str(first)
+    assert "Find the port in settings.ini" in str(first[-1])
+    names = {tool["function"]["name"] for tool in server.calls[1].body["tools"]}
+    assert names == {"read", "list", "glob", "grep", "recall", "read_entry"}
+    assert check_history(child) == 2
+    assert [line.kind for line in read(child)].count("turn_ended") == 1
+
+
+@pytest.mark.parametrize("when", ["opening", "asking"])
+async def test_interrupting_the_turn_ends_the_sub_agent_too(
+    home: Path, tmp_path: Path, server: Loopback, when: str
+) -> None:
+    settle(home, server)
+    environ = {"OPENAI_API_KEY": "sk-loopback"}
+    async with on_stage(home, model="openai/served-model", environ=environ) as stage:
+
+        async def hang(call: Call, write: Write) -> None:
+            stage.session.interrupt()
+            await asyncio.Event().wait()
+
+        def stop(event: events.AnyEvent) -> None:
+            if isinstance(event, events.ToolStarted) and when == "opening":
+                stage.session.interrupt()
+
+        server.play(delegate(), hang)
+        stage.on_event = stop
+        ended = await stage.say("Delegate it.")
+        assert ended.ending == "interrupted"
+        (over,) = stage.entries(DelegationEnded)
+        assert over.ending.startswith("interrupted")
+        child = child_of(home, stage)
+    kinds = [line.kind for line in read(child)]
+    assert kinds.count("turn_ended") == kinds.count("turn_started") == (when == "asking")
+    check_history(child)
+
+
+async def test_a_sub_agent_that_uses_up_its_limit_is_stopped_and_says_so(
+    home: Path, tmp_path: Path
+) -> None:
+    costly = calls(("list", {"path": "."}), usage={"prompt": 70_000, "completion": 10})
+    model = script(tmp_path, calls(("delegate", TASK)), costly, costly, {"text": "never"})
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Delegate it.")
+        (over,) = stage.entries(DelegationEnded)
+        assert over.ending.startswith("stopped: it used")
+        assert over.tokens >= delegation.Limits().tokens
+        child = child_of(home, stage)
+    check_history(child)
+    kinds = [line.kind for line in read(child)]
+    assert kinds.count("turn_started") == kinds.count("turn_ended") == 1
+    assert [line.entry.text for line in read(child) if isinstance(line.entry, UserMessage)]

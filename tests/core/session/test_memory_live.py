@@ -1,0 +1,185 @@
+"""Memory through a whole session: digested each turn, proposed by models, decided by people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.memory import (
+    Consolidated,
+    HandoffWritten,
+    MemoryDecided,
+    MemoryDigested,
+    MemoryProposed,
+    RecallInjected,
+)
+from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.events import Answer
+from mindstone_tui.core.memory.files import Memory, parse, render
+from tests.core.session.stage import Stage, calls, on_stage, script
+from tests.corpora import lines as corpus
+
+OK = {"text": "Fine."}
+
+
+def shelve(home: Path, *memories: Memory) -> Path:
+    """Put memories on the agent's shelf, as approved ones stand there."""
+    folder = home / "agents" / "default" / "memory"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, memory in enumerate(memories):
+        (folder / f"{memory.kind}_{number}.md").write_text(render(memory))
+    return folder
+
+
+def remember(title: str, text: str) -> tuple[str, dict[str, str]]:
+    return "remember", {"title": title, "text": text, "source": "#1"}
+
+
+async def test_the_digest_stands_at_the_end_of_its_turn_and_in_no_other(
+    home: Path, tmp_path: Path
+) -> None:
+    folder = shelve(
+        home,
+        Memory(
+            name="Deploy day",
+            kind="preference",
+            body="Deployments of the billing service happen on Tuesday mornings, never Fridays.",
+        ),
+        Memory(name="Cats", kind="fact", body="The neighbour keeps three cats called Ada and Bo."),
+    )
+    model = script(
+        tmp_path,
+        {"text": "Billing deployments happen on Tuesday mornings."},
+        {"text": "Twelve."},
+    )
+    async with on_stage(home, model=model) as stage:
+        await stage.say("When do deployments of the billing service happen?")
+        await stage.say("What is seven plus five in arithmetic?")
+        (digest,) = stage.entries(MemoryDigested)
+        assert digest.files == ("preference_0.md",)
+        assert digest.tokens <= digest.share
+        first, second = stage.requests()
+        assert first[-1]["role"] == "user"
+        assert "never Fridays" in first[-1]["content"]
+        assert "three cats" not in first[-1]["content"]
+        assert all("never Fridays" not in str(message["content"]) for message in second[1:])
+        plans = stage.entries(PromptPlanned)
+        assert [len(plan.tail) for plan in plans] == [1, 0]
+    assert not stage.entries(RecallInjected)
+    assert parse((folder / "preference_0.md").read_text()).hits == 1
+    assert parse((folder / "fact_1.md").read_text()).hits == 0
+
+
+async def test_fifty_poisoned_passages_and_a_model_that_obeys_become_no_memory(
+    home: Path, tmp_path: Path
+) -> None:
+    poison = corpus("poisoned.txt")[:50]
+    assert len(poison) == 50
+    asked = [remember(f"Fact {number}", text) for number, text in enumerate(poison)]
+    model = script(tmp_path, calls(*asked[:25]), calls(*asked[25:]), OK)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Read these pages.")
+        proposed = stage.entries(MemoryProposed)
+        assert len(proposed) >= 45
+        assert len(stage.all(events.MemoryProposed)) == len(proposed)
+        assert not stage.entries(MemoryDecided)
+    assert not (home / "agents" / "default" / "memory").exists()
+
+
+async def test_a_person_who_is_asked_sees_the_diff_and_their_word_counts(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(
+        tmp_path,
+        calls(remember("Tabs", "Tabs in Makefiles.")),
+        OK,
+        calls(remember("Spaces", "Spaces in Makefiles.")),
+        OK,
+    )
+    answers = [Answer(allowed=True), Answer(allowed=False)]
+    async with on_stage(home, model=model, asks=True, approve="ask") as stage:
+
+        def decide(event: events.AnyEvent) -> None:
+            if isinstance(event, events.ToolAsked):
+                assert "+Tabs in Makefiles." in event.shown or "Spaces" in event.shown
+                stage.session.answer(event.call, answers.pop(0))
+
+        stage.on_event = decide
+        await stage.say("Remember how I like Makefiles.")
+        await stage.say("And the opposite.")
+        folder = home / "agents" / "default" / "memory"
+        assert [path.name for path in folder.glob("fact_*.md")] == ["fact_tabs.md"]
+        (made,) = stage.entries(MemoryProposed)
+        ended, _ = await stage.run(f"/memory undo {made.proposal}")
+        assert ended.ok
+        assert not list(folder.glob("fact_*.md"))
+        assert [one.decision for one in stage.entries(MemoryDecided)] == ["approved", "undone"]
+
+
+async def test_a_waiting_proposal_is_edited_or_refused_by_command(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, calls(remember("Lint", "Run lint."), remember("Nap", "Nap.")), OK)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Propose what you like.")
+        lint, nap = stage.entries(MemoryProposed)
+        edited, _ = await stage.run(f"/memory edit {lint.proposal} Run ruff before commits.")
+        refused, _ = await stage.run(f"/memory refuse {nap.proposal}")
+        again, said = await stage.run(f"/memory approve {nap.proposal}")
+        assert (edited.ok, refused.ok, again.ok) == (True, True, False)
+        assert "already refused" in said
+        counted, _ = await stage.run("/memory helped Lint")
+        assert counted.ok
+    folder = home / "agents" / "default" / "memory"
+    (path,) = folder.glob("fact_*.md")
+    memory = parse(path.read_text())
+    assert (memory.body, memory.prevented) == ("Run ruff before commits.", 1)
+
+
+async def _review(stage: Stage) -> str:
+    ended, said = await stage.run("/consolidate")
+    assert ended.ok, said
+    return said
+
+
+async def test_a_review_proposes_merges_checks_and_hands_over_but_writes_no_memory(
+    home: Path, tmp_path: Path
+) -> None:
+    body = "Run the whole test suite before every commit to the main branch."
+    folder = shelve(
+        home,
+        Memory(name="Suite", kind="procedure", body=body, created="2026-01-01T00:00:00Z"),
+        Memory(name="Tests", kind="procedure", body=f"{body} Always.", created="2026-02-01"),
+    )
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("From now on always answer in British English.")
+        said = await _review(stage)
+        assert "1 memory files could be merged." in said
+        assert "The index is complete." in said
+        assert any(event.message.startswith("Reviewed 100%") for event in stage.all(events.Noticed))
+        paths = [one.path for one in stage.entries(MemoryProposed)]
+        assert "memory/procedure_1.md" in paths
+        assert any("british" in path for path in paths)
+        assert stage.entries(HandoffWritten)[-1].trigger == "consolidation"
+        through = stage.entries(Consolidated)[-1].through
+        await _review(stage)
+        assert len(stage.entries(MemoryProposed)) == len(paths)
+        assert stage.entries(Consolidated)[-1].through > through
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+    (journal,) = (home / "agents" / "default" / "journals").glob("*.md")
+    assert "The index is complete." in journal.read_text()
+
+
+async def test_a_model_that_answers_a_review_with_nonsense_changes_nothing(
+    home: Path, tmp_path: Path
+) -> None:
+    bad = {"for": "consolidation", "text": '[{"kind": "secret"'}
+    async with on_stage(home, model=script(tmp_path, OK, bad, loop=True)) as stage:
+        await stage.say("From now on always answer in British English.")
+        ended, _ = await stage.run("/consolidate with model")
+        assert ended.ok
+        assert any("not in the form" in event.message for event in stage.all(events.Noticed))
+        assert len(stage.entries(MemoryProposed)) == 1
+    assert not (home / "agents" / "default" / "memory").exists()

@@ -1,0 +1,63 @@
+"""A long conversation in a small window: what left it is found again, with the right pointer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import UserMessage
+from tests.core.session.stage import Stage, on_stage
+
+TURNS = 60
+FACT = "The launch code of the Heron project is cobalt-4417-marigold."
+QUESTION = "What is the launch code of the Heron project?"
+TOPICS = ("sourdough starters", "alpine hiking", "violin strings", "tax returns", "beekeeping")
+
+
+async def fill(stage: Stage, first: int, last: int) -> None:
+    """Talk about other things."""
+    for number in range(first, last):
+        topic = TOPICS[number % len(TOPICS)]
+        text = f"Note number {number} about {topic}: " + f"more on {topic}, " * 24
+        assert (await stage.say(text)).ending == "done"
+
+
+async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: Path) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say(FACT)
+        first = next(line for line in stage.lines() if isinstance(line.entry, UserMessage))
+        ended, _ = await stage.run("/task start tell me about other things")
+        assert ended.ok
+        await fill(stage, 2, TURNS)
+        gone = {left.turn for event in stage.all(events.WindowPruned) for left in event.left}
+        assert 1 in gone
+        assert len(gone) > TURNS // 2
+        assert not stage.session.bench.desk.working_set.in_window(first.seq)
+        assert (await stage.say(QUESTION)).turn == TURNS
+        assert stage.all(events.RecallInjected)[-1].passages[0].seq == first.seq
+    answer = stage.all(events.AnswerRecorded)[-1].text
+    assert "cobalt-4417-marigold" in answer
+    assert f"#{first.seq} · turn 1 " in answer
+
+
+async def test_the_original_task_stays_and_is_quoted_with_its_pointer_all_the_same(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say(FACT)
+        await fill(stage, 2, 14)
+        await stage.say(QUESTION)
+    answer = stage.all(events.AnswerRecorded)[-1].text
+    assert "cobalt-4417-marigold" in answer
+    assert "#2 · turn 1 " in answer
+
+
+async def test_a_model_that_looks_does_not_find_its_own_question(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The otter in the harbour is called Bartholomew.")
+        await stage.say("recall otter Bartholomew")
+        await stage.say("recall otter Bartholomew")
+    result = stage.all(events.ToolEnded)[-1].text
+    assert "called Bartholomew" in result
+    assert "turn 3" not in result
+    assert "turn 1 " in stage.all(events.AnswerRecorded)[-1].text

@@ -1,0 +1,113 @@
+"""Two surfaces on one session: one turn at a time, each sees the other, nothing forks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import MessageQueued, MessageWithdrawn, UserMessage
+from tests.core.session.stage import check_history, on_stage, script
+
+SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}
+
+
+def named(folder: Path, name: str, *replies: dict[str, object]) -> str:
+    """A script of its own for each surface."""
+    (folder / name).mkdir()
+    return script(folder / name, *replies, loop=True)
+
+
+def prefer(home: Path, model: str) -> None:
+    """Let a model answer where none was chosen."""
+    home.mkdir()
+    (home / "config.toml").write_text(f'[models]\ndefault = "{model}"\n')
+
+
+async def test_a_follower_sees_the_others_lines_in_order(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "an answer"}, loop=True)
+    async with (
+        on_stage(home, model=model, follow=True, channel="tui") as watching,
+        on_stage(home, model=model, channel="run") as talking,
+    ):
+        await talking.say("who is there?")
+        await talking.run("/recall nothing much")
+        await talking.say("and now?")
+        ended = await watching.until(
+            events.EntryAppeared, lambda event: event.kind == "turn_ended" and event.turn == 2
+        )
+        seen = watching.all(events.EntryAppeared)
+        assert [event.seq for event in seen] == list(range(seen[0].seq, ended.seq + 1))
+        assert {event.channel for event in seen} == {"run"}
+        assert [e.text for e in seen if e.role == "user"] == ["who is there?", "and now?"]
+        assert [e.text for e in seen if e.role == "assistant"] == ["an answer"] * 2
+        assert (await watching.say("me too")).turn == 3
+        assert not [e for e in talking.all(events.EntryAppeared) if e.channel == "run"]
+    check_history(watching.places)
+
+
+async def test_the_second_waits_says_so_and_then_has_its_turn(home: Path, tmp_path: Path) -> None:
+    slow, quick = named(tmp_path, "slow", SLOW), named(tmp_path, "quick", {"text": "quick"})
+    async with (
+        on_stage(home, model=slow, channel="tui") as first,
+        on_stage(home, model=quick, channel="run") as second,
+    ):
+        first.session.send("long story")
+        await first.until(events.TextDelta)
+        second.session.send("quick question")
+        waiting = await second.until(events.Noticed)
+        assert "Waiting" in waiting.message
+        assert [entry.text for entry in second.entries(MessageQueued)] == ["quick question"]
+        assert not second.all(events.TurnStarted)
+        first.session.interrupt()
+        ended = await second.until(events.TurnEnded)
+        assert (ended.turn, ended.ending) == (2, "done")
+    assert [entry.text for entry in first.entries(UserMessage)] == ["long story", "quick question"]
+
+
+async def test_who_does_not_wait_is_refused_and_leaves_no_trace(home: Path, tmp_path: Path) -> None:
+    slow, quick = named(tmp_path, "slow", SLOW), named(tmp_path, "quick", {"text": "quick"})
+    async with (
+        on_stage(home, model=slow, channel="tui") as first,
+        on_stage(home, model=quick, channel="run", wait=False) as second,
+    ):
+        first.session.send("long story")
+        await first.until(events.TextDelta)
+        ended = await second.say("quick question")
+        assert (ended.turn, ended.ending) == (0, "failed")
+        assert "Another program" in ended.why
+        refused, printed = await second.run("/pin")
+        assert (refused.ok, refused.exit_code) == (False, 1)
+        assert "Another program" in printed
+        assert "quick question" not in second.places.transcript.read_text()
+
+
+async def test_who_gives_up_waiting_takes_the_message_back(home: Path, tmp_path: Path) -> None:
+    slow, quick = named(tmp_path, "slow", SLOW), named(tmp_path, "quick", {"text": "quick"})
+    async with (
+        on_stage(home, model=slow, channel="tui") as first,
+        on_stage(home, model=quick, channel="run") as second,
+    ):
+        first.session.send("long story")
+        await first.until(events.TextDelta)
+        second.session.send("never mind")
+        await second.until(events.Noticed)
+        second.session.interrupt()
+        ended = await second.until(events.TurnEnded)
+        assert ended.ending == "interrupted"
+        assert len(second.entries(MessageWithdrawn)) == 1
+        first.session.interrupt()
+        await first.until(events.TurnEnded)
+        assert (await second.say("this one counts")).ending == "done"
+    assert [entry.text for entry in first.entries(UserMessage)] == ["long story", "this one counts"]
+
+
+async def test_a_model_chosen_in_one_surface_answers_in_the_other(
+    home: Path, tmp_path: Path
+) -> None:
+    old, new = named(tmp_path, "old", {"text": "old"}), named(tmp_path, "new", {"text": "new"})
+    prefer(home, old)
+    async with on_stage(home, follow=True) as first, on_stage(home) as second:
+        await first.say("hello")
+        assert (await second.run(f"/model {new}"))[0].ok
+        await first.say("hello again")
+        assert [e.text for e in first.all(events.AnswerRecorded)] == ["old", "new"]

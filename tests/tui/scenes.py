@@ -1,0 +1,214 @@
+"""Moments of a conversation worth looking at: the same for snapshots and for pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from textual.pilot import Pilot
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.context.report import OutsideWindow
+from mindstone_tui.core.values import Value
+from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.ports import ModelChoice
+from tests.tui.shelf import Shelf
+from tests.tui.staged import (
+    Staged,
+    around,
+    asked,
+    passage,
+    pruned,
+    recalled,
+    recorded,
+    reported,
+    said,
+    settle,
+    staged,
+    streamed,
+    tool,
+    until,
+)
+
+ANSWER = """We keep **one file per session** and never rewrite it:
+
+1. A torn line costs at most itself.
+2. `jq` can read it.
+3. It can be *replayed*, byte for byte.
+
+```python
+def append(self, entry: Entry) -> Entry:
+    os.write(self._fd, encode(entry))  # one write
+    return entry
+```
+
+| mark | what happens |
+|---|---|
+| trim 75 | older tool results become a placeholder |
+| ceiling 92 | whole exchanges leave, oldest first |
+"""
+DIFF = """--- a/journal.py
++++ b/journal.py
+@@ -10,4 +10,4 @@
+ def append(self, line):
+-    self.file.write(line)
+-    self.file.flush()
++    os.write(self.fd, line)
++    os.fdatasync(self.fd)
+"""
+OUTSIDE = OutsideWindow(exchanges=14, tokens=48_200, indexed=True)
+WORK: list[ev.AnyEvent] = [
+    asked(31, "Fix the journal so that it uses one write."),
+    recalled(31, passage(), passage("Never sync twice for one line; once is enough.", 12)),
+    ev.ThinkingDelta(turn=31, text="I should look at the file first. " * 12),
+    *tool(31, "c1", "read", "read mindstone/journal.py", "…", finding="journal.py, 380 lines"),
+    *tool(
+        31, "c2", "edit", "edit mindstone/journal.py", "ok", diff=DIFF, finding="2 lines changed"
+    ),
+    *tool(
+        31,
+        "c3",
+        "shell",
+        "shell: pytest -q tests/test_journal.py",
+        "2 failed",
+        status="error",
+        finding="2 failed, 41 passed",
+        elapsed=12.4,
+    ),
+]
+STORE = said(30, "How do we store the transcript, and why that way?", ANSWER)
+WISH = ev.ToolAsked(
+    turn=31,
+    call="c4",
+    name="edit",
+    risk="writes files",
+    shown="edit mindstone/journal.py",
+    digest="0" * 64,
+    diff=DIFF,
+    why="The folder is not on your list of places to edit.",
+    remember=("edit:mindstone/",),
+)
+
+
+class Scene(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What happened, and the keys that lead to the picture."""
+
+    events: tuple[ev.AnyEvent, ...]
+    keys: tuple[str, ...] = ()
+    models: bool = False
+
+
+SCENES: dict[str, Scene] = {
+    "empty": Scene(events=(reported("green", 0.05),), models=True),
+    "streaming": Scene(
+        events=(
+            *STORE,
+            *WORK,
+            *streamed(31, "Two tests still fail: the rollback path *writes* twice. I will"),
+            ev.MessageQueued(entry="m1", text="and add a line to the changelog"),
+            reported("yellow", 0.61),
+        )
+    ),
+    "approval": Scene(events=(*STORE, *WORK, WISH, reported("yellow", 0.61))),
+    "orange": Scene(
+        events=(
+            *STORE,
+            asked(31, "Go on."),
+            ev.ZoneChanged(turn=31, before="yellow", after="orange", utilization=0.78),
+            ev.CheckpointSaved(turn=31, version=4, path="checkpoint.json"),
+            recorded(31, "The rollback path is next."),
+            reported("orange", 0.78, outside=OUTSIDE),
+        )
+    ),
+    "red": Scene(
+        events=(
+            *STORE,
+            asked(31, "Go on."),
+            ev.ZoneChanged(turn=31, before="orange", after="red", utilization=0.96),
+            ev.PruneBlocked(turn=31, entry="b", why="protected", detail="Pins take 41 % of it."),
+            ev.AlertRaised(
+                turn=31,
+                level="critical",
+                metric="protected",
+                message="Protection leaves no room to prune.",
+                remedy="/unpin 4",
+            ),
+            reported("red", 0.96, outside=OUTSIDE),
+        )
+    ),
+    "pruned": Scene(
+        events=(
+            *STORE,
+            asked(31, "Go on."),
+            pruned(31, 3, 4, 5, 6, 7, 11),
+            recorded(31, "The rollback path is next."),
+            reported("yellow", 0.7, outside=OUTSIDE),
+        )
+    ),
+    "inspector": Scene(
+        events=(*STORE, pruned(30, 3, 4, 5), reported("orange", 0.81, outside=OUTSIDE)),
+        keys=("f2", "down", "down", "down", "down", "space"),
+    ),
+    "picker": Scene(events=(*STORE, reported()), keys=("f3",)),
+    "error": Scene(
+        events=(
+            asked(30, "Go on."),
+            *streamed(30, "I was about to"),
+            recorded(30, "I was about to", partial=True),
+            ev.TurnEnded(turn=30, ending="interrupted"),
+            asked(31, "Again, please."),
+            ev.ModelRetried(turn=31, attempt=2, wait=4, why="529 overloaded"),
+            ev.TurnEnded(
+                turn=31,
+                ending="failed",
+                why="The provider refused the key.",
+                remedy="Set ANTHROPIC_API_KEY, or /model local/guide.",
+            ),
+            ev.NotSaved(what="No space left on device", remedy="Free some space.", unsaved=3),
+            reported("green", 0.3),
+        )
+    ),
+    "commands": Scene(events=(*STORE, reported()), keys=("slash", "c", "o")),
+}
+
+
+async def found() -> list[ModelChoice]:
+    """Models a first run might find."""
+    return [
+        ModelChoice(
+            name="ollama/qwen3:8b", note="Ollama on this machine", window=40_960, found=True
+        ),
+        ModelChoice(
+            name="anthropic/claude-sonnet-4-5",
+            note="ANTHROPIC_API_KEY is set",
+            window=200_000,
+            found=True,
+        ),
+    ]
+
+
+def play(
+    name: str, theme: str, home: Path
+) -> tuple[MindstoneApp, Callable[[Pilot[Any]], Awaitable[None]]]:
+    """An app on a scene, and what brings it there."""
+    scene = SCENES[name]
+    given = msgspec.structs.replace(
+        around(theme=theme), library=Shelf(home), models=found if scene.models else None
+    )
+    app, talk = staged(*scene.events, given=given)
+    return app, lambda pilot: _arrive(pilot, app, talk, scene)
+
+
+async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Scene) -> None:
+    await settle(pilot, talk)
+    if scene.models:
+        await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))
+    await pilot.press(*scene.keys)
+    await pilot.pause()
+    await until(
+        pilot,
+        lambda: all(one.is_finished or one.group == "session" for one in app.workers),
+    )
+    await pilot.pause()

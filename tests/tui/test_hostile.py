@@ -1,0 +1,94 @@
+"""Foreign text on a real terminal: no control byte of its own arrives, no bracket is lost."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pyte
+
+from tests.corpora import FULL
+from tests.tui.hostile import BRACKETS, text_of
+
+COUNT = 10_400 if FULL else 300
+"""Payloads in each place; there are more than thirty places."""
+
+_SEQUENCE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
+    r"|\x1b[P\]X^_].*?(?:\x07|\x1b\\)"  # strings
+    r"|\x1b[ -/]*[0-~]",
+    re.DOTALL,
+)
+_PAINT = re.compile(r"\x1b\[(?:0|[0-9;]*(?:[34]8;2;|[34]9)[0-9;]*|[1-9])?m|\x1b\[\d+;\d+H")
+
+
+def run(count: int, home: Path, rows: int, columns: int) -> str:
+    """What the app writes to its terminal during a tour of all its places."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.tui.hostile", str(count), str(home)],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        close_fds=True,
+    )
+    os.close(follower)
+    written: list[bytes] = []
+    while True:
+        try:
+            chunk = os.read(leader, 1 << 16)
+        except OSError:
+            break
+        if not chunk:
+            break
+        written.append(chunk)
+    os.close(leader)
+    assert child.wait(timeout=60) == 0, b"".join(written)[-2_000:]
+    return b"".join(written).decode("utf-8", "strict")
+
+
+def controls(output: str) -> set[str]:
+    """Every control sequence that is not a colour or a place, with its numbers left out."""
+    rest = _PAINT.sub("", output)
+    found = {re.sub(r"\d+", "N", sequence) for sequence in _SEQUENCE.findall(rest)}
+    plain = _SEQUENCE.sub("", rest)
+    found |= {sign for sign in plain if ord(sign) < 32 or 127 <= ord(sign) < 160}
+    return found | {sign for sign in plain if sign in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067"}
+
+
+def test_no_foreign_control_byte_reaches_the_terminal(tmp_path: Path) -> None:
+    harmless = run(0, tmp_path / "one", 60, 160)
+    rows = 3_000 if FULL else 200
+    hostile = run(COUNT, tmp_path / "two", rows, 220)
+    own = controls(harmless)
+    assert "failed" in harmless or "harmless words" in harmless
+    assert controls(hostile) - own <= {"\n", "\t"}
+    assert "\x1b[2J" in text_of(COUNT)
+
+
+def test_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
+    output = run(1, tmp_path / "home", 50, 120)
+    screen = pyte.Screen(120, 50)
+    stream = pyte.Stream(screen)
+    seen: set[str] = set()
+    # Look at the screen after every finished frame: places come and go.
+    for frame in output.split("\x1b[?2026l"):
+        stream.feed(_known_to_pyte(frame))
+        shown = "\n".join(screen.display)
+        seen |= {bracket for bracket in BRACKETS if bracket in shown}
+    assert seen == set(BRACKETS)
+
+
+def _known_to_pyte(frame: str) -> str:
+    """Without private modes, which pyte prints instead of ignoring."""
+    return re.sub(r"\x1b\[[<=>?][0-9;$]*[a-zA-Z]", "", frame)
