@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test check format lock bench faults clean
+.PHONY: help run test smoke check format lock bench faults clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -23,6 +23,9 @@ run: $(STAMP) ## Open MindStone
 
 test: $(STAMP) ## Run the tests
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+
+smoke: $(STAMP) ## Three short runs to watch; RUN=context-window, sliding-window or unified-session
+	@$(BIN)/python -m tests.smoke $(RUN)
 
 check: $(STAMP) ## Formatter, linter, types, import contracts
 	@$(BIN)/ruff format --check .

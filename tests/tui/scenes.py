@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from textual.pilot import Pilot
@@ -190,7 +191,7 @@ async def found() -> list[ModelChoice]:
 
 def play(
     name: str, theme: str, home: Path
-) -> tuple[MindstoneApp, Callable[[Pilot[object]], Awaitable[None]]]:
+) -> tuple[MindstoneApp, Callable[[Pilot[Any]], Awaitable[None]]]:
     """An app on a scene, and what brings it there."""
     scene = SCENES[name]
     given = msgspec.structs.replace(
@@ -200,7 +201,7 @@ def play(
     return app, lambda pilot: _arrive(pilot, app, talk, scene)
 
 
-async def _arrive(pilot: Pilot[object], app: MindstoneApp, talk: Staged, scene: Scene) -> None:
+async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Scene) -> None:
     await settle(pilot, talk)
     if scene.models:
         await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))

@@ -32,6 +32,7 @@ class Gate:
         find_sandbox: Callable[[], Awaitable[Sandbox | None]],
         *,
         asks: bool,
+        keep: Callable[[str], object] = lambda rule: None,
     ) -> None:
         self.mode: Mode = mode
         self._rules = rules
@@ -39,6 +40,7 @@ class Gate:
         self._sandbox: Sandbox | None = None
         self._looked = False
         self._asks = asks
+        self._keep = keep
 
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
@@ -76,9 +78,11 @@ class Gate:
         return (rule.text,) if rule is not None else ()
 
     def remember(self, answer: Answer) -> None:
-        """Keep the rule that came with an answer, for the rest of the session."""
+        """Keep the rule that came with an answer, for the session or for good."""
         if answer.allowed and answer.remember and answer.keep:
             self._rules = (*self._rules, Rule.parse("allow", answer.remember))
+            if answer.keep == "config":
+                self._keep(answer.remember)
 
     async def switch(self, mode: str) -> None:
         """Change the mode; refuses one this machine cannot keep safe."""

@@ -8,28 +8,24 @@ goes, the turn ends once, and every call that was made has a result.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Final
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.announce import announced
-from mindstone_tui.core.agent.answer import Gathering
+from mindstone_tui.core.agent.asking import Asking
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.hands import ended_event, interrupted, use_tools
 from mindstone_tui.core.agent.loops import LoopWatch
+from mindstone_tui.core.agent.spending import added, check_budget
 from mindstone_tui.core.context.planning import Prepared
-from mindstone_tui.core.entries import Entry, Line, ToolCall, Usage
+from mindstone_tui.core.entries import Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ModelFailed,
     ToolReturned,
     TurnEnded,
     TurnEnding,
     TurnStarted,
-    UsageReported,
     UserMessage,
 )
 from mindstone_tui.core.entries.memory import StandingInstructionOffered
@@ -38,14 +34,10 @@ from mindstone_tui.core.errors import (
     DoesNotFit,
     MindstoneError,
     NotSaved,
-    ProviderError,
 )
-from mindstone_tui.core.providers.protocol import Delta, Finished, Retrying, TextDelta
-from mindstone_tui.core.providers.protocol import ThinkingDelta as ThinkingPiece
 
 MOST_SHRINKS: Final = 2
 """How often a request is made smaller because its provider calls it too long."""
-STOPPED: Final = "Interrupted"
 
 
 async def take_turn(
@@ -89,7 +81,7 @@ class _Turn:
         self._spent = Usage()
         self._tail: tuple[int, ...] = ()
         self._watch = LoopWatch()
-        self._gathering: Gathering | None = None
+        self._asking: Asking | None = None
         self._asked: tuple[ToolCall, ...] = ()
         self._call_ids: set[str] = set()
         self._prepared: Prepared | None = None
@@ -116,7 +108,7 @@ class _Turn:
                 yield event
             if not self._asked:
                 return
-            self._check_budget()
+            check_budget(self._spent, desk.settings.models)
             self._tools += len(self._asked)
             async for event in use_tools(desk, turn, self._asked, self._watch):
                 yield event
@@ -134,7 +126,7 @@ class _Turn:
         """Close whatever is open, write the end, and announce it."""
         desk, turn = self._desk, self._turn
         desk.questions.abandon()
-        partial = self._partial(why)
+        partial = self._asking.partial(why) if self._asking is not None else []
         answered = desk.answered_calls(turn)
         open_calls = [call for call in self._asked if call.id not in answered]
         ended = TurnEnded(
@@ -185,7 +177,7 @@ class _Turn:
                     yield event
                 return
             except ContextTooLong as error:
-                if self._gathering is not None or self._prepared is None:
+                if self._prepared is None or (self._asking is not None and self._asking.heard):
                     raise
                 refusal = refusal or error
                 self._desk.shrink(self._prepared)
@@ -211,106 +203,31 @@ class _Turn:
             prompt_hash=prepared.request.hash,
             tokens=prepared.tokens,
         )
-        gathering = Gathering(turn, self._calls, self._call_ids)
-        options = desk.options(prepared)
-        finished: Finished | None = None
-        retries = 0
-        began = time.monotonic()
-        first = 0.0
-        try:
-            async with contextlib.aclosing(
-                _closable(desk.provider.stream(prepared.request, options))
-            ) as stream:
-                async for delta in stream:
-                    if isinstance(delta, Retrying):
-                        retries += 1
-                        yield events.ModelRetried(
-                            turn=turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
-                        )
-                    elif isinstance(delta, Finished):
-                        finished = delta
-                    else:
-                        first = first or time.monotonic() - began
-                        self._gathering = gathering
-                        gathering.take(delta)
-                        if isinstance(delta, TextDelta) and delta.text:
-                            yield events.TextDelta(turn=turn, text=delta.text)
-                        elif isinstance(delta, ThinkingPiece) and delta.text:
-                            yield events.ThinkingDelta(turn=turn, text=delta.text)
-        except (ProviderError, asyncio.CancelledError) as error:
-            # Stopped in the middle or failed: either way this reply was taken.
-            desk.position += retries + 1
-            desk.record(
-                ModelFailed(
-                    call=self._calls,
-                    model=prepared.request.model,
-                    error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
-                    why=str(error) or "The person interrupted.",
-                    retries=retries,
-                    position=desk.position,
-                ),
-                turn,
-            )
-            raise
-        desk.position += retries + 1
-        if finished is None:
-            finished = Finished(reason="stop")
-        async for event in self._keep(gathering, finished, prepared.request.model):
+        asking = Asking(desk, prepared, turn=turn, call=self._calls, taken=self._call_ids)
+        self._asking = asking
+        async for event in asking.stream():
             yield event
-        usage, by = desk.usage_of(finished, prepared, gathering)
-        self._spend(usage)
-        reported = desk.record(
-            UsageReported(
-                call=self._calls,
-                model=prepared.request.model,
-                usage=usage,
-                by=by,
-                served=finished.model if finished.model != prepared.request.model else "",
-                elapsed=round(time.monotonic() - began, 3),
-                first_token=round(first, 3),
-                retries=retries,
-                position=desk.position,
-            ),
-            turn,
-        )
-        for event in _announced(desk.note_usage(reported)):
+        self._asking = None
+        self._asked = asking.calls
+        self._call_ids.update(call.id for call in asking.calls)
+        for event in self._keep(asking):
             yield event
-        yield events.UsageReported(
-            turn=turn, call=self._calls, model=prepared.request.model, usage=usage
-        )
 
-    async def _keep(
-        self, gathering: Gathering, finished: Finished, model: str
-    ) -> AsyncIterator[events.AnyEvent]:
-        """Write the answer down."""
-        line = self._desk.record(
-            AssistantMessage(
-                text=gathering.text,
-                model=model,
-                calls=gathering.calls,
-                thinking=gathering.thinking,
-                finish=finished.reason,
-            ),
-            self._turn,
-        )
-        self._gathering = None
-        self._asked = gathering.calls
-        self._call_ids.update(call.id for call in gathering.calls)
+    def _keep(self, asking: Asking) -> Iterator[events.AnyEvent]:
+        """Write the answer down, and what it took."""
+        desk, turn = self._desk, self._turn
+        message, report = asking.answer()
+        said, reported = desk.record_all([message, report], turn)
+        self._spent = added(self._spent, report.usage)
         yield events.AnswerRecorded(
-            turn=self._turn,
-            entry=line.id,
-            text=_text_of(self._desk.whole(line)),
-            calls=len(gathering.calls),
+            turn=turn, entry=said.id, text=_text_of(desk.whole(said)), calls=len(message.calls)
         )
-        if note := _about(gathering, finished):
-            yield events.Noticed(message=note, level="warning")
-
-    def _partial(self, why: str) -> list[Entry]:
-        """What was streamed before the turn broke off."""
-        gathering, self._gathering = self._gathering, None
-        if gathering is None or not gathering.text:
-            return []
-        return [AssistantPartial(text=gathering.text, model=self._desk.info.name, why=why)]
+        if remark := asking.remark():
+            yield events.Noticed(message=remark, level="warning")
+        yield from _announced(desk.note_usage(reported))
+        yield events.UsageReported(
+            turn=turn, call=report.call, model=report.model, usage=report.usage
+        )
 
     def _closed(self, line: Line) -> events.AnyEvent:
         """The event for something that the end of the turn wrote down."""
@@ -332,33 +249,6 @@ class _Turn:
                 text=_text_of(self._desk.whole(line)),
             )
 
-    def _spend(self, usage: Usage) -> None:
-        self._spent = Usage(
-            prompt=_sum(self._spent.prompt, usage.prompt),
-            completion=_sum(self._spent.completion, usage.completion),
-            cached=_sum(self._spent.cached, usage.cached),
-            cache_written=_sum(self._spent.cache_written, usage.cache_written),
-            reasoning=_sum(self._spent.reasoning, usage.reasoning),
-            cost=_sum(self._spent.cost, usage.cost),
-        )
-
-    def _check_budget(self) -> None:
-        """Stop a turn that has become more expensive than it may be."""
-        limits = self._desk.settings.models
-        tokens = (self._spent.prompt or 0) + (self._spent.completion or 0)
-        if limits.turn_tokens and tokens > limits.turn_tokens:
-            raise MindstoneError(
-                f"This turn used {tokens:,} tokens; models.turn_tokens allows "
-                f"{limits.turn_tokens:,}.",
-                "Say `continue` to go on, or raise the limit.",
-            )
-        if limits.turn_cost and (self._spent.cost or 0.0) > limits.turn_cost:
-            raise MindstoneError(
-                f"This turn cost ${self._spent.cost:.2f}; models.turn_cost allows "
-                f"${limits.turn_cost:.2f}.",
-                "Say `continue` to go on, or raise the limit.",
-            )
-
 
 def _announced(lines: Iterable[Line]) -> Iterator[events.AnyEvent]:
     for line in lines:
@@ -369,33 +259,3 @@ def _announced(lines: Iterable[Line]) -> Iterator[events.AnyEvent]:
 def _text_of(line: Line) -> str:
     """What a line says, as it was recorded."""
     return str(getattr(line.entry, "text", ""))
-
-
-def _about(gathering: Gathering, finished: Finished) -> str:
-    """What a person should know about how an answer ended."""
-    if finished.reason == "length":
-        return "The answer was cut off: it reached the longest length that was allowed."
-    if finished.reason == "content_filter":
-        return "The provider's content filter cut the answer off."
-    return "" if gathering.text or gathering.calls else "The model answered with nothing."
-
-
-async def _closable(
-    stream: AsyncIterator[Delta | Retrying],
-) -> AsyncGenerator[Delta | Retrying, None]:
-    """The same stream, closed at once when nobody listens any more."""
-    try:
-        async for delta in stream:
-            yield delta
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
-
-
-Number = TypeVar("Number", int, float)
-
-
-def _sum(left: Number | None, right: Number | None) -> Number | None:
-    if left is None or right is None:
-        return left if right is None else right
-    return left + right

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.entries import Line, conversation, memory, store, window
+from mindstone_tui.core.foreign import inside
 from mindstone_tui.core.transcript import Damaged
 
 
@@ -91,7 +92,7 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
                     name=entry.name,
                     entry=line.id,
                     status=entry.status,
-                    text=entry.text,
+                    text=inside(entry.text),
                     finding=entry.finding,
                     diff=entry.diff,
                     elapsed=entry.elapsed,

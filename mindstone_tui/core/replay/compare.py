@@ -143,7 +143,7 @@ async def _in_mode(
     count = options.counters(options.model).text
     here = standing(held)
     answers = tuple(
-        _answer(probe, here, brought_back(held, probe.question, room, count)) for probe in probes
+        answer(probe, here, brought_back(held, probe.question, room, count)) for probe in probes
     )
     judged = await _judge(how.judge, held, here) if how.judge is not None else None
     held.recollection.close()
@@ -156,7 +156,7 @@ async def _in_mode(
     )
 
 
-def _answer(probe: Probe, here: Sequence[Piece], back: Sequence[Piece]) -> Answered:
+def answer(probe: Probe, here: Sequence[Piece], back: Sequence[Piece]) -> Answered:
     """What the window and recall together know about a probe."""
     if probe.family == "never said":
         return Answered(

@@ -281,8 +281,8 @@ class Replay:
                 yield piece
                 if not rushing:
                     await self._pause(piece)
-        if isinstance(line, Line):
-            self._line = line
+        if isinstance(line, Line) and line.kind != "turn_started":
+            self._line = line  # a turn is reached when its message is
         if not rushing and isinstance(line, Line):
             async for event in self._reported(line):
                 yield event

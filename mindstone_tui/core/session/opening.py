@@ -16,6 +16,8 @@ from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.agent.side_calls import SideCalls
 from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.config.editing import toml_value
+from mindstone_tui.core.config.loading import store
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.working_set import WorkingSet
@@ -171,7 +173,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         recognise=_recognise,
         make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
-        position=position_in(history, model),
+        position=position_in(history, model) if working_set.fold.plan else 0,
         digest=lambda text, room: remembering.digest(
             text, lambda likeness: continuity.memories.digest(likeness, room)
         ),
@@ -311,7 +313,20 @@ def _gate(opening: Opening, settings: Settings) -> Gate:
         *(Rule.parse("refuse", text) for text in approvals.deny),
         *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
     )
-    return Gate(_mode(approvals.mode), rules, lambda: _sandbox(opening), asks=opening.asks)
+    return Gate(
+        _mode(approvals.mode),
+        rules,
+        lambda: _sandbox(opening),
+        asks=opening.asks,
+        keep=lambda rule: _keep_rule(opening.places, rule),
+    )
+
+
+def _keep_rule(places: Places, rule: str) -> None:
+    """Add a rule to the user's own settings."""
+    known = load(places, {}).settings.approvals.allow
+    if rule not in known:
+        store(places, "approvals.allow", toml_value([*known, rule]))
 
 
 def _mode(name: str) -> Mode:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -18,8 +17,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
-from mindstone_tui.core.commands.registry import Command
-from mindstone_tui.core.entries import Image, Line
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     MessageQueued,
@@ -27,30 +25,15 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnding,
     UserMessage,
 )
-from mindstone_tui.core.entries.store import CommandRun
-from mindstone_tui.core.errors import ExitCode, Interrupted, MindstoneError, NotSaved, UsageError
+from mindstone_tui.core.errors import Interrupted, MindstoneError, NotSaved, UsageError
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.session.bench import SessionBench
+from mindstone_tui.core.session.commanding import end_command, run_command, stopped
 from mindstone_tui.core.session.images import attach
+from mindstone_tui.core.session.inbox import Asked, Inbox, Said
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.transcript.following import changes
-
-
-class _Said(msgspec.Struct, frozen=True):
-    """A message on its way to a turn."""
-
-    text: str
-    images: tuple[Image, ...]
-    queued: str = ""
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """A command on its way to be run."""
-
-    command: Command
-    line: str
-    argument: str
 
 
 class Session:
@@ -62,9 +45,7 @@ class Session:
         self._lease = lease
         self._wait = wait
         self._stream: asyncio.Queue[AnyEvent] = asyncio.Queue()
-        self._inbox: deque[_Said | _Asked] = deque()
-        self._knock = asyncio.Event()
-        self._serving = False
+        self._inbox = Inbox()
         self._work: asyncio.Task[None] | None = None
         """The turn or the command that can be interrupted."""
         self._in_turn = False
@@ -72,8 +53,6 @@ class Session:
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._closing = False
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     @property
     def bench(self) -> SessionBench:
@@ -114,30 +93,35 @@ class Session:
         if self._closing:
             raise UsageError("This session is closed.", "Open it again.")
         images = tuple(attach(each.path, self._desk.transcript) for each in attachments)
-        said = _Said(text, images)
-        if self._idle.is_set():
-            self._put(said)
+        said = Said(text, images)
+        if self._inbox.idle.is_set():
+            self._inbox.put(said)
             return
         said = self._queue(said)
         if steer and self._in_turn:
-            self._desk.steering.append(_message(said))
+            self._desk.steering.append(said.message)
         else:
-            self._put(said)
+            self._inbox.put(said)
 
     def command(self, line: str) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
             command, argument = parse(line)
         except MindstoneError as error:
-            self._end_command(line, error, [])
+            end_command(line, error, self._emit)
             return
-        asked = _Asked(command, line, argument)
+        asked = Asked(command, line, argument)
         if command.changes_window:
-            self._put(asked)
+            self._inbox.put(asked)
             return
         glance = asyncio.create_task(self._run_command(asked), name=command.name)
         self._glances.add(glance)
-        glance.add_done_callback(self._glances.discard)
+        glance.add_done_callback(lambda task: self._glanced(task, line))
+
+    def _glanced(self, task: asyncio.Task[None], line: str) -> None:
+        self._glances.discard(task)
+        if task.cancelled():
+            end_command(line, Interrupted("Interrupted before it began."), self._emit)
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
@@ -146,17 +130,13 @@ class Session:
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
-        said = next((each for each in self._inbox if _queued_as(each) == entry), None)
         steering = self._desk.steering
-        steers = next((each for each in steering if each.queued == entry), None)
-        if said is None and steers is None:
+        steers = [waiting for waiting in steering if waiting.queued == entry]
+        steering[:] = [waiting for waiting in steering if waiting.queued != entry]
+        if steers or self._inbox.take_back(entry):
+            self._withdrawn(entry)
+        else:
             self._emit(events.Noticed(message="That message was sent already."))
-            return
-        if said is not None:
-            self._inbox.remove(said)
-        if steers is not None:
-            steering.remove(steers)
-        self._withdrawn(entry)
 
     def interrupt(self, why: str = "") -> None:
         """Stop the running turn; what was streamed so far is kept.
@@ -177,9 +157,7 @@ class Session:
         self._closing = True
         self._put_down()
         self.interrupt("The session was closed.")
-        if not self._serving:
-            self._idle.set()
-        await self._idle.wait()
+        await self._inbox.idle.wait()
         for task in (self._owner, self._follower, *self._glances):
             if task is not None:
                 task.cancel()
@@ -194,25 +172,15 @@ class Session:
         self._desk.transcript.close()
         self._emit(events.SessionClosed(session=str(self._bench.key), seq=head.seq, hash=head.hash))
 
-    def _put(self, asked: _Said | _Asked, *, first: bool = False) -> None:
-        self._idle.clear()
-        if first:
-            self._inbox.appendleft(asked)
-        else:
-            self._inbox.append(asked)
-        self._knock.set()
-
     def _put_down(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
-        while self._inbox:
-            asked = self._inbox.popleft()
-            if isinstance(asked, _Asked):
-                closed = Interrupted("The session was closed first.")
-                self._end_command(asked.line, closed, [])
-            elif not asked.queued:
-                self._queue(asked)
+        for item in self._inbox.empty():
+            if isinstance(item, Asked):
+                end_command(item.line, Interrupted("The session was closed first."), self._emit)
+            elif not item.queued:
+                self._queue(item)
 
-    def _queue(self, said: _Said) -> _Said:
+    def _queue(self, said: Said) -> Said:
         """Put a message on disk that has to wait for its turn."""
         try:
             line = self._desk.record(MessageQueued(text=said.text, images=said.images), None)
@@ -255,25 +223,18 @@ class Session:
     async def _own(self) -> None:
         """Take what was asked for, one after the other."""
         while True:
-            await self._knock.wait()
-            if not self._inbox:
-                self._knock.clear()
-                continue
-            self._serving = True
+            item = await self._inbox.take()
             try:
-                await self._serve(self._inbox.popleft())
+                await self._serve(item)
             finally:
-                self._serving = False
                 self._lease.give_back()
-                if not self._inbox:
-                    self._idle.set()
-                    if not self._closing:
-                        self._bench.tidy()
+                if self._inbox.done() and not self._closing:
+                    self._bench.tidy()
 
-    async def _serve(self, asked: _Said | _Asked) -> None:
+    async def _serve(self, asked: Said | Asked) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
-        is_turn = isinstance(asked, _Said)
-        work = self._take_turn(asked) if isinstance(asked, _Said) else self._change(asked)
+        is_turn = isinstance(asked, Said)
+        work = self._take_turn(asked) if isinstance(asked, Said) else self._change(asked)
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         await asyncio.wait({self._work})
@@ -282,17 +243,17 @@ class Session:
         self._work = None
         self._in_turn = False
         for waiting in reversed(self._desk.take_steering()):
-            self._put(_Said(waiting.text, waiting.images, waiting.queued), first=True)
+            self._inbox.put(Said(waiting.text, waiting.images, waiting.queued), first=True)
         if self._closing:
             self._put_down()
         if is_turn and self._lease.held:
             await self._do_chores()
 
-    def _never_began(self, asked: _Said | _Asked) -> None:
+    def _never_began(self, asked: Said | Asked) -> None:
         """Interrupted before its first step: it has an end all the same."""
         why = "The person interrupted before this began."
-        if isinstance(asked, _Asked):
-            self._end_command(asked.line, Interrupted(why), [])
+        if isinstance(asked, Asked):
+            end_command(asked.line, Interrupted(why), self._emit)
             return
         if self._closing and not asked.queued:
             self._queue(asked)
@@ -307,7 +268,7 @@ class Session:
         except Exception as error:  # a bug in the chores around a turn must not end the session
             self._desk.report_bug(error)
 
-    async def _take_turn(self, said: _Said) -> None:
+    async def _take_turn(self, said: Said) -> None:
         """One turn under the lease; whatever happens, the stream hears how it ended."""
         turn, ended = 0, False
 
@@ -320,7 +281,7 @@ class Session:
                 said = self._queue(said)
             await self._take_lease()
             origin = "queued" if said.queued else "message"
-            async for event in take_turn(self._desk, _message(said), origin):
+            async for event in take_turn(self._desk, said.message, origin):
                 turn = event.turn if isinstance(event, events.TurnStarted) else turn
                 ended = isinstance(event, events.TurnEnded)
                 self._emit(event)
@@ -338,14 +299,14 @@ class Session:
             self._desk.report_bug(error)
             fail("failed", str(error), "The log file has the details.")
 
-    async def _change(self, asked: _Asked) -> None:
+    async def _change(self, asked: Asked) -> None:
         """A command that changes the window, under the lease as a turn is."""
         try:
             await self._take_lease()
         except MindstoneError as error:
-            self._end_command(asked.line, error, [])
+            end_command(asked.line, error, self._emit)
         except asyncio.CancelledError as cancelled:
-            self._end_command(asked.line, _interrupted(cancelled), [])
+            end_command(asked.line, stopped(cancelled), self._emit)
         else:
             await self._run_command(asked)
 
@@ -362,46 +323,13 @@ class Session:
         self._take_in(self._bench.catch_up())
         self._take_in(self._bench.close_open_turn())
 
-    async def _run_command(self, asked: _Asked) -> None:
-        """Run a command; its output is recorded, and part of no prompt."""
-        text: list[str] = []
-        failure: MindstoneError | None = None
-        try:
-            async for event in asked.command.handler(self._bench, asked.argument):
-                if isinstance(event, events.CommandPrinted):
-                    text.append(event.text)
-                    if not event.ok:
-                        failure = MindstoneError("")
-                self._emit(event)
-            if asked.command.changes_window:
-                self._emit(events.ContextReported(report=self._desk.report()))
-        except asyncio.CancelledError as cancelled:
-            failure = _interrupted(cancelled)
-        except MindstoneError as error:
-            failure = error
-        except Exception as error:  # a bug in a command ends the command, not the session
-            self._desk.report_bug(error)
-            what = f"Something went wrong that should not: {type(error).__name__}."
-            failure = MindstoneError(what, "The log file has the details.")
-        self._end_command(asked.line, failure, text)
-        if asked.command.changes_window:
-            run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
-            with contextlib.suppress(NotSaved):
-                self._desk.record(run, None)
-
-    def _end_command(self, line: str, failure: MindstoneError | None, text: list[str]) -> None:
-        """Say why a command failed, if it did, and that it is over."""
-        if failure is not None and failure.what:
-            message = f"{failure.what} {failure.remedy}".strip()
-            text.append(message)
-            self._emit(events.CommandPrinted(command=line, text=message, ok=False))
-        code = ExitCode.DONE if failure is None else failure.exit_code
-        self._emit(events.CommandEnded(command=line, ok=failure is None, exit_code=code))
+    async def _run_command(self, asked: Asked) -> None:
+        await run_command(asked, self._desk, self._bench, self._emit)
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
         async for _ in changes(self._bench.places.transcript):
-            if not self._serving:
+            if not self._inbox.serving:
                 try:
                     self._take_in(self._bench.catch_up())
                 except MindstoneError as error:
@@ -412,20 +340,6 @@ class Session:
             self._emit(_appeared(line))
         if lines:
             self._emit(events.ContextReported(report=self._desk.report()))
-
-
-def _message(said: _Said) -> UserMessage:
-    return UserMessage(text=said.text, images=said.images, queued=said.queued)
-
-
-def _queued_as(asked: _Said | _Asked) -> str:
-    return asked.queued if isinstance(asked, _Said) else ""
-
-
-def _interrupted(cancelled: asyncio.CancelledError) -> Interrupted:
-    if (task := asyncio.current_task()) is not None:
-        task.uncancel()
-    return Interrupted(str(cancelled) or "Interrupted.")
 
 
 def _appeared(line: Line) -> events.EntryAppeared:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import msgspec
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from textual.content import Content, Span
 from textual.style import Style
 
 from mindstone_tui.core.foreign import for_terminal
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.prose.code import highlighted
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 BULLETS = ("•", "◦", "▪")
 
@@ -50,6 +53,9 @@ class _Indent(msgspec.Struct):
 @cache
 def parser() -> MarkdownIt:
     """CommonMark with tables and strikethrough, and without anything that hides text."""
+    # It takes a tenth of the start, and nothing needs it before the first answer.
+    from markdown_it import MarkdownIt
+
     markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     return markdown.disable(["reference", "html_block", "html_inline", "entity"])
 

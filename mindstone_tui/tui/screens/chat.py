@@ -39,6 +39,7 @@ class ChatScreen(Screen[None]):
         (100, "-normal"),
         (150, "-wide"),
     ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "interrupt", "Stop", id="chat.interrupt"),
         Binding("ctrl+b", "panel", "Context panel", id="chat.panel"),

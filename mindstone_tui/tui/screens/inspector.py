@@ -19,7 +19,7 @@ from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.entries.window import Left
 from mindstone_tui.tui import gauges, inert, numbers
 
-_HEAD = "     turn   tokens  age  what            state      score  "
+_HEAD = "    turn   tokens  age  what            state      score"
 
 
 class InspectorScreen(Screen[None]):

@@ -74,7 +74,8 @@ class Aside(Static):
         colour = colours.get(told.tone, f"${told.tone}")
         parts = [Content.styled(f"{told.sign} ", colour), inert.text(told.what, colour)]
         if told.hint:
-            parts.append(inert.text(f"  {told.hint}", "$faint"))
+            loud = told.tone in ("warning", "error")
+            parts.append(inert.text(f"  {told.hint}", "$muted" if loud else "$faint"))
         super().__init__(Content("").join(parts), markup=False, classes=f"aside -{told.tone}")
 
 

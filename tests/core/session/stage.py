@@ -27,7 +27,8 @@ E = TypeVar("E", bound=events.Event)
 N = TypeVar("N", bound=Entry)
 
 KEY = SessionKey.parse("agent:default:main")
-PATIENCE = 30.0
+PATIENCE = 120.0
+"""Seconds after which a test gives up; how long anything takes is not what is tested."""
 
 
 def script(folder: Path, *replies: Mapping[str, Any], loop: bool = False) -> str:

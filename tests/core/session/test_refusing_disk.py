@@ -70,6 +70,8 @@ async def test_a_turn_on_a_full_disk_ends_failed_runs_nothing_and_is_saved_later
             assert stage.all(events.SavedAgain), room
         asked = [entry.text for entry in stage.entries(UserMessage)]
         assert asked == ["write it down", "are you there?", "and now?"], room
+        kinds = [line.kind for line in read(stage.places)]
+        assert "window_repaired" not in kinds, f"a call lost its result ({room})"
         check_history(stage.places)
 
 

@@ -306,6 +306,20 @@ async def test_an_unknown_command_suggests_the_nearest(home: Path, tmp_path: Pat
     assert "Did you mean /context?" in printed
 
 
+async def test_a_command_can_be_interrupted_at_any_moment(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "x"})) as stage:
+        for line in ("/shell sleep 60", "/pin"):
+            for steps in (0, 1, 2, 3, 20):
+                here = len(stage.heard)
+                stage.session.command(line)
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                stage.session.interrupt()
+                ended = await stage.until(events.CommandEnded, after=here)
+                assert not ended.ok
+                assert line == "/pin" or ended.exit_code == 130
+
+
 async def test_every_command_ends_once_however_it_is_used(home: Path, tmp_path: Path) -> None:
     async with on_stage(home, model=script(tmp_path, {"text": "fine"}, loop=True)) as stage:
         await stage.say("hello there")

@@ -1,0 +1,172 @@
+"""How quick and how quiet the terminal app is: `python -m tests.bench.bench_tui [--json]`.
+
+Everything runs on a pseudo-terminal of 120 by 40, beside an empty Textual app in the same run, so
+that ratios mean the same on every machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from tests.tui.shelf import fill
+
+ROOT = Path(__file__).parents[2]
+
+
+class Terminal:
+    """A child on a pseudo-terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.started = time.perf_counter()
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.tui_stage", *arguments],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            cwd=ROOT,
+            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        )
+        os.close(follower)
+        self.process = psutil.Process(self.child.pid)
+        self.seen = 0
+
+    def read(self, seconds: float) -> bytes:
+        """What arrives within a time; empty if nothing does."""
+        ready, _, _ = select.select([self._leader], [], [], seconds)
+        data = os.read(self._leader, 1 << 16) if ready else b""
+        self.seen += len(data)
+        return data
+
+    def until(self, wanted: bytes, patience: float = 60.0) -> float:
+        """Seconds since the start until something is on the screen."""
+        text = b""
+        while wanted not in text:
+            data = self.read(patience)
+            if not data:
+                raise SystemExit(f"never saw {wanted!r}")
+            text = (text + data)[-200_000:]
+        return time.perf_counter() - self.started
+
+    def drain(self, seconds: float) -> None:
+        """Read everything for a while."""
+        end = time.perf_counter() + seconds
+        while (left := end - time.perf_counter()) > 0:
+            self.read(left)
+
+    def key_latency(self, keys: str) -> float:
+        """Median milliseconds from a key to its letter on the screen."""
+        times = []
+        for key in keys:
+            start = time.perf_counter()
+            os.write(self._leader, key.encode())
+            while key.encode() not in self.read(5):
+                pass
+            times.append((time.perf_counter() - start) * 1_000)
+        return statistics.median(times)
+
+    def close(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        os.close(self._leader)
+
+
+def with_terminal(measure: Callable[[Terminal], float], *arguments: str) -> float:
+    terminal = Terminal(*arguments)
+    try:
+        return measure(terminal)
+    finally:
+        terminal.close()
+
+
+def first_paint(scene: str) -> float:
+    times = [with_terminal(lambda one: one.until(b"omething"), scene) for _ in range(5)]
+    return statistics.median(times)
+
+
+def idle_cpu(seconds: float = 10.0) -> float:
+    def measure(terminal: Terminal) -> float:
+        terminal.until(b"omething")
+        terminal.drain(2)
+        before = terminal.process.cpu_times()
+        terminal.drain(seconds)
+        after = terminal.process.cpu_times()
+        spent = after.user + after.system - before.user - before.system
+        return 100 * spent / seconds
+
+    return with_terminal(measure, "app")
+
+
+def idle_latency(terminal: Terminal) -> float:
+    terminal.until(b"omething")
+    terminal.drain(2)
+    return terminal.key_latency("ZXQWKJ")
+
+
+def streaming() -> dict[str, float]:
+    terminal = Terminal("stream")
+    try:
+        terminal.until(b"remembers")
+        terminal.drain(1)
+        before, cpu = terminal.seen, terminal.process.cpu_times()
+        terminal.drain(5)
+        after = terminal.process.cpu_times()
+        spent = after.user + after.system - cpu.user - cpu.system
+        return {
+            "bytes per token": (terminal.seen - before) / (5 * 200),
+            "cpu %": 100 * spent / 5,
+            "key ms": terminal.key_latency("ZXQWKJ"),
+        }
+    finally:
+        terminal.close()
+
+
+def opening(messages: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as home:
+        fill(Path(home), messages // 2)
+        terminal = Terminal("open", home)
+        try:
+            seconds = terminal.until(f"Question {messages // 2}".encode())
+            terminal.drain(2)
+            return {"seconds": seconds, "rss MB": terminal.process.memory_info().rss / 2**20}
+        finally:
+            terminal.close()
+
+
+def main() -> None:
+    rows: dict[str, float] = {}
+    rows["first paint, empty Textual app, s"] = bare = first_paint("empty")
+    rows["first paint, MindStone, s"] = painted = first_paint("app")
+    rows["first paint, ratio"] = painted / bare
+    rows["idle CPU, %"] = idle_cpu()
+    rows["key to screen, idle, ms"] = with_terminal(idle_latency, "app")
+    for name, value in streaming().items():
+        rows[f"streaming 200 tokens/s, {name}"] = value
+    for messages in (100, 10_000):
+        for name, value in opening(messages).items():
+            rows[f"open {messages:,} messages, {name}"] = value
+    if "--json" in sys.argv:
+        print(json.dumps(rows))
+        return
+    for name, value in rows.items():
+        print(f"{name:<44} {value:>10.3f}")
+
+
+if __name__ == "__main__":
+    main()

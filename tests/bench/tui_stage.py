@@ -1,0 +1,64 @@
+"""Run by the benchmark on a terminal of its own: `python -m tests.bench.tui_stage SCENE [HOME]`.
+
+Scenes: `empty` (a Textual app with one line), `app` (ours), `stream` (ours, while an answer arrives
+at 200 tokens a second), `open` (ours, on the session in HOME).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+
+def empty() -> None:
+    from textual.app import App, ComposeResult
+    from textual.widgets import Static
+
+    class Empty(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Static("Say something")
+
+    Empty().run()
+
+
+def ours(scene: str, home: str) -> None:
+    from mindstone_tui.core.config.settings import TuiSettings
+    from mindstone_tui.tui.app import MindstoneApp
+    from mindstone_tui.tui.ports import Surroundings
+
+    async def open_conversation(key: str) -> object:
+        from tests.tui.shelf import Shelf  # after the first paint, like the real thing
+        from tests.tui.staged import Staged, asked, ready, reported
+
+        del Shelf
+        turns = 1 if scene == "open" else 0
+        talk = Staged([ready(turns), reported()])
+        if scene == "stream":
+            talk.announce(asked(1, "go"))
+            talk.streaming = asyncio.create_task(stream(talk))  # type: ignore[attr-defined]
+        return talk
+
+    library = None
+    if scene == "open":
+        from tests.tui.shelf import Shelf
+
+        library = Shelf(Path(home))
+    around = Surroundings(settings=TuiSettings(), library=library)
+    MindstoneApp(open_conversation, around).run()  # type: ignore[arg-type]
+
+
+async def stream(talk: object) -> None:
+    from mindstone_tui.core.events import TextDelta
+
+    words = ("stone ", "remembers ", "what ", "was ", "said.\n\n", "- item\n", "`code` ")
+    for number in range(100_000):
+        talk.announce(TextDelta(turn=1, text=words[number % len(words)]))  # type: ignore[attr-defined]
+        await asyncio.sleep(1 / 200)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "empty":
+        empty()
+    else:
+        ours(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")

@@ -1,0 +1,135 @@
+"""One turn: its budgets, its standing context, what is offered and what is said about an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.memory import StandingInstructionOffered
+from mindstone_tui.core.entries.window import InstructionsChanged
+from tests.core.session.stage import calls, on_stage, script
+
+
+def configure(home: Path, text: str) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(text)
+
+
+def write_identity(home: Path, text: str) -> None:
+    folder = home / "agents" / "default"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "IDENTITY.md").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("limit", "word"), [("turn_tokens = 500", "turn_tokens"), ("turn_cost = 0.01", "turn_cost")]
+)
+async def test_a_turn_that_becomes_too_expensive_stops(
+    home: Path, tmp_path: Path, limit: str, word: str
+) -> None:
+    configure(home, f"[models]\n{limit}\n")
+    usage = {"prompt": 400, "completion": 200, "cost": 0.02}
+    dear = calls(("list", {}), usage=usage)
+    async with on_stage(home, model=script(tmp_path, dear, loop=True)) as stage:
+        ended = await stage.say("spend")
+    assert ended.ending == "failed"
+    assert word in ended.why
+    assert ended.calls == 1
+
+
+async def test_instructions_are_recorded_when_they_change_and_only_then(
+    home: Path, tmp_path: Path
+) -> None:
+    write_identity(home, "You are a careful gardener.")
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
+        await stage.say("hello")
+        await stage.say("hello again")
+        assert len(stage.entries(InstructionsChanged)) == 1
+        write_identity(home, "You are a careless gardener.")
+        await stage.say("and now?")
+    assert len(stage.entries(InstructionsChanged)) == 2
+    systems = [request[0]["content"] for request in stage.requests()]
+    assert "careful gardener" in systems[0]
+    assert systems[0] == systems[1]
+    assert "careless gardener" in systems[2]
+
+
+async def test_an_identity_that_is_too_long_is_cut_and_that_is_said_once(
+    home: Path, tmp_path: Path
+) -> None:
+    write_identity(home, "I am very talkative.\n" * 4_000)
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
+        await stage.say("hello")
+        await stage.say("again")
+    said = [e for e in stage.all(events.AlertRaised) if "IDENTITY.md" in e.message]
+    assert len(said) == 1
+    assert len(stage.requests()[0][0]["content"]) < 20_000
+
+
+async def test_a_lasting_rule_is_offered_and_names_the_message_it_came_from(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
+        await stage.say("From now on, always answer in Norwegian.")
+        assert stage.all(events.InstructionOffered)
+    offered = stage.entries(StandingInstructionOffered)[0]
+    message = next(line for line in stage.lines() if line.seq == offered.source)
+    assert isinstance(message.entry, UserMessage)
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"),
+    [
+        ({"text": "and then", "finish": "length"}, "cut off"),
+        ({"text": "I", "finish": "content_filter"}, "filter"),
+        ({"text": ""}, "nothing"),
+    ],
+)
+async def test_an_answer_that_ends_strangely_is_remarked_on(
+    home: Path, tmp_path: Path, reply: dict[str, str], word: str
+) -> None:
+    async with on_stage(home, model=script(tmp_path, reply, {"text": "Better."})) as stage:
+        assert (await stage.say("go")).ending == "done"
+        assert any(word in event.message for event in stage.all(events.Noticed))
+        assert (await stage.say("again")).ending == "done"
+
+
+@pytest.mark.parametrize("keep", ["session", "config"])
+async def test_a_rule_kept_with_a_yes_is_not_asked_about_again(
+    home: Path, tmp_path: Path, keep: Literal["session", "config"]
+) -> None:
+    wanted = calls(("write", {"path": "a.txt", "text": "y"}))
+    model = script(tmp_path, wanted, {"text": "ok"}, loop=True)
+    async with on_stage(home, model=model, asks=True) as stage:
+        stage.session.send("write")
+        asked = await stage.until(events.ToolAsked)
+        assert asked.remember
+        rule = asked.remember[0]
+        stage.session.answer(asked.call, events.Answer(allowed=True, remember=rule, keep=keep))
+        await stage.until(events.TurnEnded)
+        (tmp_path / "a.txt").unlink()
+        assert (await stage.say("again")).ending == "done"
+        assert len(stage.all(events.ToolAsked)) == 1
+    assert (tmp_path / "a.txt").read_text() == "y"
+    (tmp_path / "a.txt").unlink()
+    async with on_stage(home, model=model, asks=False) as stage:
+        await stage.say("once more")
+    assert (tmp_path / "a.txt").exists() == (keep == "config")
+
+
+async def test_what_was_shown_is_what_runs(home: Path, tmp_path: Path) -> None:
+    wanted = calls(("write", {"path": "a.txt", "text": "new"}))
+    (tmp_path / "a.txt").write_text("old")
+    async with on_stage(home, model=script(tmp_path, wanted, {"text": "ok"}), asks=True) as stage:
+        stage.session.send("write")
+        asked = await stage.until(events.ToolAsked)
+        assert "new" in asked.diff
+        (tmp_path / "a.txt").write_text("changed behind your back")
+        stage.session.answer(asked.call, events.Answer(allowed=True))
+        await stage.until(events.TurnEnded)
+    assert stage.all(events.ToolEnded)[0].status == "refused"
+    assert (tmp_path / "a.txt").read_text() == "changed behind your back"

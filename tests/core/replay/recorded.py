@@ -1,0 +1,36 @@
+"""A recorded session to play, rehearse and compare: tools, trims, prunes and a pin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.replay.rehearsal import Options
+from mindstone_tui.core.transcript import History
+from tests.builders import places_in
+from tests.core.context.stage import Quarter, Stage, with_context, words
+
+TURNS = 24
+SMALL = with_context(min_recent=4)
+WITHOUT_RECALL = msgspec.structs.replace(SMALL, recall=RecallSettings(auto=False))
+"""As the stage itself holds a session: it never looks for anything."""
+FAST = Options(counters=lambda model: Quarter())
+
+
+def recorded(home: Path, settings: Settings = SMALL, window: int = 8_000) -> History:
+    """Two dozen turns in a window that does not hold them; its files are closed again."""
+    stage = Stage(home, window=window, settings=settings)
+    stage.chat("The port is 8790 in server_port.toml, never 8765.", "Noted: 8790, not 8765.")
+    stage.chat("We decided to use httpx because requests hangs.", "httpx it is.")
+    stage.working_set.pin(2)
+    for number in range(3, TURNS):
+        if number % 3:
+            stage.chat(words(80, f"question_{number}"), words(240, f"answer_{number}"))
+        else:
+            stage.work(f"Look at part {number}.", [words(500, f"result_{number}")], "Looked.")
+    stage.chat("Which port stands in server_port.toml?", "8790.")
+    stage.close()
+    return History(places_in(home))

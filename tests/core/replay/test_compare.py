@@ -1,0 +1,144 @@
+"""What each way of making room still knows at the end of a long session.
+
+The table in the README is what `compare --sample` prints; this file, run as a program, writes it
+anew: `python -m tests.core.replay.test_compare`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.cli.comparing import comparison_rows
+from mindstone_tui.cli.rehearsing import settings_for
+from mindstone_tui.core.interchange.samples import sample_probes
+from mindstone_tui.core.places import Places
+from mindstone_tui.core.replay.compare import (
+    MODES,
+    Comparing,
+    Comparison,
+    Probe,
+    answer,
+    compare,
+    probes_of_sample,
+    probes_of_session,
+)
+from mindstone_tui.core.replay.evidence import Piece, says, speaks_of
+from mindstone_tui.core.replay.opening import open_sample
+from mindstone_tui.core.replay.rehearsal import Options
+from tests.core.context.stage import with_context
+from tests.core.replay.recorded import FAST, recorded
+
+README = Path(__file__).parents[3] / "README.md"
+TABLE = re.compile(r"(<!-- compare --sample -->\n\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+async def compared() -> Comparison:
+    """The comparison as the command makes it."""
+    history = open_sample(Places.resolve({"MINDSTONE_HOME": "/nonexistent"}))
+    settings = {mode: settings_for(sample=True, flags={"context.mode": mode}) for mode in MODES}
+    probes = probes_of_sample(history, sample_probes())
+    return await compare(history, settings, probes, Comparing(options=Options()))
+
+
+def as_markdown(found: Comparison) -> str:
+    rows = [["", *(one.mode for one in found.modes)], *comparison_rows(found)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def sample() -> Comparison:
+    """Made once: it takes some seconds."""
+    return asyncio.run(compared())
+
+
+def test_the_table_in_the_readme_is_what_the_command_prints(sample: Comparison) -> None:
+    found = TABLE.search(README.read_text(encoding="utf-8"))
+    assert found is not None
+    assert found[2] == as_markdown(sample)
+
+
+def test_early_corrections_leave_the_window_and_come_back(sample: Comparison) -> None:
+    sliding = sample.modes[0]
+    assert sliding.mode == "sliding_window"
+    corrections = sliding.measures["corrections"]
+    assert corrections.hits == corrections.asked == 6
+    assert corrections.in_window < corrections.hits
+    assert sliding.measures["traceable"].hits == sliding.measures["traceable"].asked
+    assert sliding.outcome.summaries == 0
+    assert sliding.outcome.prunes > 2
+
+
+def test_every_mode_is_asked_the_same_and_none_overflows(sample: Comparison) -> None:
+    for one in sample.modes:
+        assert [each.question for each in one.answers] == [p.question for p in sample_probes()]
+        assert one.outcome.peak <= 1.0
+        assert one.outcome.refused == 0
+        assert one.outcome.requests == 238
+
+
+async def test_a_session_of_ones_own_is_asked_about_its_rules_and_decisions(home: Path) -> None:
+    with recorded(home) as history:
+        probes = probes_of_session(history)
+        settings = {mode: with_context(mode=mode, min_recent=4, window=6_000) for mode in MODES}
+        found = await compare(history, settings, probes, Comparing(options=FAST))
+    assert {"correction", "why", "fact"} >= {probe.family for probe in probes}
+    assert any("8790" in expected for probe in probes for expected in probe.expects)
+    assert [one.mode for one in found.modes] == list(MODES)
+
+
+async def test_a_model_that_is_given_judges_every_mode(home: Path) -> None:
+    asked: list[str] = []
+
+    async def ask(purpose: str, messages: object) -> str:
+        asked.append(purpose)
+        return {0: '["a?", "b?", "c?"]', 1: '["1", "2", "3"]', 2: '["1", "2", "3"]'}.get(
+            (len(asked) - 1) % 4, '["YES", "YES", "NO"]'
+        )
+
+    with recorded(home) as history:
+        probes = probes_of_session(history)
+        settings = {"sliding_window": with_context(min_recent=4, window=6_000)}
+        found = await compare(history, settings, probes, Comparing(options=FAST, judge=ask))
+    judged = found.modes[0].judged
+    assert judged is not None
+    assert (judged.consistent, judged.judged) == (2, 3)
+    assert asked == ["judge"] * 4
+
+
+def test_an_outdated_statement_alone_misleads_and_beside_its_correction_does_not() -> None:
+    probe = Probe(
+        family="correction",
+        question="Which port does the API use?",
+        expects=("8790",),
+        outdated=("8765",),
+        turns=frozenset({2}),
+    )
+    old = Piece(where="window", text="The API uses port 8765.", turn=1)
+    new = Piece(where="recall", text="The API uses port 8790 now.", turn=2)
+    assert answer(probe, [old], []).misled
+    both = answer(probe, [old], [new])
+    assert both.known
+    assert both.traceable
+    assert not both.misled
+    assert both.where == "recall"
+
+
+def test_what_a_tool_printed_does_not_count_as_having_been_said() -> None:
+    noise = Piece(where="window", text="port API use 8790", turn=9, tool=True)
+    assert says(noise, ("8790",))
+    assert not speaks_of(noise, "Which port does the API use?")
+
+
+def _write() -> None:
+    text = README.read_text(encoding="utf-8")
+    table = as_markdown(asyncio.run(compared()))
+    README.write_text(TABLE.sub(lambda found: found[1] + table + found[3], text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _write()

@@ -1,0 +1,1 @@
+"""Short runs of the real program that a person can watch: `make smoke`."""
