@@ -30,7 +30,7 @@ from mindstone_tui.core.transcript import History
 
 Search = Callable[[str, int], Awaitable[Found]]
 Refer = Callable[[str], Line]
-TakeNote = Callable[[str, str], object]
+TakeNote = Callable[[str, str, str], object]
 Delegate = Callable[[DelegateArguments, ToolContext], Awaitable[ToolResult]]
 
 
@@ -78,7 +78,7 @@ def toolbox(
     async def note(arguments: NoteArguments, context: ToolContext) -> ToolResult:
         del context
         try:
-            take_note(arguments.section, arguments.text)
+            take_note(arguments.section, arguments.text, arguments.importance)
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
         return ToolResult(text="Noted.", finding=f"note in {arguments.section}")

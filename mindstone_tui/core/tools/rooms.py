@@ -43,6 +43,7 @@ class NoteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     section: NoteSection
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
+    importance: Literal["critical", "high", "normal"] = "normal"
 
 
 class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
