@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from shutil import disk_usage
 from typing import Final
@@ -95,11 +94,8 @@ class Continuity:
     def _earlier(self) -> list[Line]:
         """The end of history, newest first; read when it is first needed, not when opening."""
         with self._history() as history:
-            return [
-                history.whole(one)
-                for one in islice(history.back(), LOOKED_BACK)
-                if isinstance(one, Line) and isinstance(one.entry, _KEPT)
-            ]
+            kinds = [str(kind.__struct_config__.tag) for kind in _KEPT]
+            return list(history.newest(kinds, LOOKED_BACK))
 
     def look_again(self, lines: Iterable[Line]) -> None:
         """Another surface wrote these: what is known from history is read anew if need be."""
@@ -264,9 +260,9 @@ class Continuity:
     def reviewed_through(self) -> int:
         """How far history was reviewed already; -1 when it never was."""
         with self._history() as history:
-            for one in islice(history.back(), LOOKED_BACK):
-                if isinstance(one, Line) and isinstance(one.entry, Consolidated):
-                    return one.entry.through
+            for line in history.newest(["consolidated"], history.head.seq + 1):
+                if isinstance(line.entry, Consolidated):
+                    return line.entry.through
         return -1
 
     async def after_review(self) -> tuple[list[Line], list[str]]:

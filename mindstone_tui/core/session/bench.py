@@ -266,6 +266,7 @@ class SessionBench:
             self.desk.provider = self._resolve(name)
             self.desk.model = name
             self.desk.position = position_in(self._history, name)
+            self.continuity.answer_with(self._side_calls(name))
 
     async def before_turn(self) -> list[events.Noticed]:
         """Start the tool servers, look at the project."""

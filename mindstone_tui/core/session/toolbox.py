@@ -88,7 +88,7 @@ def toolbox(
             source = refer(arguments.source).seq
         except NoSuchEntry as error:
             raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
-        return Draft(kind="fact", name=arguments.title, text=arguments.text), (source,)
+        return Draft(kind=arguments.kind, name=arguments.title, text=arguments.text), (source,)
 
     async def remember(arguments: RememberArguments, context: ToolContext) -> ToolResult:
         # Agreeing to this call, with its diff in front of them, is a person's agreement. Where
@@ -110,9 +110,11 @@ def toolbox(
     def diff(arguments: RememberArguments) -> str:
         draft, sources = proposed(arguments)
         try:
-            return remembering().preview(draft, sources).diff
+            made = remembering().preview(draft, sources)
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
+        caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+        return f"{caution}{made.diff}"
 
     tools = (
         *BUILT_IN,
