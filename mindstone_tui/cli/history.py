@@ -48,7 +48,7 @@ def sessions(
 ) -> None:
     """List sessions, newest first; those of sub-agents are counted unless asked for."""
     every = list_sessions(places())
-    summaries = [one for one in every if sub_agents or CHILD not in one.main]
+    summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
     shown = summaries[:limit] if limit else summaries
     if json:
         say_json({"sessions": shown})
@@ -70,7 +70,7 @@ def sessions(
     ]
     table(("SESSION", "UPDATED", "TURNS", "SIZE", "LAST"), rows, right=(2, 3))
     if hidden := len(every) - len(summaries):
-        hint(f"{hidden} of sub-agents are not listed; --sub-agents shows them.")
+        hint(f"{hidden} sessions of sub-agents are not listed; --sub-agents shows them.")
 
 
 def log(
