@@ -145,7 +145,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         search,
         lambda pointer: bench.refer(pointer),
         transcript.history,
-        lambda section, text: continuity.memories.take_note(section, text),
+        lambda section, text, how: continuity.memories.take_note(section, text, how),
         lambda: continuity.memories,
         lambda arguments, context: delegations.run(arguments, context),
         lambda line: _tell(desk, line),

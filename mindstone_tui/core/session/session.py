@@ -70,6 +70,7 @@ class Session:
         self._emit(events.ContextReported(report=self._desk.report()))
         if follow:
             self._remind()
+            self._glance(self._tell_where_it_stands(), "resuming")
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -203,8 +204,6 @@ class Session:
         if not self._lease.try_take():
             return
         self._lease.give_back()
-        for message in self._bench.where_it_stands():
-            self._emit(events.Noticed(message=message))
         for text in self._bench.never_sent():
             message = f"This was never sent: {one_line(text, 300)}"
             self._emit(events.Noticed(message=message, level="warning"))
