@@ -128,6 +128,21 @@ def test_compare_prints_a_table_a_chart_and_json(
     assert run(["compare", "--modes", "magic"]) == 2
 
 
+def test_a_model_that_is_named_judges_on_top(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(home).close()
+    replies = ['["a?", "b?", "c?"]', '["1", "2", "3"]', '["1", "2", "4"]', '["YES", "YES", "NO"]']
+    script = tmp_path / "judge.jsonl"
+    script.write_text(
+        "".join(json.dumps({"text": reply, "for": "judge"}) + "\n" for reply in replies)
+    )
+    words = ["compare", "--modes", "sliding_window", "--context-window", "6000"]
+    assert run([*words, "--model", f"scripted/{script}"]) == 0
+    shown = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("judged"))
+    assert shown.split() == ["judged", "by", "a", "model", "2", "of", "3"]
+
+
 def test_the_sample_plays_offline_and_leaves_no_trace(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
