@@ -151,6 +151,15 @@ class Remembering:
             elapsed=round(time.monotonic() - began, 4),
         )
 
+    async def _look(self, text: str) -> Found:
+        """Ask with the message alone; with what surrounds it only if that finds nothing."""
+        scope, shown = self._settings.scope, self._window()
+        found = await self.search(text, LOOKED_AT, scope, exclude=shown)
+        query = auto_query(text, self._recent())
+        if not found.abstained or query == text:
+            return found
+        return await self.search(query, LOOKED_AT, scope, exclude=shown)
+
     async def search(
         self,
         query: str,
