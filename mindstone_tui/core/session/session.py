@@ -70,7 +70,9 @@ class Session:
         self._emit(events.ContextReported(report=self._desk.report()))
         if follow:
             self._remind()
-            self._glance(self._tell_where_it_stands(), "resuming")
+            reminder = asyncio.create_task(self._tell_where_it_stands(), name="resuming")
+            self._glances.add(reminder)
+            reminder.add_done_callback(self._glances.discard)
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -207,6 +209,14 @@ class Session:
         for text in self._bench.never_sent():
             message = f"This was never sent: {one_line(text, 300)}"
             self._emit(events.Noticed(message=message, level="warning"))
+
+    async def _tell_where_it_stands(self) -> None:
+        """Remind the person of work that was left open, off the loop."""
+        try:
+            for told in await asyncio.to_thread(self._bench.where_it_stands):
+                self._emit(events.Noticed(message=told))
+        except MindstoneError as error:
+            self._complain(error)
 
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
