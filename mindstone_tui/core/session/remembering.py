@@ -152,13 +152,17 @@ class Remembering:
         )
 
     async def _look(self, text: str) -> Found:
-        """Ask with the message alone; with what surrounds it only if that finds nothing."""
-        scope, shown = self._settings.scope, self._window()
-        found = await self.search(text, LOOKED_AT, scope, exclude=shown)
-        query = auto_query(text, self._recent())
-        if not found.abstained or query == text:
-            return found
-        return await self.search(query, LOOKED_AT, scope, exclude=shown)
+        """Ask with the message alone; one that leans on what was said before, once more with that.
+
+        The words around a message help when it says "that error again" and bury it when it is
+        short but clear, so they are only taken when it finds nothing by itself.
+        """
+        scope, window = self._settings.scope, self._window()
+        found = await self.search(text, LOOKED_AT, scope, exclude=window)
+        leaning = auto_query(text, self._recent())
+        if found.abstained and leaning != text:
+            found = await self.search(leaning, LOOKED_AT, scope, exclude=window)
+        return found
 
     async def search(
         self,
