@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check format lock bench faults clean
+.PHONY: help run test smoke check format lock bench faults pictures clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -44,6 +44,9 @@ bench: $(STAMP) ## Measure speed and size, at full length
 faults: $(STAMP) ## Crash, fill and tear the disk, at full length
 	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults tests/core/transcript \
 		tests/core/config tests/core/test_entries.py tests/core/test_places.py $(ARGS)
+
+pictures: $(STAMP) ## Draw the pictures of the README
+	@$(BIN)/python -m tests.pictures
 
 lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming no index
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \

@@ -31,7 +31,7 @@ async def draw(name: str, folder: Path) -> None:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/tui/pictures")
     folder.mkdir(parents=True, exist_ok=True)
     for name in PICTURES:
         asyncio.run(draw(name, folder))

@@ -17,7 +17,7 @@ from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.replay.opening import playable
 from mindstone_tui.core.replay.playback import Replay
-from mindstone_tui.core.replay.rehearsal import Options
+from mindstone_tui.core.replay.staging import Options
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.telling import tell
 

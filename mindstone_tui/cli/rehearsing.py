@@ -18,7 +18,7 @@ from mindstone_tui.core.providers.registry import resolve
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.passing import EmbedsOnce
 from mindstone_tui.core.replay.opening import SAMPLE_WINDOW, open_sample
-from mindstone_tui.core.replay.rehearsal import Options
+from mindstone_tui.core.replay.staging import Options
 from mindstone_tui.core.replay.whatif import PriceOf, Prices
 from mindstone_tui.core.transcript import History
 

@@ -97,7 +97,8 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
     from mindstone_tui.core.replay.opening import playable
 
     history, note = await playable(History(home.session(SessionKey.parse(key))), settings)
-    replay = Replay(history, settings, note=note)
+    # A long session takes a moment to be looked through.
+    replay = await asyncio.to_thread(lambda: Replay(history, settings, note=note))
     if turn:
         replay.go_to_turn(turn)
     return replay

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import msgspec
 import typer
@@ -17,8 +17,10 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_piece
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.session.opening import Opening, open_session
-from mindstone_tui.core.session.session import Session
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.opening import Opening
+    from mindstone_tui.core.session.session import Session
 
 ModelOption = Annotated[
     str, typer.Option("--model", "-m", metavar="NAME", help="Who answers this turn.")
@@ -67,6 +69,9 @@ def run(
     With --json every event is one line, as it happens. Exit code 0 done, 1 failed, 2 wrong use,
     130 interrupted.
     """
+    # Deferred, here and below: help does not wait for the rooms behind a session.
+    from mindstone_tui.core.session.opening import Opening
+
     opening = Opening(
         key=session_key(session),
         places=places(),
@@ -113,6 +118,8 @@ async def _take(
     opening: Opening, prompt: str, images: list[Path], seconds: float, show: _Show
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
+    from mindstone_tui.core.session.opening import open_session
+
     conversation = await open_session(opening)
     _interrupt_on_signals(conversation)
     outcome = asyncio.create_task(_listen(conversation, show))

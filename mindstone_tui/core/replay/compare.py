@@ -21,7 +21,8 @@ from mindstone_tui.core.health.fidelity import draw
 from mindstone_tui.core.health.judging import Judged, judge
 from mindstone_tui.core.interchange.samples import Probe as SampleProbe
 from mindstone_tui.core.replay.evidence import Piece, brought_back, says, speaks_of, standing
-from mindstone_tui.core.replay.rehearsal import Options, Rehearsal, rehearse
+from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
+from mindstone_tui.core.replay.staging import Options
 from mindstone_tui.core.replay.whatif import Outcome, PriceOf, no_prices, outcome_of
 from mindstone_tui.core.transcript import History
 

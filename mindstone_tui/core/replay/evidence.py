@@ -17,7 +17,8 @@ from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.recall.words import query_terms, words_of
-from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal
+from mindstone_tui.core.replay.rehearsal import Rehearsal
+from mindstone_tui.core.replay.staging import UNNAMED
 from mindstone_tui.core.session.remembering import recent_texts
 
 Where = Literal["window", "summary", "recall"]

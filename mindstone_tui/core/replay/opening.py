@@ -13,8 +13,9 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, import_sample
 from mindstone_tui.core.places import Places, SessionKey
-from mindstone_tui.core.replay.rehearsal import AS_IT_IS, Options, rehearse
+from mindstone_tui.core.replay.rehearsal import AS_IT_IS, rehearse
 from mindstone_tui.core.replay.sketch import Sketch
+from mindstone_tui.core.replay.staging import Options
 from mindstone_tui.core.transcript import History
 
 SAMPLE_WINDOW: Final = 16_384

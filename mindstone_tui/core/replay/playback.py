@@ -8,7 +8,7 @@ stream anew with `session_ready`, a few turns before the place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import msgspec
@@ -21,27 +21,12 @@ from mindstone_tui.core.entries import Line, Zone
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.replay.announcing import Announcer
+from mindstone_tui.core.replay.pacing import pause_after, pieces
 from mindstone_tui.core.replay.survey import KINDS, Kind, Mark, Survey, survey
 from mindstone_tui.core.transcript import Damaged, History
 
-SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 0.0)
-"""What faster and slower go through; 0 does not wait at all."""
 SHOWN_BEFORE: Final = 2
 """Turns before a place that a jump shows as well."""
-_PIECE: Final = 24
-"""Characters of an answer that come at once."""
-_PAUSES: Final[dict[type[ev.AnyEvent], float]] = {
-    ev.TurnStarted: 0.9,
-    ev.TextDelta: 0.05,
-    ev.ToolStarted: 0.4,
-    ev.ToolEnded: 0.3,
-    ev.RecallInjected: 0.6,
-    ev.WindowPruned: 1.0,
-    ev.ResultsTrimmed: 0.8,
-    ev.SummaryDerived: 0.8,
-    ev.TurnEnded: 0.5,
-}
-"""Seconds after an event, at normal speed."""
 _RECORDING: Final = "This is a recording: nothing can be said, run or changed in it."
 
 
@@ -277,7 +262,7 @@ class Replay:
         self._next += 1
         rushing = self._goal is not None
         for event in self._announcer.events_of(line):
-            for piece in [event] if rushing or not self._speed else _pieces(event):
+            for piece in [event] if rushing or not self._speed else pieces(event):
                 yield piece
                 if not rushing:
                     await self._pause(piece)
@@ -335,7 +320,7 @@ class Replay:
 
     async def _pause(self, event: ev.AnyEvent) -> None:
         """Wait as long as an event deserves, or until somebody does something."""
-        seconds = _PAUSES.get(type(event), 0.0) / self._speed if self._speed else 0.0
+        seconds = pause_after(event, self._speed)
         wanted_elsewhere = self._closing or self._jump is not None or not self._playing
         if not seconds or wanted_elsewhere:
             await asyncio.sleep(0)
@@ -346,12 +331,3 @@ class Replay:
                 await self._changed.wait()
         except TimeoutError:
             return
-
-
-def _pieces(event: ev.AnyEvent) -> Iterator[ev.AnyEvent]:
-    """An answer in pieces, as it was once streamed; every other event as it is."""
-    if not isinstance(event, ev.TextDelta):
-        yield event
-        return
-    for at in range(0, len(event.text), _PIECE):
-        yield ev.TextDelta(turn=event.turn, text=event.text[at : at + _PIECE])

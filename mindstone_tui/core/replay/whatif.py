@@ -23,7 +23,8 @@ from mindstone_tui.core.entries.window import (
 )
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.replay.references import Place
-from mindstone_tui.core.replay.rehearsal import Options, Rehearsal, Resolved, rehearse
+from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
+from mindstone_tui.core.replay.staging import Options, Resolved
 from mindstone_tui.core.transcript import History
 
 PLACES: Final[tuple[Place, ...]] = get_args(Place)

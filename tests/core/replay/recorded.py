@@ -8,7 +8,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
-from mindstone_tui.core.replay.rehearsal import Options
+from mindstone_tui.core.replay.staging import Options
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
 from tests.core.context.stage import Quarter, Stage, with_context, words

@@ -28,7 +28,7 @@ from mindstone_tui.core.replay.compare import (
 )
 from mindstone_tui.core.replay.evidence import Piece, says, speaks_of
 from mindstone_tui.core.replay.opening import open_sample
-from mindstone_tui.core.replay.rehearsal import Options
+from mindstone_tui.core.replay.staging import Options
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, recorded
 

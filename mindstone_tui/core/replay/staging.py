@@ -1,0 +1,302 @@
+"""A rehearsal while it is held: each line is said again, done again, or left to the planners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context.asking import Ask
+from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context.compression import Scribe
+from mindstone_tui.core.context.eviction import text_of
+from mindstone_tui.core.context.indexing import ExchangeLines
+from mindstone_tui.core.context.live import Ensure
+from mindstone_tui.core.context.modes import Means, Modes
+from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.entries import Label, Line, Part, Unknown, Zone
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from mindstone_tui.core.entries.window import (
+    ContextWindowPruned,
+    InstructionsChanged,
+    ModeChanged,
+    ModelChanged,
+    Pinned,
+    PolicyChanged,
+    PromptPlanned,
+    Receipt,
+    Restored,
+    Rewound,
+    ToolsChanged,
+    Unpinned,
+)
+from mindstone_tui.core.errors import MindstoneError, WindowError
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.replay.continuing import Continuing
+from mindstone_tui.core.replay.recollection import Recollection
+from mindstone_tui.core.replay.references import Place, Reference
+from mindstone_tui.core.replay.sketch import Sketch
+from mindstone_tui.core.session.remembering import recent_texts
+from mindstone_tui.core.tokens import Calibration, Counter, counter_for
+from mindstone_tui.core.transcript import History
+
+UNNAMED: Final = "unnamed"
+"""Stands in the plans of a session that does not say who answered."""
+_NONCE: Final = "0" * 16
+_KEPT: Final = frozenset(
+    (
+        "user_message",
+        "assistant_message",
+        "assistant_partial",
+        "turn_started",
+        "turn_ended",
+        "tool_called",
+        "tool_approved",
+        "tool_refused",
+        "tool_returned",
+        "note_taken",
+        "task_started",
+        "task_done",
+        "delegated",
+        "delegation_ended",
+        "message_queued",
+        "message_withdrawn",
+        "imported",
+    )
+)
+"""What was said and done; everything else is decided anew."""
+
+
+class Call(Part, omit_defaults=False):
+    """One request as it would have been."""
+
+    turn: int
+    call: int
+    model: str
+    tokens: int
+    usable: int
+    utilization: float
+    zone: Zone
+    stable: int
+    """Tokens at the front that are the same as in the request before."""
+    recalled: int = 0
+
+
+class Resolved(Part, omit_defaults=False):
+    """A reference, and where its source would have been."""
+
+    reference: Reference
+    place: Place
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a rehearsal is held."""
+
+    embedder: Embedder | None = None
+    """Makes recall search by meaning, too; without it, by words alone."""
+    fixed: frozenset[str] = frozenset()
+    """Keys that were asked for and win over what the session itself changed."""
+    ask: Ask | None = None
+    """Writes summaries; without it sentences of the originals are chosen."""
+    model: str = ""
+    counters: Callable[[str], Counter] = counter_for
+    progress: Callable[[int, int], None] | None = None
+    """Hears (lines done, lines in all)."""
+
+
+async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+    return ensure(units)
+
+
+class Stage:
+    """A rehearsal while it is held."""
+
+    def __init__(
+        self,
+        source: History,
+        settings: Settings,
+        options: Options,
+        references: Mapping[int, tuple[Reference, ...]],
+    ) -> None:
+        self.calls: list[Call] = []
+        self.resolved: list[Resolved] = []
+        self.refused: list[str] = []
+        self.sketch = Sketch(source.places)
+        self.recollection = Recollection(settings.recall, options.embedder)
+        self.working_set = WorkingSet.open(
+            self.sketch,
+            self.sketch.history(),
+            settings,
+            indexer=self.recollection,
+            counters=options.counters,
+            calibration=Calibration(),
+            off_loop=_at_once,
+        )
+        self._settings = settings
+        self._options = options
+        self._references = references
+        self._model = UNNAMED
+        self._planned: PromptPlanned | None = None
+        """The request that was really sent next."""
+        self._tail: tuple[int, ...] = ()
+        self._number = 0
+        self._learned = 0
+        self._count = options.counters(options.model).text
+        continuing = Continuing(self.sketch, self.working_set, self._count)
+        scribe = Scribe(
+            count=self._count, ask=options.ask, model=options.model, nonce=lambda: _NONCE
+        )
+        self.working_set.room_maker = Modes(Means(scribe=scribe, steps=continuing.steps)).make_room
+
+    async def take(self, line: Line) -> None:
+        """One line of history: said again, done again, or left to the planners."""
+        entry = line.entry
+        if isinstance(entry, Unknown):
+            return
+        if isinstance(entry, PromptPlanned):
+            self._planned = None if entry.purpose else entry
+        elif isinstance(entry, AssistantMessage | AssistantPartial):
+            await self._call(line, entry.model)
+        elif isinstance(entry, TurnStarted):
+            self.learn()
+        if line.kind in _KEPT:
+            self.working_set.take(self.sketch.copy(line))
+        else:
+            await self._do_again(line)
+        if isinstance(entry, UserMessage) and not self._number:
+            await self._begin(line, entry.text)
+        elif isinstance(entry, TurnEnded):
+            self._number, self._tail = 0, ()
+
+    def learn(self) -> None:
+        """Let recall know what was said since."""
+        self.recollection.learn(self.sketch.lines[self._learned :])
+        self._learned = len(self.sketch.lines)
+        self._number, self._tail = 0, ()
+
+    async def _do_again(self, line: Line) -> None:
+        """What a person changed; the working set writes it down for this session."""
+        working_set, fixed = self.working_set, self._options.fixed
+        try:
+            match line.entry:
+                case InstructionsChanged(sections=sections):
+                    working_set.set_instructions(sections)
+                case ToolsChanged(tools=tools):
+                    working_set.set_tools(tools)
+                case ModelChanged(model=model, window=window, window_label=label):
+                    self._model = model
+                    working_set.set_model(model, window=window, label=label)
+                case PolicyChanged(policy=policy) if "context.policy" not in fixed:
+                    working_set.set_policy(policy)
+                case ModeChanged(mode=mode) if "context.mode" not in fixed:
+                    working_set.set_mode(mode)
+                case Pinned(pinned_turn=turn, why=why):
+                    working_set.pin(turn, why)
+                case Unpinned(pinned_turn=turn):
+                    working_set.unpin(turn)
+                case Restored(turns=turns):
+                    working_set.restore(turns)
+                case Rewound(to_turn=turn):
+                    await working_set.rewind(turn)
+                case ContextWindowPruned(trigger="manual", left=left):
+                    await working_set.prune(turns=[each.turn for each in left])
+        except MindstoneError as error:
+            self.refused.append(f"turn {line.turn}: {error.what}")
+
+    async def _begin(self, line: Line, text: str) -> None:
+        """Make room and look for what matters, as before every turn."""
+        window, label = self._window()
+        room = int((window or ASSUMED_WINDOW) * self._settings.budget.memory_injection / 100)
+        try:
+            await self.working_set.make_room(
+                model=self._model,
+                window=window,
+                label=label,
+                expected=room if self.recollection.on else 0,
+            )
+        except WindowError:
+            return  # the request itself says so in a moment
+        fold = self.working_set.fold
+        injected = self.recollection.gather(
+            text, window=fold.lines.keys(), recent=recent_texts(fold), room=room, count=self._count
+        )
+        if injected is not None:
+            recalled = self.sketch.append(injected, turn=line.turn)
+            self.working_set.take(recalled)
+            self._tail = (recalled.seq,)
+        turns = {each.turn for each in injected.passages} if injected else set()
+        for reference in self._references.get(line.turn, ()):
+            place = self._find(reference, turns)
+            self.resolved.append(Resolved(reference=reference, place=place))
+
+    def _find(self, reference: Reference, recalled: set[int]) -> Place:
+        """Where the source of a reference stands now."""
+        fold = self.working_set.fold
+        shown = [
+            line
+            for line in fold.lines.values()
+            if line.turn == reference.source and line.seq not in fold.state.trimmed
+        ]
+        named = reference.kind == "name"
+        if any(not named or reference.words in text_of(line) for line in shown):
+            return "window"
+        if reference.source in recalled:
+            return "recalled"
+        found = self.recollection.search(reference.words, window=fold.lines.keys())
+        turns = {hit.passage.turn for hit in found.hits}
+        return "on request" if reference.source in turns else "nowhere"
+
+    async def _call(self, line: Line, answered_by: str) -> None:
+        """Plan the request that this answer came from."""
+        plan, self._planned = self._planned, None
+        self._number += 1
+        self._model = (plan.model if plan else "") or answered_by or self._model
+        window, label = self._window(plan)
+        try:
+            prepared = await self.working_set.prepare(
+                call=self._number,
+                model=self._model,
+                tail=self._tail,
+                window=window,
+                label=label,
+            )
+        except WindowError as error:
+            self.refused.append(f"turn {line.turn}: {error.what}")
+            return
+        made = prepared.plan.entry
+        assert isinstance(made, PromptPlanned)
+        usable = made.window - made.reserve
+        self.calls.append(
+            Call(
+                turn=line.turn,
+                call=self._number,
+                model=made.model,
+                tokens=prepared.tokens,
+                usable=usable,
+                utilization=round(prepared.tokens / max(usable, 1), 4),
+                zone=made.carried.zone if made.carried else "green",
+                stable=made.stable_prefix,
+                recalled=len(self._tail),
+            )
+        )
+
+    def _window(self, plan: PromptPlanned | None = None) -> tuple[int, Label]:
+        """The window asked for, else the one the request really had, else what is known."""
+        if self._settings.context.window:
+            return self._settings.context.window, "measured"
+        plan = plan or self._newest_plan
+        return (plan.window, plan.window_label) if plan else (0, "assumed")
+
+    @property
+    def _newest_plan(self) -> PromptPlanned | None:
+        """The newest request of the rehearsal."""
+        line = self.working_set.fold.plan
+        return line.entry if line and isinstance(line.entry, PromptPlanned) else None

@@ -1,0 +1,101 @@
+"""`mindstone import`: folders, conversations, the lease, and what a program hears."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.cli.frame import run
+from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.transcript import History
+from tests.builders import places_in
+from tests.cli.running import ROOT
+
+IMPORTS = ROOT / "tests" / "fixtures" / "imports"
+
+
+def heard(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_each_conversation_of_a_folder_becomes_a_session_of_its_own(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["import", str(IMPORTS), "--no-wait", "--json"]) == 0
+    first = heard(capsys)
+    formats = {report["format"] for report in first}
+    assert formats >= {"chatgpt", "claude-code", "codex", "gemini-cli", "goose", "opencode", "pi"}
+    assert sum(bool(report["added"]) for report in first) == len({r["session"] for r in first})
+    assert run(["import", str(IMPORTS), "--no-wait", "--json"]) == 0
+    assert not any(report["added"] for report in heard(capsys))
+
+
+def test_with_a_session_everything_goes_there_and_is_searchable(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(IMPORTS / "claude-code.jsonl")
+    assert run(["import", path, "--session", "old", "--no-wait", "--json"]) == 0
+    (report,) = heard(capsys)
+    assert report["session"] == "agent:default:old"
+    assert report["added"] == 6
+    with History(places_in(home, "agent:default:old")) as history:
+        newest = next(iter(history.back()))
+    assert getattr(newest, "kind", "") in ("window_carried", "context_window_pruned")
+    assert run(["recall", "which port", "-s", "old", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hits"]
+    assert run(["replay", "old", "--plain"]) == 0
+    assert "→ call 1:" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_session_does_not_keep_the_others_out(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.json").write_text('{"nothing": "of ours"}')
+    (folder / "b.jsonl").write_bytes((IMPORTS / "messages.jsonl").read_bytes())
+    assert run(["import", str(folder), "--no-wait"]) == 0
+    shown = capsys.readouterr()
+    assert "6 messages added" in shown.out
+    assert "a.json" in shown.err
+    (folder / "b.jsonl").unlink()
+    assert run(["import", str(folder), "--no-wait"]) == 1
+
+
+def test_an_import_waits_for_a_turn_that_is_being_taken(home: Path) -> None:
+    own = places_in(home, "agent:default:busy")
+    own.folder.mkdir(parents=True)
+    lease = Lease(own)
+    assert lease.try_take()
+    words = ["import", str(IMPORTS / "messages.jsonl"), "--session", "busy", "--no-wait"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mindstone_tui", *words],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stderr is not None
+        assert "Waiting" in program.stderr.readline()
+        assert not own.transcript.exists()
+        lease.give_back()
+        out, _ = program.communicate(timeout=60)
+    assert "6 messages added" in out
+
+
+def test_the_sample_is_imported_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", "--sample", "--no-wait", "--json"]) == 0
+    (first,) = heard(capsys)
+    assert (first["session"], first["added"]) == ("agent:sample:tidewatch", 477)
+    assert run(["import", "--sample", "--no-wait", "--json"]) == 0
+    (second,) = heard(capsys)
+    assert (second["added"], second["already_there"]) == (0, 477)
+
+
+def test_a_file_or_the_sample_but_not_both_and_not_neither(home: Path) -> None:
+    assert run(["import"]) == 2
+    assert run(["import", "x.jsonl", "--sample"]) == 2
