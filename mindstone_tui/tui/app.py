@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import App, SystemCommand
@@ -18,12 +19,11 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.core.foreign import for_terminal
 from mindstone_tui.tui import clipboard, numbers, themes
-from mindstone_tui.tui.doors import Doors
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
 from mindstone_tui.tui.screens.chat import ChatScreen
-from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.screens.wishes import (
     MemoryWaits,
     ScreenWanted,
@@ -31,6 +31,9 @@ from mindstone_tui.tui.screens.wishes import (
     WindowMeasured,
 )
 from mindstone_tui.tui.widgets.prose import Prose
+
+if TYPE_CHECKING:
+    from mindstone_tui.tui.doors import Doors
 
 
 class MindstoneApp(App[int]):
@@ -46,10 +49,18 @@ class MindstoneApp(App[int]):
         self.around = around
         super().__init__()
         self.chat = ChatScreen(open_conversation, around)
-        self.doors = Doors(self)
+        self.proposals: list[MemoryProposed] = []
+        """Memories that wait for a decision."""
         self.list_themes()
         wanted = around.settings.theme
         self.theme = wanted if wanted in self.available_themes else "basalt"
+
+    @cached_property
+    def doors(self) -> Doors:
+        """The other screens; loaded when the first is wanted, not before the first paint."""
+        from mindstone_tui.tui.doors import Doors
+
+        return Doors(self)
 
     def list_themes(self) -> themes.Listed:
         """Look at the theme files, now."""
@@ -84,13 +95,13 @@ class MindstoneApp(App[int]):
     @on(MemoryWaits)
     def _proposed(self, event: MemoryWaits) -> None:
         event.stop()
-        self.doors.proposals.append(event.proposal)
+        self.proposals.append(event.proposal)
 
     @on(WindowMeasured)
     def _measured(self, event: WindowMeasured) -> None:
         event.stop()
-        if isinstance(self.screen, InspectorScreen):
-            self.screen.report = event.report
+        if self.screen is not self.chat:
+            self.doors.measured(event.report)
 
     @on(TurnFinished)
     def _finished(self, event: TurnFinished) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.errors import UnknownName, UsageError
-from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.tui import numbers, outside
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -16,7 +16,6 @@ from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
-from mindstone_tui.tui.screens.replay import ReplayScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
 from mindstone_tui.tui.widgets.context_panel import LeftLog
@@ -33,8 +32,6 @@ class Doors:
 
     def __init__(self, app: MindstoneApp) -> None:
         self._app = app
-        self.proposals: list[MemoryProposed] = []
-        """Memories that wait for a decision."""
         self._ways: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
             "transcript": self._transcript,
@@ -67,6 +64,11 @@ class Doors:
             hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(self._ways)}."
             raise UnknownName(f"The app has no screen named {name}.", hint)
         await way(argument.strip())
+
+    def measured(self, report: ContextReport) -> None:
+        """Tell an open inspector about a new report."""
+        if isinstance(self._app.screen, InspectorScreen):
+            self._app.screen.report = report
 
     @property
     def _chat(self) -> ChatScreen:
@@ -109,6 +111,9 @@ class Doors:
         if recordings is None:
             raise UsageError("Nothing can be played again here.")
         session, number = self._chat.status.session, int(turn) if turn.isdecimal() else 0
+        # Playing a recording needs rooms that a live chat has not loaded when it first draws.
+        from mindstone_tui.tui.screens.replay import ReplayScreen
+
         await self._app.push_screen(ReplayScreen(lambda: recordings(session, number)))
 
     async def _sessions(self, argument: str) -> None:
@@ -148,13 +153,13 @@ class Doors:
         self._choose("Who answers?", choices, lambda name: self._chat.command(f"/model {name}"))
 
     async def _memory(self, argument: str) -> None:
-        if not self.proposals:
+        if not self._app.proposals:
             raise UsageError("No memory is proposed at the moment.")
-        proposal = self.proposals[0]
+        proposal = self._app.proposals[0]
 
         def decided(decision: str | None) -> None:
             if decision:
-                self.proposals.remove(proposal)
+                self._app.proposals.remove(proposal)
                 self._chat.command(f"/memory {decision} {proposal.proposal}")
 
         await self._app.push_screen(MemoryScreen(proposal), decided)
@@ -182,6 +187,8 @@ class Doors:
         )
 
     async def _help(self, argument: str) -> None:
+        from mindstone_tui.tui.screens.replay import ReplayScreen
+
         families = (
             ("Anywhere in the chat", ChatScreen.BINDINGS),
             ("In the prompt", Prompt.BINDINGS),

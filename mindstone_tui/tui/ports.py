@@ -10,16 +10,18 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from mindstone_tui.core.config.settings import TuiSettings
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import Conversation
-from mindstone_tui.core.replay.playback import Replay
-from mindstone_tui.core.transcript.history import Damaged
 from mindstone_tui.core.values import Value
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.replay.playback import Replay
+    from mindstone_tui.core.transcript.history import Damaged
 
 OpenConversation = Callable[[str], Awaitable[Conversation]]
 """Open a session by its key; an empty key is the one the program was started on."""

@@ -20,11 +20,13 @@ import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
 from tests.tui.shelf import fill
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 
 
@@ -87,7 +89,7 @@ class Terminal:
         os.close(self._leader)
 
 
-def with_terminal(measure: Callable[[Terminal], float], *arguments: str) -> float:
+def with_terminal(measure: Callable[[Terminal], T], *arguments: str) -> T:
     terminal = Terminal(*arguments)
     try:
         return measure(terminal)
@@ -95,9 +97,16 @@ def with_terminal(measure: Callable[[Terminal], float], *arguments: str) -> floa
         terminal.close()
 
 
-def first_paint(scene: str) -> float:
-    times = [with_terminal(lambda one: one.until(b"omething"), scene) for _ in range(5)]
-    return statistics.median(times)
+def first_paint(scene: str) -> tuple[float, float]:
+    """Seconds to the first picture, and the processor's share of them; the best of seven runs."""
+
+    def measure(terminal: Terminal) -> tuple[float, float]:
+        seconds = terminal.until(b"omething")
+        spent = terminal.process.cpu_times()
+        return seconds, spent.user + spent.system
+
+    runs = [with_terminal(measure, scene) for _ in range(7)]
+    return min(run[0] for run in runs), min(run[1] for run in runs)
 
 
 def idle_cpu(seconds: float = 10.0) -> float:
@@ -151,9 +160,11 @@ def opening(messages: int) -> dict[str, float]:
 
 def main() -> None:
     rows: dict[str, float] = {}
-    rows["first paint, empty Textual app, s"] = bare = first_paint("empty")
-    rows["first paint, MindStone, s"] = painted = first_paint("app")
-    rows["first paint, ratio"] = painted / bare
+    bare, painted = first_paint("empty"), first_paint("app")
+    rows["first paint, empty Textual app, s"] = bare[0]
+    rows["first paint, MindStone, s"] = painted[0]
+    rows["first paint, ratio"] = painted[0] / bare[0]
+    rows["first paint, ratio of processor time"] = painted[1] / bare[1]
     rows["idle CPU, %"] = idle_cpu()
     rows["key to screen, idle, ms"] = with_terminal(idle_latency, "app")
     for name, value in streaming().items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -17,12 +17,13 @@ from textual.layout import WidgetPlacement
 from textual.widget import Widget
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.transcript.history import Damaged
 from mindstone_tui.tui.feed import Exchange, Feed
-from mindstone_tui.tui.past import exchanges_in, split_at_turn
 from mindstone_tui.tui.ports import Browse
 from mindstone_tui.tui.widgets.exchange import ExchangeView
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.transcript.history import Damaged
 
 PAGE: Final = 120
 """Lines of history that are read at once."""
@@ -107,6 +108,9 @@ class ConversationView(VerticalScroll):
 
     async def _read_page(self) -> list[Exchange]:
         """One page further back; a turn that began before it waits for the next page."""
+        # Reading transcripts is not needed for the first paint, nor for a new session.
+        from mindstone_tui.tui.past import exchanges_in, split_at_turn
+
         assert self._history is not None
         first = max(0, self._unread - PAGE)
         lines = await self._history.lines(first, self._unread - first)
