@@ -16,7 +16,7 @@ from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ExitCode, PlaceError, UsageError
 from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.places import CHILD, SessionPlaces
 from mindstone_tui.core.transcript import (
     Anchor,
     Damaged,
@@ -42,9 +42,13 @@ def register(app: typer.Typer) -> None:
 def sessions(
     json: JsonOption = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many.")] = 0,
+    sub_agents: Annotated[
+        bool, typer.Option("--sub-agents", help="List the sessions of sub-agents too.")
+    ] = False,
 ) -> None:
-    """List sessions, newest first."""
-    summaries = list_sessions(places())
+    """List sessions, newest first; those of sub-agents are counted unless asked for."""
+    every = list_sessions(places())
+    summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
     shown = summaries[:limit] if limit else summaries
     if json:
         say_json({"sessions": shown})
@@ -65,6 +69,8 @@ def sessions(
         for summary in shown
     ]
     table(("SESSION", "UPDATED", "TURNS", "SIZE", "LAST"), rows, right=(2, 3))
+    if hidden := len(every) - len(summaries):
+        hint(f"{hidden} sessions of sub-agents are not listed; --sub-agents shows them.")
 
 
 def log(

@@ -104,8 +104,8 @@ class Plain:
             case ev.CommandPrinted(text=text):
                 self._print(for_terminal(text))
                 self._end_line()
-            case ev.CommandEnded(ok=ok):
-                self.code = ExitCode.DONE if ok else ExitCode.FAILED
+            case ev.CommandEnded(ok=ok, exit_code=code):
+                self.code = code or (ExitCode.DONE if ok else ExitCode.FAILED)
                 self._finished.set()
             case ev.ScreenAsked():
                 self._screen(event)

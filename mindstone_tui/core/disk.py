@@ -131,7 +131,10 @@ def replace_file(path: Path, data: bytes, disk: Disk = REAL) -> None:
 
 def replace_with(path: Path, pieces: Iterable[bytes], disk: Disk = REAL) -> None:
     """The same for content that comes in pieces."""
-    ensure_folder(path.parent, disk)
+    try:
+        ensure_folder(path.parent, disk)
+    except PlaceError as error:
+        raise NotSaved(f"NOT SAVED: {error.what}", error.remedy) from error
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
     try:
         fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

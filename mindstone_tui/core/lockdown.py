@@ -1,7 +1,8 @@
-"""The one way to import litellm: switches set first, errors said.
+"""The one way to import litellm and onnxruntime: switches set first, errors said.
 
 Left to itself litellm loads a `.env` from the folders above it, asks the network for prices and
-prints to the terminal. None of that may happen here, so nobody else imports it.
+prints to the terminal; onnxruntime gives the machine an id and reports to its maker from the moment
+it is imported. None of that may happen here, so nobody else imports them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _SWITCHES: Final = {
     "LITELLM_TELEMETRY": "False",
     "DISABLE_ADMIN_UI": "True",
 }
+_NO_REPORTS: Final = {"ORT_DISABLE_TELEMETRY": "1"}
 _LOGGERS: Final = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
 _NEEDED_SOON: Final = (
     "litellm.litellm_core_utils.default_encoding",
@@ -56,6 +58,12 @@ def import_litellm() -> ModuleType:
                 importlib.import_module(later)
         _silence(litellm)
         return litellm
+
+
+def import_onnxruntime() -> ModuleType:
+    """onnxruntime without its telemetry, which only the environment can turn off; may raise."""
+    os.environ.update(_NO_REPORTS)
+    return importlib.import_module("onnxruntime")
 
 
 def _silence(litellm: ModuleType) -> None:

@@ -19,6 +19,8 @@ import platformdirs
 from mindstone_tui.core.errors import PlaceError, SessionNameError
 
 ALIASES: Final = {"mindstone": "agent:default:main"}
+CHILD: Final = "~"
+"""Stands between a session's name and the call that its sub-agent serves."""
 LONGEST_NAME: Final = 1_500
 """In bytes of UTF-8, both parts together: what still fits into a path after encoding."""
 

@@ -122,7 +122,7 @@ def _of_continuity(event: ev.AnyEvent) -> Told | None:
             return Told(
                 sign="☆",
                 what=f"This sounds like a lasting rule: {event.text}",
-                hint=f"/pin {event.turn} keeps it in view",
+                hint=f"/pin turn {event.turn} keeps it in view",
             )
         case ev.MemoryProposed():
             return Told(

@@ -200,11 +200,12 @@ def test_two_programs_on_one_session_take_turns(home: Path, tmp_path: Path) -> N
 
 
 @needs_strace
-def test_a_local_model_makes_no_connection(tmp_path: Path) -> None:
+def test_a_local_model_connects_to_nothing_and_leaves_nothing_in_the_home(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
+    mindstone("run", "--quiet", "The boat in the harbour is called Nereid.")
     watched = ["strace", "-f", "-qq", "-o", str(trace), "-e", "trace=%network", sys.executable]
     done = subprocess.run(
-        [*watched, "-m", "mindstone_tui", "run", "--model", "local/guide", "hello"],
+        [*watched, "-m", "mindstone_tui", "run", "--model", "local/guide", "What boat is that?"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -212,8 +213,9 @@ def test_a_local_model_makes_no_connection(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0
-    assert "not a language model" in done.stdout
-    assert not re.findall(r"^.*\b(?:connect|sendto|bind)\(.*AF_INET.*", trace.read_text(), re.M)
+    assert "Nereid" in done.stdout
+    assert not re.findall(r"^.*\b(?:connect|bind)\(.*", trace.read_text(), re.MULTILINE)
+    assert {path.name for path in tmp_path.iterdir()} == {"home", "trace"}
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["run", "hello"], ["run", "/status"]])

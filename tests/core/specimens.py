@@ -7,6 +7,7 @@ lines are never changed.
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from pathlib import Path
@@ -21,6 +22,7 @@ from mindstone_tui.core.transcript.stamps import decode_ulid, encode_ulid
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "transcripts" / "v1.jsonl"
 
 
+@functools.cache
 def specimens() -> dict[str, Entry]:
     """A specimen of each kind, by name."""
     return {name: specimen(kind) for name, kind in KINDS.items()}

@@ -23,7 +23,7 @@ from tests.faults.story import gists, lines_of, script
 from tests.faults.writer import SIZE, acknowledged
 
 CALLS = "write,pwrite64,fdatasync,fsync,ftruncate,?rename,renameat,?renameat2,mkdirat,?mkdir"
-TURNS = sized(4, 24)
+TURNS = sized(4, 44)
 ROOT = Path(__file__).parents[2]
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")

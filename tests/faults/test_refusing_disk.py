@@ -92,7 +92,7 @@ def test_whatever_is_refused_is_reported_and_on_disk_once_the_disk_is_mended(
 ) -> None:
     tried = 0
     for call, code, lasting, short in _cases():
-        for number in range(1, 10_000, sized(7, 1)):
+        for number in range(1, 10_000, sized(3, 1)):
             home = tmp_path / f"{call}-{code}-{lasting}-{short}-{number}"
             disk = RefusingDisk(call, number, code, lasting, short)
             _tell_story(home, disk, (call, errno.errorcode[code], lasting, short, number))

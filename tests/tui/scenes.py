@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.context.report import OutsideWindow
@@ -98,6 +99,8 @@ class Scene(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     events: tuple[ev.AnyEvent, ...]
     keys: tuple[str, ...] = ()
     models: bool = False
+    rows: int = 0
+    """Rows that a list on the screen has in the end."""
 
 
 SCENES: dict[str, Scene] = {
@@ -151,7 +154,7 @@ SCENES: dict[str, Scene] = {
         events=(*STORE, pruned(30, 3, 4, 5), reported("orange", 0.81, outside=OUTSIDE)),
         keys=("f2", "down", "down", "down", "down", "space"),
     ),
-    "picker": Scene(events=(*STORE, reported()), keys=("f3",)),
+    "picker": Scene(events=(*STORE, reported()), keys=("f3",), rows=3),
     "error": Scene(
         events=(
             asked(30, "Go on."),
@@ -207,8 +210,9 @@ async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Sce
         await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))
     await pilot.press(*scene.keys)
     await pilot.pause()
-    await until(
-        pilot,
-        lambda: all(one.is_finished or one.group == "session" for one in app.workers),
-    )
+    if scene.rows:
+        await until(
+            pilot,
+            lambda: any(one.option_count == scene.rows for one in app.screen.query(OptionList)),
+        )
     await pilot.pause()

@@ -95,6 +95,21 @@ async def test_a_queued_message_leaves_the_queue_when_its_turn_comes() -> None:
         assert not app.screen.query(Queued)
 
 
+async def test_a_message_that_steered_the_turn_stands_where_it_was_heard() -> None:
+    app, talk = staged(
+        asked(1, "first"),
+        *streamed(1, "On my way"),
+        ev.MessageQueued(entry="m1", text="left"),
+        ev.MessageSteered(turn=1, entry="u2", queued="m1", text="left"),
+        *streamed(1, "Turning left"),
+    )
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert not app.screen.query(Queued)
+        assert len(app.screen.query(ExchangeView)) == 1
+        assert [prose.source for prose in app.screen.query(Prose)] == ["On my way", "Turning left"]
+
+
 async def test_a_tool_is_one_line_until_it_is_opened() -> None:
     app, talk = staged(asked(1, "go"), *tool(1, "c", "shell", "shell: ls", "a.txt\nb.txt"))
     async with app.run_test() as pilot:

@@ -211,11 +211,10 @@ async def test_a_turn_in_the_transcript_can_be_restored_and_pinned(home: Path) -
     app, talk = staged(ev.ScreenAsked(screen="transcript", argument="turn 3"), given=given)
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
-        lines = app.screen.query_one(LineList)
-        await until(pilot, lambda: lines.line_at(lines.cursor) is not None)
+        await until(pilot, lambda: bool(str(app.screen.query_one("#whole", Static).render())))
         await pilot.press("r", "p")
         await until(pilot, lambda: len(talk.did) == 2)
-        assert talk.did == [("command", "/restore 3"), ("command", "/pin 3")]
+        assert talk.did == [("command", "/restore turn 3"), ("command", "/pin turn 3")]
 
 
 async def found() -> list[ModelChoice]:

@@ -29,6 +29,7 @@ DRAWN = {
     ev.EntryAppeared,
     ev.MessageQueued,
     ev.MessageSteered,
+    ev.MessageSteered,
     ev.TurnEnded,
     ev.SessionClosed,
 }

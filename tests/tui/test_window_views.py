@@ -11,7 +11,7 @@ from mindstone_tui.core.entries.base import ZONES, Zone
 from mindstone_tui.tui import gauges
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.widgets.context_panel import Gauges, LeftLog
-from tests.tui.staged import pruned, report, reported, settle, staged, until
+from tests.tui.staged import left, pruned, report, reported, settle, staged, until
 
 OUTSIDE = OutsideWindow(exchanges=3, tokens=5_520, indexed=True)
 
@@ -90,18 +90,29 @@ async def test_the_log_lists_what_left_newest_first_and_brings_it_back_by_key() 
     async with app.run_test(size=(120, 45)) as pilot:
         await settle(pilot, talk)
         log = app.chat.panel.query_one(LeftLog)
-        assert [left.turn for left in log.entries] == [6, 5, 4, 3]
+        assert [one.turn for one in log.entries] == [6, 5, 4, 3]
         log.focus()
         await pilot.press("down", "down", "r", "down", "p")
         await pilot.pause()
         assert talk.did == [
-            ("command", "/restore 5"),
-            ("command", "/restore 4"),
-            ("command", "/pin 4"),
+            ("command", "/restore turn 5"),
+            ("command", "/restore turn 4"),
+            ("command", "/pin turn 4"),
         ]
         talk.announce(ev.WindowChanged(turn=13, entry="x", kind="restored", detail="turn 5"))
         await settle(pilot, talk)
-        assert [left.turn for left in log.entries] == [6, 4, 3]
+        assert [one.turn for one in log.entries] == [6, 4, 3]
+
+
+async def test_a_prune_from_before_the_app_was_opened_is_in_the_log() -> None:
+    app, talk = staged(reported(outside=OUTSIDE, left=(left(4), left(3))))
+    async with app.run_test(size=(120, 45)) as pilot:
+        await settle(pilot, talk)
+        log = app.chat.panel.query_one(LeftLog)
+        assert [one.turn for one in log.entries] == [4, 3]
+        talk.announce(reported(outside=OUTSIDE, left=(left(4), left(3))))
+        await settle(pilot, talk)
+        assert len(log.entries) == 2
 
 
 async def test_the_inspector_lists_every_block_with_why_it_stays() -> None:
@@ -132,7 +143,7 @@ async def test_pruning_shows_its_effect_before_it_happens() -> None:
         assert talk.did == []
         assert "x again" in str(screen.query_one("#effect", Static).render())
         await pilot.press("x")
-        assert talk.did == [("command", "/prune 21")]
+        assert talk.did == [("command", "/prune turn 21")]
 
 
 async def test_what_is_protected_cannot_be_marked() -> None:
@@ -155,9 +166,9 @@ async def test_the_inspector_pins_unpins_and_restores() -> None:
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         await pilot.press("p", "down", "p", "end", "r")
         assert talk.did == [
-            ("command", "/pin 20"),
-            ("command", "/unpin 20"),
-            ("command", "/restore 3"),
+            ("command", "/pin turn 20"),
+            ("command", "/unpin turn 20"),
+            ("command", "/restore turn 3"),
         ]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from shutil import disk_usage
 from typing import Final
@@ -17,10 +16,11 @@ from typing import Final
 from mindstone_tui.core.agent.ground import LOOKED_BACK, Ground, now, stamp
 from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.agent.open_work import BEFORE, begun_as_task, where_it_stands
+from mindstone_tui.core.agent.room_steps import room_steps
 from mindstone_tui.core.agent.vitals import judge_summary, probe_spans
 from mindstone_tui.core.context.asking import Ask
-from mindstone_tui.core.context.cascade import Apply, Effect, StepName
-from mindstone_tui.core.context.compression import Scribe
+from mindstone_tui.core.context.compression import Material, Scribe, Summary, strategy
+from mindstone_tui.core.context.material import passages_of
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line, Span
@@ -33,7 +33,7 @@ from mindstone_tui.core.entries.memory import (
 )
 from mindstone_tui.core.entries.pressure import HealthMeasured
 from mindstone_tui.core.entries.window import ContextWindowPruned
-from mindstone_tui.core.errors import ContinuityError, NotSaved
+from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff import keeping, letter, resuming, taking_over, tasks
 from mindstone_tui.core.handoff.environment import Environment, files_touched, observe
 from mindstone_tui.core.handoff.resuming import Resumption, bootstrap
@@ -41,7 +41,7 @@ from mindstone_tui.core.health import fidelity
 from mindstone_tui.core.health.judging import Judged
 from mindstone_tui.core.health.metrics import sample_of
 from mindstone_tui.core.health.monitor import Monitor
-from mindstone_tui.core.memory import ledger
+from mindstone_tui.core.memory import ledger, notes
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
 from mindstone_tui.core.transcript import History
 
@@ -94,11 +94,8 @@ class Continuity:
     def _earlier(self) -> list[Line]:
         """The end of history, newest first; read when it is first needed, not when opening."""
         with self._history() as history:
-            return [
-                history.whole(one)
-                for one in islice(history.back(), LOOKED_BACK)
-                if isinstance(one, Line) and isinstance(one.entry, _KEPT)
-            ]
+            kinds = [str(kind.__struct_config__.tag) for kind in _KEPT]
+            return list(history.newest(kinds, LOOKED_BACK))
 
     def look_again(self, lines: Iterable[Line]) -> None:
         """Another surface wrote these: what is known from history is read anew if need be."""
@@ -208,6 +205,19 @@ class Continuity:
         except ContinuityError as error:
             return [error.what]
 
+    async def gather_notes(self) -> list[Line]:
+        """Make notes of what the window says, by a model that is audited, else by choosing."""
+        with self._history() as history:
+            read = reader(history)
+            spans = self.desk.working_set.spans
+            lines = [line for span in spans for line in read(span.first, span.last)]
+        scribe = self.modes.means.scribe
+        outcome = await strategy("notes")(Material(passages=passages_of(lines)), scribe)
+        if not isinstance(outcome, Summary):
+            raise ContinuityError(f"No notes were made: {outcome.why}.", "Say more first.")
+        derived = self._write(outcome.entry())
+        return [derived, *map(self.memories.keep_note, notes.derived(outcome.text, outcome.model))]
+
     # Handoffs
 
     async def write_handoff(self, trigger: str, *, prose: bool = False) -> Line:
@@ -250,9 +260,9 @@ class Continuity:
     def reviewed_through(self) -> int:
         """How far history was reviewed already; -1 when it never was."""
         with self._history() as history:
-            for one in islice(history.back(), LOOKED_BACK):
-                if isinstance(one, Line) and isinstance(one.entry, Consolidated):
-                    return one.entry.through
+            for line in history.newest(["consolidated"], history.head.seq + 1):
+                if isinstance(line.entry, Consolidated):
+                    return line.entry.through
         return -1
 
     async def after_review(self) -> tuple[list[Line], list[str]]:
@@ -321,28 +331,12 @@ class Continuity:
     # Making room
 
     def _means(self) -> Means:
-        async def checkpoint(_excess: int) -> Effect:
-            return _tried(lambda: self.save_checkpoint("window"))
-
-        async def handoff(_excess: int) -> Effect:
-            try:
-                return Effect(lines=(await self.write_handoff("window"),))
-            except (ContinuityError, NotSaved) as error:
-                return Effect(held=False, why=error.what)
-
-        async def replay(_excess: int) -> Effect:
-            return _tried(self.use_handoff)
-
-        async def backfill(_excess: int) -> Effect:
-            waiting = await self._unindexed() if self._unindexed else 0
-            return Effect(why=f"{waiting} exchanges wait to be indexed" if waiting else "")
-
-        steps: dict[StepName, Apply] = {
-            "checkpoint": checkpoint,
-            "handoff": handoff,
-            "handoff_replay": replay,
-            "backfill": backfill,
-        }
+        steps = room_steps(
+            lambda: self.save_checkpoint("window"),
+            lambda: self.write_handoff("window"),
+            self.use_handoff,
+            self._unindexed,
+        )
         scribe = Scribe(count=self.desk.count, ask=self.ask, model=self.desk.model)
         return Means(scribe=scribe, steps=steps)
 
@@ -362,11 +356,3 @@ class Continuity:
 
     def _write(self, entry: Entry) -> Line:
         return self.desk.record(entry, self.desk.transcript.last_turn)
-
-
-def _tried(act: Callable[[], Line]) -> Effect:
-    """What a step came to; a refusal is no accident of the turn."""
-    try:
-        return Effect(lines=(act(),))
-    except (ContinuityError, NotSaved) as error:
-        return Effect(held=False, why=error.what)

@@ -13,7 +13,7 @@ from mindstone_tui.core.agent.ground import Ground, now, stamp
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.memory import Consolidated, MemoryDigested
+from mindstone_tui.core.entries.memory import Consolidated, MemoryDigested, NoteTaken
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.foreign import as_data, fresh_nonce
@@ -68,7 +68,11 @@ class Memories:
         self, category: str, text: str, importance: str = "normal", *, by: str = "model"
     ) -> Line:
         """Write a note that stands alone, and bring the notes file up to date."""
-        line = self._write(notes.take(category, text, importance, by=by))
+        return self.keep_note(notes.take(category, text, importance, by=by))
+
+    def keep_note(self, note: NoteTaken) -> Line:
+        """Write a note down; one that says the same as an older one takes its place."""
+        line = self._write(note)
         known = {note.text: note for note in self.notes}
         taken = notes.notes_of([line])
         self.notes = (*(n for t, n in known.items() if t != taken[0].text), *taken)

@@ -47,16 +47,26 @@ async def compact(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     yield CommandPrinted(command="compact", text=text, ok=done)
 
 
-@command("notes", usage="[CATEGORY TEXT]", words=CATEGORIES)
+@command("notes", usage="[CATEGORY[!|!!] TEXT | gather]", words=(*CATEGORIES, "gather"))
 async def notes(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show the notes of this task, or take one."""
+    """Show the notes of this task, or take one.
+
+    `!` behind the category makes it important, `!!` critical. `gather` makes notes of what the
+    window says.
+    """
     memories = bench.continuity.memories
-    if argument:
+    if argument == "gather":
+        for line in await bench.continuity.gather_notes():
+            if (event := announced(line)) is not None:
+                yield event
+    elif argument:
         category, _, text = argument.partition(" ")
+        importance = {"!": "high", "!!": "critical"}.get(category[len(category.rstrip("!")) :], "")
+        category = category.rstrip("!")
         if category not in CATEGORIES or not text.strip():
             known = ", ".join(CATEGORIES)
             raise wrong_use("notes", f"A note has a category ({known}) and a text.")
-        memories.take_note(category, text.strip(), by="person")
+        memories.take_note(category, text.strip(), importance or "normal", by="person")
     rows = [f"{note.category}: {note.text}" for note in memories.notes]
     yield CommandPrinted(
         command="notes",

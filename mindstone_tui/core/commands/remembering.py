@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 from mindstone_tui.core.commands.bench import Bench
@@ -12,9 +13,10 @@ from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.recall.ranking import Hit
 
 _SHOWN = 8
+_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
-@command("recall", usage="QUERY | why N | drop N | on | off", words=("why", "drop"))
+@command("recall", usage="QUERY | why N | drop N | drop ID | on | off", words=("why", "drop"))
 async def recall(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Search history; explain or drop a hit; switch automatic recall on or off."""
     word, _, rest = argument.partition(" ")
@@ -23,6 +25,8 @@ async def recall(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     if word in ("why", "drop") and rest.strip().isdigit():
         hit = _hit(bench, int(rest))
         yield _why(hit) if word == "why" else _drop(bench, hit)
+    elif word == "drop" and _ID.fullmatch(rest.strip()):
+        yield _drop(bench, _hit_at(bench, rest.strip()))
     elif argument in ("on", "off"):
         bench.desk.recaller.switch(on=argument == "on")
         yield CommandPrinted(command="recall", text=f"Automatic recall is {argument}.")
@@ -46,6 +50,15 @@ def _hit(bench: Bench, number: int) -> Hit:
     if found is None or not 1 <= number <= len(found.hits):
         raise wrong_use("recall", f"The last search has no hit {number}.")
     return found.hits[number - 1]
+
+
+def _hit_at(bench: Bench, entry: str) -> Hit:
+    """The hit of the last search whose passage stands in this entry."""
+    found = bench.last_recall()
+    for hit in found.hits if found is not None else ():
+        if hit.passage.entry == entry:
+            return hit
+    raise wrong_use("recall", f"The last search has no hit in {entry}.")
 
 
 def _why(hit: Hit) -> CommandPrinted:

@@ -99,7 +99,7 @@ class Modes:
         if not cascade_due(room.fullness(), self.last):
             return
         self.last = await run_cascade(
-            {**self._outside(room), **room.steps()},
+            {**room.steps(), **self._outside(room)},
             room.fullness,
             room.usable,
             room.marks,

@@ -29,6 +29,7 @@ from mindstone_tui.core.context.live import LiveWindow
 from mindstone_tui.core.context.making_room import leave, prune, trim, units_of
 from mindstone_tui.core.context.material import approvals_of, passages_of
 from mindstone_tui.core.context.report import Marks as TokenMarks
+from mindstone_tui.core.context.scribe import labelled
 from mindstone_tui.core.context.units import RECENT, Exchange, eligible
 from mindstone_tui.core.context.view import Call, reader
 from mindstone_tui.core.entries import Line
@@ -73,6 +74,7 @@ class Shortening:
             "evict": self._evict,
             "progressive": self._condense,
             "compaction": self._compact,
+            "delegate": self._delegate,
         }
 
     def _units(self) -> list[Exchange]:
@@ -157,6 +159,14 @@ class Shortening:
             return Effect(held=False, why="there is nothing but the newest exchanges")
         return await self._replace("conversation_compaction", chosen, 0)
 
+    async def _delegate(self, _excess: int) -> Effect:
+        """Give everything but the current exchange to a reader with a clean window of its own."""
+        rest = [unit for unit in self._units() if unit.protected in ("", RECENT)]
+        rest = [unit for unit in rest if unit.turn != self.call.turn]
+        if not rest:
+            return Effect(held=False, why="there is nothing but the current exchange")
+        return await self._replace("sub_agent", rest, 0)
+
     async def _replace(self, name: str, units: Sequence[Exchange], level: int) -> Effect:
         """Write a summary of exchanges that can be found again, then let them leave."""
         asked = [ExchangeLines(unit.turn, unit.lines) for unit in units]
@@ -172,6 +182,8 @@ class Shortening:
         outcome = await strategy(name)(self._material(leaving, level, staying), self.scribe)
         if not isinstance(outcome, Summary):
             return Effect(held=False, why=outcome.why)
+        if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
+            outcome = self._as_stand_in(outcome, leaving)
         self.live.catch_up()
         before = self.live.measure(self.call).total
         gone = tuple(
@@ -184,6 +196,11 @@ class Shortening:
         self.lines.append(self.live.append(entry, self.call.turn))
         self.lines.append(leave(self.live, self.call, gone, before, self.live.mode))
         return Effect(why=outcome.why)
+
+    def _as_stand_in(self, report: Summary, units: Sequence[Exchange]) -> Summary:
+        lines = sorted((line for unit in units for line in unit.lines), key=lambda line: line.seq)
+        text = labelled(report.text, passages_of(lines), self.scribe.nonce())
+        return msgspec.structs.replace(report, text=text, tokens_after=self.count(text))
 
     def _material(
         self, units: Sequence[Exchange], level: int, staying: Collection[int]

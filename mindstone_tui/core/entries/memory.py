@@ -87,7 +87,7 @@ class SummaryDerived(Entry):
     carries_text: ClassVar[bool] = True
 
     strategy: str
-    """`conversation_compaction`, `tool_result_summary`, `progressive` or `sub_agent`."""
+    """`conversation_compaction`, `notes`, `tool_result_summary`, `progressive`, `sub_agent`."""
     sources: tuple[Span, ...]
     text: str
     tokens_before: int

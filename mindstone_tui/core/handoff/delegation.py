@@ -16,7 +16,7 @@ from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.memory import Delegated, DelegationEnded
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.foreign import as_data, fresh_nonce
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.places import CHILD, SessionKey
 
 DESCRIPTION: Final = (
     "Hand a self-contained piece of work to a sub-agent with an empty window of its own. Use it "
@@ -121,7 +121,7 @@ def plan(
         task=task.strip(),
         context=context.strip(),
         parent=str(parent),
-        child=SessionKey(parent.agent, f"{parent.main}~{call}"),
+        child=SessionKey(parent.agent, f"{parent.main}{CHILD}{call}"),
         call=call,
         tools=tools,
         limits=bounds,

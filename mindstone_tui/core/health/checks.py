@@ -11,7 +11,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.pressure import HealthMeasured
 from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.handoff.keeping import load_proven
-from mindstone_tui.core.health.monitor import Monitor
+from mindstone_tui.core.health.monitor import Monitor, table
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.standing import invariants
 from mindstone_tui.core.places import SessionPlaces
@@ -82,6 +82,12 @@ def _health(around: Surroundings, history: History) -> Iterator[Check]:
             detail=alert.message,
             remedy=alert.remedy,
         )
-    if not monitor.alerts:
-        turns = len(measured)
-        yield Check(id="health", outcome="pass", detail=f"No alert in the last {turns} turns.")
+    turns = len(monitor.history)
+    if not turns:
+        yield Check(id="health", outcome="pass", detail="Nothing was measured yet.")
+        return
+    shown = ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value, _ in table(monitor.history[-1])
+    )
+    told = "" if monitor.alerts else f"No alert in the last {turns} turns; "
+    yield Check(id="health", outcome="pass", detail=f"{told}the newest: {shown}.")

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.context.asking import Count
 from mindstone_tui.core.context.extract import NOTE
 from mindstone_tui.core.disk import REAL, Disk, replace_file
@@ -49,6 +51,9 @@ _POINTING: Final = re.compile(
     r"|from earlier|mentioned earlier)\b",
     re.IGNORECASE,
 )
+
+
+_TURN: Final = re.compile(r"\s*\(turn \d+\)\Z")
 
 
 class Note(Part):
@@ -98,6 +103,16 @@ def parse(text: str, *, by: str = "model") -> tuple[NoteTaken, ...]:
         take(match["category"], match["text"], match["importance"], by=by)
         for match in found
         if match and not cold_start(match["text"])
+    )
+
+
+def derived(text: str, model: str) -> tuple[NoteTaken, ...]:
+    """Notes made from history; chosen sentences that are nothing in particular are left out."""
+    chosen = model == "deterministic"
+    return tuple(
+        msgspec.structs.replace(note, text=_TURN.sub("", note.text))
+        for note in parse(text, by=model if chosen else "model")
+        if not (chosen and note.category == "misc")
     )
 
 

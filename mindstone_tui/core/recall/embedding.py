@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.lockdown import import_litellm
+from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
 
 Floats = NDArray[np.float32]
 
@@ -105,9 +105,9 @@ def _load_runtime() -> tuple[Any, Any]:
     """Tokenizer and session; both imports are heavy and may be missing, so they wait until here."""
     home = files("mindstone_tui.core.recall") / "minilm"
     try:
-        import onnxruntime  # type: ignore[import-untyped]
         from tokenizers import Tokenizer
 
+        onnxruntime = import_onnxruntime()
         tokenizer = Tokenizer.from_str((home / "tokenizer.json").read_text(encoding="utf-8"))
         tokenizer.enable_truncation(LONGEST_INPUT)
         tokenizer.no_padding()

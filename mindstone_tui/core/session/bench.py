@@ -31,7 +31,7 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.foreign import inside
 from mindstone_tui.core.interchange.exporting import export
-from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.places import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.replay.proof import Proof, prove
@@ -170,8 +170,8 @@ class SessionBench:
         self._trust.forget(self.cwd)
 
     def sessions(self) -> Sequence[SessionSummary]:
-        """All sessions, newest first."""
-        return list_sessions(self.home)
+        """All sessions but those of sub-agents, newest first."""
+        return [one for one in list_sessions(self.home) if CHILD not in one.main]
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
@@ -266,6 +266,7 @@ class SessionBench:
             self.desk.provider = self._resolve(name)
             self.desk.model = name
             self.desk.position = position_in(self._history, name)
+            self.continuity.answer_with(self._side_calls(name))
 
     async def before_turn(self) -> list[events.Noticed]:
         """Start the tool servers, look at the project."""

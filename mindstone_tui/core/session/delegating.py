@@ -15,7 +15,7 @@ from mindstone_tui.core.context.scribe import Scribe
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.handoff import delegation
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.places import CHILD, SessionKey
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.tools.rooms import DelegateArguments
 from mindstone_tui.core.tools.tool import ToolContext, ToolResult
@@ -44,7 +44,7 @@ class Delegations:
             parent=self._key,
             call=context.call,
             available=tuple(self._desk.tools),
-            depth=self._key.main.count("~"),
+            depth=self._key.main.count(CHILD),
             running=self._running,
         )
         turn = self._desk.transcript.last_turn

@@ -39,7 +39,7 @@ from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.delegating import Delegations
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.remembering import Remembering, recent_texts
-from mindstone_tui.core.session.resuming import position_in, positions_in
+from mindstone_tui.core.session.resuming import dropped_in, position_in, positions_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.shelves import Shelves
@@ -119,6 +119,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         window=lambda: working_set.fold.lines.keys(),
         recent=lambda: recent_texts(working_set.fold),
         share=lambda: desk.recall_room,
+        dropped=dropped_in(history),
     )
     shelves = Shelves(home.agent(opening.key.agent), remembering.embedder)
     remembering.shelves = shelves
@@ -144,7 +145,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         search,
         lambda pointer: bench.refer(pointer),
         transcript.history,
-        lambda section, text: continuity.memories.take_note(section, text),
+        lambda section, text, how: continuity.memories.take_note(section, text, how),
         lambda: continuity.memories,
         lambda arguments, context: delegations.run(arguments, context),
         lambda line: _tell(desk, line),

@@ -7,6 +7,7 @@ fails, the turn goes on without it and the failure is said once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 import time
@@ -26,7 +27,7 @@ from mindstone_tui.core.entries.memory import (
     RecallUsed,
 )
 from mindstone_tui.core.entries.window import Receipt
-from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.foreign import as_data, fresh_nonce
 from mindstone_tui.core.places import Places, SessionPlaces
 from mindstone_tui.core.recall.auto import Injected, auto_query, fill, is_trivial
@@ -39,6 +40,9 @@ from mindstone_tui.core.session.shelves import Shelves
 from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
+VECTORS_WAITED_FOR: Final = 2.0
+"""Seconds that a prune waits for vectors that are not made yet."""
+VECTORS_AT_CLOSE: Final = 1.0
 _EMBEDDED_AT_ONCE: Final = 8
 _LAG_LOOKED_AT: Final = 2_000
 _TELLING: Final = re.compile(r"[^\W_]{5,}")
@@ -119,11 +123,8 @@ class Remembering:
         if not self.on or is_trivial(text):
             return None
         began = time.monotonic()
-        query = auto_query(text, self._recent())
         try:
-            found = await self.search(
-                query, LOOKED_AT, self._settings.scope, exclude=self._window()
-            )
+            found = await self._look(text)
         except RecallError as error:
             self.failure = error.what
             return None
@@ -149,6 +150,19 @@ class Remembering:
             vectors=found.vectors,
             elapsed=round(time.monotonic() - began, 4),
         )
+
+    async def _look(self, text: str) -> Found:
+        """Ask with the message alone; one that leans on what was said before, once more with that.
+
+        The words around a message help when it says "that error again" and bury it when it is
+        short but clear, so they are only taken when it finds nothing by itself.
+        """
+        scope, window = self._settings.scope, self._window()
+        found = await self.search(text, LOOKED_AT, scope, exclude=window)
+        leaning = auto_query(text, self._recent())
+        if found.abstained and leaning != text:
+            found = await self.search(leaning, LOOKED_AT, scope, exclude=window)
+        return found
 
     async def search(
         self,
@@ -186,11 +200,23 @@ class Remembering:
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
         """Index exchanges and read them back; the proof that they may leave the window."""
+        passages = {each.turn: passages_of(each.lines) for each in turns}
+        for each in passages.values():
+            self.index.ensure(each)
+        # Words are enough to find it again; meaning is waited for, but not for long.
+        self.embed_within(VECTORS_WAITED_FOR)
         receipts: dict[int, Receipt] = {}
-        for exchange in turns:
-            found = self.index.ensure(passages_of(exchange.lines))
-            receipts[exchange.turn] = found[0] if found else Receipt(turn=exchange.turn, passages=0)
+        for turn, each in passages.items():
+            found = self.index.receipts(each)
+            receipts[turn] = found[0] if found else Receipt(turn=turn, passages=0)
         return receipts
+
+    def embed_within(self, seconds: float) -> None:
+        """Make missing vectors for at most this long; words alone do where none can be made."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(VectorsUnavailable):
+            while time.monotonic() < deadline and self.embed_some():
+                continue
 
     def keep_up(self) -> None:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
@@ -225,8 +251,10 @@ class Remembering:
         return RecallUsed(used=tuple(used), unused=tuple(unused))
 
     def close(self) -> None:
-        """Give the files back."""
+        """Give the files back; a short session first makes the vectors it has not got round to."""
         if self._index is not None:
+            with contextlib.suppress(RecallError):
+                self.embed_within(VECTORS_AT_CLOSE)
             self._index.close()
         if self.shelves is not None:
             self.shelves.close()

@@ -23,11 +23,14 @@ from mindstone_tui.core.entries.conversation import (
     UsageReported,
     UserMessage,
 )
+from mindstone_tui.core.entries.memory import RecallDropped
 from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.transcript import History
 
 _LOOKED_BACK: Final = 512
 """Lines that are searched for messages nobody sent."""
+_LOOKED_BACK_FOR_DROPS: Final = 20_000
+"""Lines in which dropped passages are looked for, so that opening does not cost the history."""
 BEGUN: Final = (
     "The program stopped while this ran. What it did until then is unknown; look before you do it "
     "again."
@@ -77,6 +80,15 @@ def positions_in(history: History, model: str, until: str | None = None) -> dict
             if entry.purpose == until:
                 break
     return positions
+
+
+def dropped_in(history: History) -> set[str]:
+    """Passages a person dropped from recall, as `session entry`."""
+    return {
+        f"{item.entry.from_session} {item.entry.entry}"
+        for item in itertools.islice(history.back(), _LOOKED_BACK_FOR_DROPS)
+        if isinstance(item, Line) and isinstance(item.entry, RecallDropped)
+    }
 
 
 def never_sent(history: History) -> list[str]:

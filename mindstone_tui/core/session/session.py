@@ -50,6 +50,7 @@ class Session:
         """The turn or the command that can be interrupted."""
         self._in_turn = False
         self._glances: set[asyncio.Task[None]] = set()
+        self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._closing = False
@@ -70,6 +71,7 @@ class Session:
         self._emit(events.ContextReported(report=self._desk.report()))
         if follow:
             self._remind()
+            self._resuming = asyncio.create_task(self._tell_where_it_stands(), name="resuming")
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -118,6 +120,12 @@ class Session:
         self._glances.add(glance)
         glance.add_done_callback(lambda task: self._glanced(task, line))
 
+    async def _tell_where_it_stands(self) -> None:
+        """Say where open work goes on; git is asked for what changed, so not on the loop."""
+        with contextlib.suppress(MindstoneError):
+            for message in await asyncio.to_thread(self._bench.where_it_stands):
+                self._emit(events.Noticed(message=message))
+
     def _glanced(self, task: asyncio.Task[None], line: str) -> None:
         self._glances.discard(task)
         if task.cancelled():
@@ -158,7 +166,7 @@ class Session:
         self._put_down()
         self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
-        for task in (self._owner, self._follower, *self._glances):
+        for task in (self._owner, self._follower, self._resuming, *self._glances):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -203,8 +211,6 @@ class Session:
         if not self._lease.try_take():
             return
         self._lease.give_back()
-        for message in self._bench.where_it_stands():
-            self._emit(events.Noticed(message=message))
         for text in self._bench.never_sent():
             message = f"This was never sent: {one_line(text, 300)}"
             self._emit(events.Noticed(message=message, level="warning"))

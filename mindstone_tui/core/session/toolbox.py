@@ -30,7 +30,7 @@ from mindstone_tui.core.transcript import History
 
 Search = Callable[[str, int], Awaitable[Found]]
 Refer = Callable[[str], Line]
-TakeNote = Callable[[str, str], object]
+TakeNote = Callable[[str, str, str], object]
 Delegate = Callable[[DelegateArguments, ToolContext], Awaitable[ToolResult]]
 
 
@@ -78,7 +78,7 @@ def toolbox(
     async def note(arguments: NoteArguments, context: ToolContext) -> ToolResult:
         del context
         try:
-            take_note(arguments.section, arguments.text)
+            take_note(arguments.section, arguments.text, arguments.importance)
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
         return ToolResult(text="Noted.", finding=f"note in {arguments.section}")
@@ -88,7 +88,7 @@ def toolbox(
             source = refer(arguments.source).seq
         except NoSuchEntry as error:
             raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
-        return Draft(kind="fact", name=arguments.title, text=arguments.text), (source,)
+        return Draft(kind=arguments.kind, name=arguments.title, text=arguments.text), (source,)
 
     async def remember(arguments: RememberArguments, context: ToolContext) -> ToolResult:
         # Agreeing to this call, with its diff in front of them, is a person's agreement. Where
@@ -110,9 +110,11 @@ def toolbox(
     def diff(arguments: RememberArguments) -> str:
         draft, sources = proposed(arguments)
         try:
-            return remembering().preview(draft, sources).diff
+            made = remembering().preview(draft, sources)
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
+        caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+        return f"{caution}{made.diff}"
 
     tools = (
         *BUILT_IN,

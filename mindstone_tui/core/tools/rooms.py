@@ -17,6 +17,9 @@ from mindstone_tui.core.foreign import exact, one_line
 from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult, declare
 
 NoteSection = Literal["task_progress", "decisions", "bugs", "constraints", "learnings", "misc"]
+MemoryKind = Literal[
+    "preference", "decision", "lesson", "procedure", "fact", "project", "reference"
+]
 
 
 class RecallArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,6 +46,7 @@ class NoteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     section: NoteSection
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
+    importance: Literal["critical", "high", "normal"] = "normal"
 
 
 class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,6 +57,7 @@ class RememberArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     source: Annotated[
         str, msgspec.Meta(min_length=1, max_length=200, description="The entry it comes from.")
     ]
+    kind: MemoryKind = "fact"
 
 
 class DelegateArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,8 @@ caller decides whether to show a banner or to stop.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -23,6 +24,7 @@ from mindstone_tui.core.transcript.drafting import restore
 from mindstone_tui.core.transcript.offsets import Offsets
 from mindstone_tui.core.transcript.splitting import CUT, backwards, forwards
 
+_KIND: Final = b'"kind":"'
 _CHUNK: Final = 1 << 18
 
 
@@ -111,6 +113,16 @@ class History:
         for start, _, raw, whole in backwards(self._read, self.size, _CHUNK):
             if whole:
                 yield read_line(raw, start)
+
+    def newest(self, kinds: Collection[str], within: int) -> Iterator[Line]:
+        """Lines of some kinds among the newest `within`, newest first; no other is decoded."""
+        wanted = {kind.encode() for kind in kinds}
+        for start, _, raw, whole in islice(backwards(self._read, self.size, _CHUNK), within):
+            at = raw.find(_KIND) + len(_KIND)
+            if whole and raw[at : raw.find(b'"', at)] in wanted:
+                line = read_line(raw, start)
+                if isinstance(line, Line):
+                    yield self.whole(line)
 
     def line(self, seq: int) -> Line:
         """The line with this number; raises `NoSuchEntry`."""

@@ -209,10 +209,10 @@ class Transcript:
         for pending in [pending for pending in self._unsaved if pending.body is None]:
             try:
                 pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob)
-            except NotSaved:
-                raise
-            except MindstoneError:
-                self._unsaved.remove(pending)
+            except TranscriptError as error:
+                if not isinstance(error, NotSaved):
+                    # It will never fit, and must not stand in the way of those after it.
+                    self._unsaved.remove(pending)
                 raise
 
     def _next_batch(self) -> list[_Pending]:

@@ -285,9 +285,9 @@ class ChatScreen(Screen[None]):
         if event.deed == "open":
             self.post_message(ScreenWanted("transcript", f"turn {event.turn}"))
         else:
-            self.command(f"/restore {event.turn}")
+            self.command(f"/restore turn {event.turn}")
             if event.deed == "pin":
-                self.command(f"/pin {event.turn}")
+                self.command(f"/pin turn {event.turn}")
 
     @on(Welcome.Chosen)
     def _choose_model(self, event: Welcome.Chosen) -> None:

@@ -191,18 +191,18 @@ class InspectorScreen(Screen[None]):
             self._confirming = True
             self._preview()
             return
-        self._command("/prune " + " ".join(map(str, sorted(self.marked))))
+        self._command("/prune " + " ".join(f"turn {turn}" for turn in sorted(self.marked)))
         self.marked.clear()
         self._confirming = False
         self._draw()
 
     def action_pin(self) -> None:
         if (block := self._here()) is not None:
-            self._command(f"/{'unpin' if block.pinned else 'pin'} {block.turn}")
+            self._command(f"/{'unpin' if block.pinned else 'pin'} turn {block.turn}")
 
     def action_restore(self) -> None:
         if (left := self._here_left()) is not None:
-            self._command(f"/restore {left.turn}")
+            self._command(f"/restore turn {left.turn}")
             self._left.remove(left)
             self._draw()
 

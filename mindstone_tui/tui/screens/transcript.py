@@ -129,8 +129,9 @@ class TranscriptScreen(Screen[None]):
 
     def _do(self, verb: str) -> None:
         if self._command is not None and isinstance(self._line, Line) and self._line.turn:
-            self._command(f"/{verb} {self._line.turn}")
-            self.notify(f"/{verb} {self._line.turn}", timeout=2, markup=False)
+            line = f"/{verb} turn {self._line.turn}"
+            self._command(line)
+            self.notify(line, timeout=2, markup=False)
 
     def action_copy(self) -> None:
         if self._line is not None:

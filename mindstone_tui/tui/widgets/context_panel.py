@@ -146,6 +146,11 @@ class ContextPanel(VerticalScroll, can_focus=False):
         if report is None:
             return
         self.query_one(Gauges).report = report
+        log = self.query_one(LeftLog)
+        known = {entry.turn for entry in log.entries}
+        if unheard := tuple(entry for entry in report.left if entry.turn not in known):
+            log.take(unheard)
+            log.display = True
         outside = report.outside
         if outside.exchanges:
             state = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"

@@ -114,8 +114,11 @@ class ExchangeView(Vertical):
     def play(self, event: ev.AnyEvent) -> None:
         """Draw one more event."""
         match event:
-            case ev.TurnStarted(text=text) | ev.MessageSteered(text=text):
+            case ev.TurnStarted(text=text):
                 self._ask(text)
+            case ev.MessageSteered(text=text):
+                self._answer = self._thought = None
+                self._ask(text, "said while it ran")
             case ev.TextDelta(text=text):
                 self._stream(text)
             case ev.ThinkingDelta(text=text):
@@ -149,13 +152,13 @@ class ExchangeView(Vertical):
             self.mount(widget)
         return widget
 
-    def _ask(self, text: str, channel: str = "") -> None:
+    def _ask(self, text: str, note: str = "") -> None:
         if text.count("\n") >= _LONG_QUESTION:
             self._add(LongQuestion(text))
             return
         content = inert.text(text)
-        if channel:
-            content += inert.line(f"  via {channel}", 40, "$faint")
+        if note:
+            content += inert.line(f"  {note}", 40, "$faint")
         self._add(Static(content, markup=False, classes="question"))
 
     def _stream(self, text: str) -> None:
@@ -184,7 +187,7 @@ class ExchangeView(Vertical):
 
     def _appear(self, event: ev.EntryAppeared) -> None:
         if event.role == "user":
-            self._ask(event.text, event.channel)
+            self._ask(event.text, f"via {event.channel}")
         elif event.role == "assistant" and event.text:
             self._add(Prose(event.text, classes="answer"))
         elif event.text:

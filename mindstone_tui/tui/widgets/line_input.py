@@ -9,7 +9,10 @@ from mindstone_tui.core.foreign import one_line
 
 
 class LineInput(Input):
-    """An `Input` that no paste can make write control bytes."""
+    """An `Input` that no paste can make write control bytes, and that rests when nobody types."""
+
+    def on_mount(self) -> None:
+        self.cursor_blink = False
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()

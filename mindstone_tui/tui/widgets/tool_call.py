@@ -62,7 +62,7 @@ class ToolCall(Fold):
             Content.styled(f"{sign} ", colour),
             inert.line(self.tool, 30, "bold"),
             Content("  "),
-            inert.line(_without_name(self.shown, self.tool), 90),
+            inert.line(_without_name(self.shown.partition("\n")[0], self.tool), 90),
         ]
         if self.ended is not None:
             parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))

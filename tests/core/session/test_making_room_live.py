@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from mindstone_tui.core.context.live import LiveWindow
+from mindstone_tui.core.context.shortening import Shortening
+from mindstone_tui.core.context.view import Call
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent
 from mindstone_tui.core.entries.memory import HandoffReplayed, SummaryDerived
 from mindstone_tui.core.entries.window import (
@@ -149,3 +153,31 @@ async def test_compacting_by_hand_in_a_tiny_window_does_not_lock_the_session(
         assert shortened.summaries
         why, _ = await stage.run("/health")
         assert why.ok
+
+
+async def test_the_last_step_of_a_cascade_has_the_rest_read_in_a_clean_window(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, mode="sliding_window", min_recent=2)
+    report = {"for": "summary", "text": "The files were looked at; nothing stayed open."}
+    model = script(tmp_path, answer(), report, loop=True)
+    async with on_stage(home, model=model, context_window=16_000) as stage:
+        for _ in range(8):
+            await stage.say(f"Look at this. {PADDING}")
+        bench = stage.session.bench
+        scribe = bench.continuity.modes.means.scribe
+
+        async def delegated(live: LiveWindow, call: Call) -> list[Line]:
+            room = Shortening(live, call, scribe)
+            effect = await room.steps()["delegate"](0)
+            assert effect.held, effect.why
+            return room.lines
+
+        lines = await bench.desk.working_set.make_room_by(delegated)
+        assert [line.kind for line in lines] == ["summary_derived", "context_window_pruned"]
+        (summary,) = stage.entries(SummaryDerived)
+        assert (summary.strategy, summary.model) == ("sub_agent", model)
+        assert summary.prompt_version.startswith("sub_agent@")
+        assert "derived from the transcript, which wins" in summary.text
+        assert (await stage.say("And now?")).ending == "done"
+        assert "nothing stayed open" in str(stage.requests()[-1][0]["content"])

@@ -11,7 +11,9 @@ from mindstone_tui.core.entries.memory import (
     MemoryDecided,
     MemoryDigested,
     MemoryProposed,
+    NoteTaken,
     RecallInjected,
+    SummaryDerived,
 )
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.events import Answer
@@ -183,3 +185,31 @@ async def test_a_model_that_answers_a_review_with_nonsense_changes_nothing(
         assert any("not in the form" in event.message for event in stage.all(events.Noticed))
         assert len(stage.entries(MemoryProposed)) == 1
     assert not (home / "agents" / "default" / "memory").exists()
+
+
+async def test_notes_are_taken_gathered_and_stand_in_the_next_head(
+    home: Path, tmp_path: Path
+) -> None:
+    noted = {"section": "bugs", "text": "parse_block leaks one buffer.", "importance": "high"}
+    said = "Never touch legacy/billing.py. We talked about the weather for a while. " * 6
+    made = "constraints | critical | Never touch legacy/billing.py."
+    model = script(tmp_path, calls(("note", noted)), OK, OK, {"for": "summary", "text": made})
+    async with on_stage(home, model=model) as stage:
+        await stage.say(said)
+        ended, text = await stage.run("/notes gather")
+        assert ended.ok, text
+        taken, _ = await stage.run("/notes decisions!! We use mmap for the parser.")
+        assert taken.ok
+        await stage.say("And now?")
+        found = {(one.category, one.importance): one for one in stage.entries(NoteTaken)}
+        assert found["bugs", "high"].by == "model"
+        assert found["constraints", "critical"].text == "Never touch legacy/billing.py."
+        assert found["decisions", "critical"].by == "person"
+        (summary,) = stage.entries(SummaryDerived)
+        assert summary.strategy == "notes"
+        assert summary.prompt_version.startswith("notes@")
+        head = str(stage.requests()[-1][0]["content"])
+        assert "**critical** Never touch legacy/billing.py." in head
+        assert "**high** parse_block leaks one buffer." in head
+        assert "weather" not in head
+    assert "leaks one buffer" in stage.places.notes.read_text()

@@ -36,13 +36,11 @@ async def test_after_an_overflow_the_next_window_starts_from_the_handoff(
         spoken = "".join(str(message["content"]) for message in last[1:])
         assert PLAN not in spoken, "the exchange itself left; what is known comes from the handoff"
     async with on_stage(home, model=model, context_window=4_000, follow=True) as stage:
-        told = [event.message for event in stage.all(events.Noticed)]
         _, block = await stage.run("/checkpoint resume")
         assert f"- {GOES_ON} (in_progress)" in block
         assert "- [x] measure the parser" in block
         assert block.index("no new files") < block.index("Speed up the parser")
-        told = [event.message for event in stage.all(events.Noticed)]
-        assert any(f"It goes on with: {GOES_ON}" in message for message in told), told
+        await stage.until(events.Noticed, lambda told: f"goes on with: {GOES_ON}" in told.message)
 
 
 async def test_a_task_is_saved_at_its_milestones_and_archived_at_its_end(
