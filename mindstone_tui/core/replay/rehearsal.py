@@ -32,6 +32,8 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     resolved: tuple[Resolved, ...]
     refused: tuple[str, ...] = ()
     """Requests that could not have been sent, and why."""
+    undone: tuple[str, ...] = ()
+    """What a person did to the window that makes no sense in this one, and why."""
 
     def history(self) -> History:
         """A reader of the session as it would have been."""
@@ -58,4 +60,5 @@ async def rehearse(source: History, settings: Settings, options: Options = AS_IT
         calls=tuple(stage.calls),
         resolved=tuple(stage.resolved),
         refused=tuple(stage.refused),
+        undone=tuple(stage.undone),
     )

@@ -129,6 +129,7 @@ class Stage:
         self.calls: list[Call] = []
         self.resolved: list[Resolved] = []
         self.refused: list[str] = []
+        self.undone: list[str] = []
         self.sketch = Sketch(source.places)
         self.recollection = Recollection(settings.recall, options.embedder)
         self.working_set = WorkingSet.open(
@@ -209,7 +210,7 @@ class Stage:
                 case ContextWindowPruned(trigger="manual", left=left):
                     await working_set.prune(turns=[each.turn for each in left])
         except MindstoneError as error:
-            self.refused.append(f"turn {line.turn}: {error.what}")
+            self.undone.append(f"turn {line.turn}: {error.what}")
 
     async def _begin(self, line: Line, text: str) -> None:
         """Make room and look for what matters, as before every turn."""
