@@ -55,13 +55,13 @@ def headline(report: ContextReport) -> list[str]:
     """Zone, fullness and size."""
     window = f"{report.window.tokens:,} ({report.window.label})"
     error = report.prompt.error_percent
-    off = "" if error is None else f", last estimate off by {error:+.1f} %"
+    off = "" if error is None else f"; the last estimate was off by {error:+.1f} %"
     return [
         f"{report.session} · {report.model} · window {window}",
         f"{report.zone.upper():7}{_bar(report)} "
         f"{report.utilization:.1%} of {report.usable:,} usable",
-        f"prompt {report.prompt.tokens:,} tokens ({report.prompt.label}{off}); "
-        f"reserve {report.reserve:,}; {report.raw_utilization:.1%} of the whole window",
+        f"prompt {report.prompt.tokens:,} tokens ({report.prompt.label}){off}",
+        f"reserve {report.reserve:,}; {report.raw_utilization:.1%} of the whole window is used",
         _speed(report),
     ]
 
