@@ -18,16 +18,6 @@ from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary
 
 
-class Proved(Protocol):
-    """How many requests could be rebuilt."""
-
-    @property
-    def requests(self) -> int: ...
-
-    @property
-    def matched(self) -> int: ...
-
-
 class Bench(Protocol):
     """The session as a command sees it."""
 
@@ -92,10 +82,6 @@ class Bench(Protocol):
 
     async def compact(self) -> list[Line]:
         """Let a summary stand for the older exchanges, now."""
-        ...
-
-    async def prove(self) -> Proved:
-        """Rebuild every request of this session and compare it with its recorded hash."""
         ...
 
     async def export(self, kind: str, path: Path) -> None:

@@ -17,10 +17,9 @@ async def replay(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     turn = argument.removeprefix("turn").strip()
     if turn and not turn.isdigit():
         raise wrong_use("replay", f"`{argument}` is not a turn.")
-    proof = await bench.prove()
-    told = f"{proof.matched:,} of {proof.requests:,} requests rebuilt byte for byte."
-    how = f"Watch it with: mindstone replay {bench.key}"
-    yield ScreenAsked(screen="replay", argument=turn, otherwise=f"{told} {how}")
+    watch = f"Watch it with `mindstone replay {bench.key}`"
+    prove = "prove every request with `--all --check`."
+    yield ScreenAsked(screen="replay", argument=turn, otherwise=f"{watch}; {prove}")
 
 
 @command("export", usage="[html|md|json|cast] [FILE]", words=FORMATS)

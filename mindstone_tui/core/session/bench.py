@@ -34,7 +34,6 @@ from mindstone_tui.core.interchange.exporting import export
 from mindstone_tui.core.places import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.index import Found
-from mindstone_tui.core.replay.proof import Proof, prove
 from mindstone_tui.core.session.forking import fork_session
 from mindstone_tui.core.session.remembering import Remembering
 from mindstone_tui.core.session.resuming import close_open_turn, never_sent, position_in
@@ -182,15 +181,6 @@ class SessionBench:
     async def compact(self) -> list[Line]:
         """Let a summary stand for the older exchanges, now."""
         return await self.desk.working_set.make_room_by(self.continuity.modes.compact)
-
-    async def prove(self) -> Proof:
-        """Rebuild every request of this session and compare it with its recorded hash."""
-
-        def work() -> Proof:
-            with History(self.places) as history:
-                return prove(history)
-
-        return await asyncio.to_thread(work)
 
     async def export(self, kind: str, path: Path) -> None:
         """Write this session to a file."""
