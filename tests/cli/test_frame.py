@@ -103,6 +103,8 @@ def test_an_interrupt_is_exit_130_for_a_verb_that_waits(home: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # A runner in the background has interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     for _ in range(5):

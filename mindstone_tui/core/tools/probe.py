@@ -49,6 +49,8 @@ print(json.dumps({
     "signals": tried(lambda: os.kill(told["process"], 0)),
 }))
 """
+_INTERPRETER: Final = str(Path(sys.executable).resolve())
+"""The real one: a virtual environment may lie in a folder that is hidden inside."""
 _PROMISES: Final = {
     "outside": "nothing outside the workspace can be written",
     "repository": "repositories' hooks and settings cannot be changed",
@@ -133,7 +135,7 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
             "unix": str(base / "socket"),
             "process": os.getpid(),
         }
-        command = (sys.executable, "-I", "-S", "-c", _TRIALS, json.dumps(told))
+        command = (_INTERPRETER, "-I", "-S", "-c", _TRIALS, json.dumps(told))
         finished = await run(
             sandbox.confine(command, workspace, cwd=root, network=False),
             cwd=root,

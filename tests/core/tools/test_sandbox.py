@@ -108,7 +108,7 @@ class Scene:
                     "PORT": str(port),
                     "SOCK": str(self.base / "socket"),
                     "HOSTPID": str(os.getpid()),
-                    "PYTHON": sys.executable,
+                    "PYTHON": os.path.realpath(sys.executable),
                 }
                 for each in (tcp, unix, hidden):
                     with contextlib.suppress(BlockingIOError):
