@@ -1,5 +1,8 @@
 """How quick and how quiet the terminal app is: `python -m tests.bench.bench_tui [--json]`.
 
+`--beside COMMAND` measures another terminal chat on the same pseudo-terminal in the same run;
+`--million` also opens a session of a million entries.
+
 Everything runs on a pseudo-terminal of 120 by 40, beside an empty Textual app in the same run, so
 that ratios mean the same on every machine.
 """
@@ -33,12 +36,12 @@ ROOT = Path(__file__).parents[2]
 class Terminal:
     """A child on a pseudo-terminal."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, command: tuple[str, ...] = ()) -> None:
         self._leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self.started = time.perf_counter()
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.tui_stage", *arguments],
+            command or (sys.executable, "-m", "tests.bench.tui_stage", *arguments),
             stdin=follower,
             stdout=follower,
             stderr=follower,
@@ -64,6 +67,13 @@ class Terminal:
             if not data:
                 raise SystemExit(f"never saw {wanted!r}")
             text = (text + data)[-200_000:]
+        return time.perf_counter() - self.started
+
+    def until_drawn(self, size: int = 2_000, patience: float = 60.0) -> float:
+        """Seconds since the start until a picture's worth of bytes arrived, whatever they say."""
+        while self.seen < size:
+            if not self.read(patience):
+                raise SystemExit("nothing was drawn")
         return time.perf_counter() - self.started
 
     def drain(self, seconds: float) -> None:
@@ -122,6 +132,32 @@ def idle_cpu(seconds: float = 10.0) -> float:
     return with_terminal(measure, "app")
 
 
+def at_rest(*arguments: str, command: tuple[str, ...] = ()) -> dict[str, float]:
+    """A chat as it stands after its first picture: how long that took, and what it costs idle."""
+    paints = []
+    for _ in range(3):
+        terminal = Terminal(*arguments, command=command)
+        try:
+            paints.append(terminal.until_drawn())
+        finally:
+            terminal.close()
+    terminal = Terminal(*arguments, command=command)
+    try:
+        terminal.until_drawn()
+        terminal.drain(4)
+        before = terminal.process.cpu_times()
+        terminal.drain(10)
+        after = terminal.process.cpu_times()
+        spent = after.user + after.system - before.user - before.system
+        return {
+            "first picture, s": min(paints),
+            "idle CPU, %": 10 * spent,
+            "rss MB": terminal.process.memory_info().rss / 2**20,
+        }
+    finally:
+        terminal.close()
+
+
 def idle_latency(terminal: Terminal) -> float:
     terminal.until(b"omething")
     terminal.drain(2)
@@ -169,9 +205,16 @@ def main() -> None:
     rows["key to screen, idle, ms"] = with_terminal(idle_latency, "app")
     for name, value in streaming().items():
         rows[f"streaming 200 tokens/s, {name}"] = value
-    for messages in (100, 10_000):
+    sizes = (100, 10_000, 400_000) if "--million" in sys.argv else (100, 10_000)
+    for messages in sizes:
         for name, value in opening(messages).items():
             rows[f"open {messages:,} messages, {name}"] = value
+    if "--beside" in sys.argv:
+        other = tuple(sys.argv[sys.argv.index("--beside") + 1].split())
+        mindstone = (sys.executable, "-m", "mindstone_tui")
+        for name, command in (("MindStone", mindstone), (Path(other[0]).name, other)):
+            for what, value in at_rest(command=command).items():
+                rows[f"beside, {name}, {what}"] = value
     if "--json" in sys.argv:
         print(json.dumps(rows))
         return
