@@ -12,10 +12,9 @@ import sys
 import termios
 from pathlib import Path
 
-import pyte
-
 from tests.corpora import FULL
 from tests.tui.hostile import BRACKETS, text_of
+from tests.tui.screen_model import FRAME_ENDS, ScreenModel
 
 COUNT = 10_400 if FULL else 300
 """Payloads in each place; there are more than thirty places."""
@@ -78,17 +77,10 @@ def test_no_foreign_control_byte_reaches_the_terminal(tmp_path: Path) -> None:
 
 def test_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
     output = run(1, tmp_path / "home", 50, 120)
-    screen = pyte.Screen(120, 50)
-    stream = pyte.Stream(screen)
+    screen = ScreenModel(120, 50)
     seen: set[str] = set()
     # Look at the screen after every finished frame: places come and go.
-    for frame in output.split("\x1b[?2026l"):
-        stream.feed(_known_to_pyte(frame))
-        shown = "\n".join(screen.display)
-        seen |= {bracket for bracket in BRACKETS if bracket in shown}
+    for frame in output.split(FRAME_ENDS):
+        screen.feed(frame)
+        seen |= {bracket for bracket in BRACKETS if bracket in screen.text}
     assert seen == set(BRACKETS)
-
-
-def _known_to_pyte(frame: str) -> str:
-    """Without private modes, which pyte prints instead of ignoring."""
-    return re.sub(r"\x1b\[[<=>?][0-9;$]*[a-zA-Z]", "", frame)
