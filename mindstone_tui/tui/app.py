@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandInput
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events import MemoryProposed
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.foreign import for_terminal, one_line
 from mindstone_tui.tui import clipboard, numbers, themes
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -168,6 +169,12 @@ class MindstoneApp(App[int]):
 
     # the palette
 
+    async def on_event(self, event: events.Event) -> None:
+        """The palette's input is Textual's own: what is pasted into it is made harmless here."""
+        if isinstance(event, events.Paste) and isinstance(self.focused, CommandInput):
+            event.text = one_line(event.text, 1_000)
+        await super().on_event(event)
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every slash command and every screen, by name."""
         for binding in ChatScreen.BINDINGS:
@@ -183,7 +190,7 @@ class MindstoneApp(App[int]):
         for command in self.around.commands:
             yield SystemCommand(
                 f"/{command.name}",
-                command.help.replace("[", "("),
+                one_line(command.help, 120).replace("[", "("),
                 lambda command=command: self._type_or_run(command),
             )
 

@@ -1,4 +1,4 @@
-"""A terminal of cells: what a program's output puts on the screen, and how much it drew for that."""
+"""A terminal of cells: what output puts on the screen, and how many cells it drew for that."""
 
 from __future__ import annotations
 
