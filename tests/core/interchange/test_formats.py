@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
-from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.interchange.elements import elements
 from mindstone_tui.core.interchange.formats import FORMATS, format_of
 from mindstone_tui.core.interchange.reading import Flaw, lines, moment
@@ -336,10 +335,3 @@ def test_a_file_that_begins_with_a_huge_message_is_still_recognised(tmp_path: Pa
     path = tmp_path / "pasted.jsonl"
     path.write_bytes(HOSTILE[LARGE] + b'\n{"role":"assistant","content":"ok"}\n')
     assert format_of(path).name == "messages"
-
-
-def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
-    path = tmp_path / "empty.jsonl"
-    path.write_bytes(b" \n")
-    with pytest.raises(InterchangeError, match="is empty"):
-        format_of(path)
