@@ -16,6 +16,12 @@ from tests.core.session.stage import Stage, calls, on_stage, script
 CHILD = SessionKey.parse("agent:default:child")
 
 
+def configure(home: Path, settings: str) -> None:
+    """Write the user's own settings."""
+    home.mkdir()
+    (home / "config.toml").write_text(settings)
+
+
 def asked(stage: Stage) -> list[str]:
     """Every question of a session."""
     return [entry.text for entry in stage.entries(UserMessage)]
@@ -47,8 +53,7 @@ async def test_any_turn_begins_another_session_with_the_window_of_its_day(
 
 
 async def test_what_lies_beside_the_lines_comes_along(home: Path, tmp_path: Path) -> None:
-    home.mkdir()
-    (home / "config.toml").write_text("[tools]\noutput_chars = 2000\n")
+    configure(home, "[tools]\noutput_chars = 2000\n")
     (tmp_path / "long.txt").write_text("\n".join(f"row {n} of many" for n in range(900)))
     model = script(tmp_path, calls(("grep", {"pattern": "row"})), {"text": "Read."})
     async with on_stage(home, model=model) as stage:
