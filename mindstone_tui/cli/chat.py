@@ -47,7 +47,8 @@ def chat(
 
     async def open_conversation(name: str) -> Conversation:
         # Deferred: the first picture must not wait for the rooms behind it.
-        from mindstone_tui.core.session.opening import Opening, open_session
+        from mindstone_tui.core.session.assembly import open_session
+        from mindstone_tui.core.session.opening import Opening
 
         return await open_session(
             Opening(

@@ -78,7 +78,8 @@ def _run(name: str, words: list[str], session: str, *, json: bool) -> None:
 
 async def _command(line: str, session: str, *, json: bool) -> ExitCode:
     # Deferred, so that help does not wait for the rooms behind it.
-    from mindstone_tui.core.session.opening import Opening, open_session
+    from mindstone_tui.core.session.assembly import open_session
+    from mindstone_tui.core.session.opening import Opening
 
     conversation = await open_session(
         Opening(

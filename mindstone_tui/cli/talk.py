@@ -118,7 +118,7 @@ async def _take(
     opening: Opening, prompt: str, images: list[Path], seconds: float, show: _Show
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
-    from mindstone_tui.core.session.opening import open_session
+    from mindstone_tui.core.session.assembly import open_session
 
     conversation = await open_session(opening)
     _interrupt_on_signals(conversation)

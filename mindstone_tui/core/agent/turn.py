@@ -35,6 +35,7 @@ from mindstone_tui.core.errors import (
     MindstoneError,
     NotSaved,
 )
+from mindstone_tui.core.recall.standing import recognise_standing_instruction
 
 MOST_SHRINKS: Final = 2
 """How often a request is made smaller because its provider calls it too long."""
@@ -92,11 +93,12 @@ class _Turn:
         _, asked = desk.record_all([TurnStarted(origin=origin), said], turn)
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text)
-        for notice in await desk.make_ready():
+        for notice in await desk.surroundings.make_ready():
             yield notice
         lines = desk.load_standing_context(turn)
-        if (rule := desk.recognise(text)) is not None:
-            lines.append(desk.record(StandingInstructionOffered(text=rule, source=asked.seq), turn))
+        if (rule := recognise_standing_instruction(text)) is not None:
+            offer = StandingInstructionOffered(text=rule.text, source=asked.seq)
+            lines.append(desk.record(offer, turn))
         for event in _announced(lines):
             yield event
         for event in _announced(await desk.make_room()):
@@ -159,7 +161,7 @@ class _Turn:
         )
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        for find in (self._desk.digest, self._desk.recaller.gather):
+        for find in (self._desk.digest, self._desk.recall):
             found = await find(text)
             if found is None:
                 continue

@@ -19,7 +19,8 @@ from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.replay.proof import prove, rebuilt_calls
-from mindstone_tui.core.session.opening import Opening, open_session
+from mindstone_tui.core.session.assembly import open_session
+from mindstone_tui.core.session.opening import Opening
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.transcript import History, verify
 
