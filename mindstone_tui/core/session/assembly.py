@@ -9,19 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.health.fidelity import Found as Probed
+from mindstone_tui.core.health.fidelity import Found
 from mindstone_tui.core.places import SessionKey
 from mindstone_tui.core.providers.protocol import Window
 from mindstone_tui.core.providers.registry import warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.delegating import Delegations
@@ -29,7 +26,6 @@ from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.models import Answering, Models
 from mindstone_tui.core.session.opening import Opening
 from mindstone_tui.core.session.permissions import gate_for
-from mindstone_tui.core.session.pointing import line_meant_by
 from mindstone_tui.core.session.project import Project
 from mindstone_tui.core.session.rack import Rack
 from mindstone_tui.core.session.remembering import Remembering
@@ -38,9 +34,9 @@ from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.shelves import Shelves
 from mindstone_tui.core.session.surroundings import SessionSurroundings
-from mindstone_tui.core.session.toolbox import toolbox
+from mindstone_tui.core.session.toolbox import ToolsOfHistory, toolbox
 from mindstone_tui.core.tokens import Calibration
-from mindstone_tui.core.tools.tool import Limits, Tool, ToolContext
+from mindstone_tui.core.tools.tool import Limits, ToolContext
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
@@ -196,9 +192,9 @@ class _Assembly:
             unindexed=self.remembering.unindexed,
         )
 
-    async def _probe(self, query: str, k: int) -> Sequence[Probed]:
+    async def _probe(self, query: str, k: int) -> Sequence[Found]:
         found = await self.remembering.search(query, k, "session", aside=True)
-        return [Probed(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
+        return [Found(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
 
     @cached_property
     def delegations(self) -> Delegations:
@@ -214,28 +210,11 @@ class _Assembly:
     def project(self) -> Project:
         return Project(self.workspace, TrustFile(self.home.trust))
 
-    def _tools(self) -> dict[str, Tool]:
-        return toolbox(
-            self._search,
-            lambda pointer: line_meant_by(pointer, self.history, self.working_set.fold),
-            self.transcript.history,
-            lambda section, text, how: self.continuity.memories.take_note(section, text, how),
-            lambda: self.continuity.memories,
-            self.delegations.run,
-            self._tell,
-            asks=self.opening.asks,
+    @cached_property
+    def tools_of_history(self) -> ToolsOfHistory:
+        return ToolsOfHistory(
+            self.desk, self.history, self.remembering, self.continuity, asks=self.opening.asks
         )
-
-    def _tell(self, line: Line) -> None:
-        if (event := announced(line)) is not None:
-            self.desk.tell(event)
-
-    async def _search(self, query: str, k: int) -> Found:
-        """What the model finds is what was said before this turn, not its own question."""
-        fold = self.working_set.fold
-        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
-        scope = self.settings.recall.scope
-        return await self.remembering.search(query, k, scope, exclude=asking)
 
     # The session as a whole
 
@@ -249,7 +228,7 @@ class _Assembly:
             rack=self.rack,
             cwd=self.opening.cwd,
         )
-        self.rack.hang(self._tools())
+        self.rack.hang(toolbox(self.tools_of_history, self.delegations))
         return SessionBench(
             desk=self.desk,
             home=self.home,
