@@ -9,6 +9,8 @@ from msgspec.structs import asdict
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries import Entry, Line, Unknown, memory, pressure, window
+from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.foreign import inside
 
 ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[events.AnyEvent]]] = {
     window.ContextWindowPruned: events.WindowPruned,
@@ -31,8 +33,27 @@ ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[events.AnyEvent]]] = {
 """
 
 
-def announced(line: Line) -> events.AnyEvent | None:
-    """The event for a decision about the window, recall or pressure; None if it has none."""
+def announcements(*lines: Line) -> list[events.AnyEvent]:
+    """The events for decisions about the window, recall and pressure; other lines have none."""
+    return [event for line in lines if (event := _announced(line)) is not None]
+
+
+def tool_ended(line: Line, entry: ToolReturned) -> events.ToolEnded:
+    """A result that is on disk, as clients hear of it."""
+    return events.ToolEnded(
+        turn=line.turn,
+        call=entry.call,
+        name=entry.name,
+        entry=line.id,
+        status=entry.status,
+        text=inside(entry.text),
+        finding=entry.finding,
+        diff=entry.diff,
+        elapsed=entry.elapsed,
+    )
+
+
+def _announced(line: Line) -> events.AnyEvent | None:
     event = ANNOUNCED_AS.get(type(line.entry))
     if event is None:
         return _window_change(line)

@@ -8,7 +8,7 @@ from typing import get_args
 
 import msgspec
 
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.commands.reports import context_detail, context_list
@@ -159,7 +159,7 @@ def _turns(bench: Bench, argument: str) -> list[int]:
 
 def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
-    told = [event for line in lines if (event := announced(line)) is not None]
+    told = announcements(*lines)
     text = "\n".join(_sentence(event) for event in told) if told else nothing
     return [*told, CommandPrinted(command=name, text=text)]
 

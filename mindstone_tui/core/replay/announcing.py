@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.agent.announce import announced
-from mindstone_tui.core.entries import Line, conversation, memory, store, window
-from mindstone_tui.core.foreign import inside
+from mindstone_tui.core.agent.announce import announcements, tool_ended
+from mindstone_tui.core.entries import Line, conversation, store, window
 from mindstone_tui.core.transcript import Damaged
 
 
@@ -85,19 +84,7 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             return [ev.ToolStarted(turn=turn, call=call, name=name, shown=shown)]
         case conversation.ToolReturned() as entry:
-            return [
-                ev.ToolEnded(
-                    turn=turn,
-                    call=entry.call,
-                    name=entry.name,
-                    entry=line.id,
-                    status=entry.status,
-                    text=inside(entry.text),
-                    finding=entry.finding,
-                    diff=entry.diff,
-                    elapsed=entry.elapsed,
-                )
-            ]
+            return [tool_ended(line, entry)]
         case window.PromptPlanned(purpose="") as plan:
             tokens = plan.measure.tokens if plan.measure else plan.raw_tokens
             return [
@@ -131,20 +118,9 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
             return [ev.MessageWithdrawn(entry=queued)]
         case conversation.ModelFailed(why=why):
             return [ev.Noticed(level="warning", message=why)]
-        case memory.DelegationEnded() as ended:
-            return [
-                ev.DelegationEnded(
-                    turn=line.turn,
-                    child=ended.child,
-                    ending=ended.ending,
-                    tokens=ended.tokens,
-                    cost=ended.cost,
-                )
-            ]
         case store.CommandRun(command=command, output=output, ok=ok):
             return [
                 ev.CommandPrinted(command=command, text=output, ok=ok),
                 ev.CommandEnded(command=command, ok=ok),
             ]
-    event = announced(line)
-    return [event] if event is not None else []
+    return announcements(line)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.disk import replace_file
@@ -266,9 +266,8 @@ class SessionBench:
         )
         if (saved := self.continuity.milestone()) is not None:
             written.append(saved)
-        for line in written:
-            if (event := announced(line)) is not None:
-                yield event
+        for event in announcements(*written):
+            yield event
 
     def _note_memory_use(self, lines: Sequence[Line], answer: str) -> None:
         """Count the memories that the answer leaned on."""

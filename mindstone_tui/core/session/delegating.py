@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.turn import take_turn
@@ -61,7 +61,7 @@ class Delegations:
             self._running -= 1
         brought = await delegation.bring_back(text, plan.limits, self._continuity.scribe)
         line = self._desk.record(delegation.ended(plan, brought, ending, spent), turn)
-        if (event := announced(line)) is not None:
+        for event in announcements(line):
             self._desk.tell(event)
         return ToolResult(
             text=delegation.result_text(plan, brought, ending, spent),

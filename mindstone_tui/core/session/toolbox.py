@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.entries import Line, Unknown
@@ -121,7 +121,7 @@ class ToolsOfHistory:
                 return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
-        if (event := announced(line)) is not None:
+        for event in announcements(line):
             self._desk.tell(event)
         text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
         return ToolResult(text=text, finding=f"proposed: {arguments.title}")

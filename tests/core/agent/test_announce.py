@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import ANNOUNCED_AS, announced
+from mindstone_tui.core.agent.announce import ANNOUNCED_AS, announcements
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from tests.core.specimens import specimen
@@ -50,7 +50,7 @@ def test_an_event_says_what_its_entry_says(
     entry: type[Entry], event: type[events.AnyEvent]
 ) -> None:
     written = specimen(entry)
-    told = announced(line(written))
+    (told,) = announcements(line(written))
     assert isinstance(told, event)
     own: dict[str, Any] = {"turn": 12, "entry": "the line's id"}
     for name in event.__struct_fields__:
@@ -58,4 +58,4 @@ def test_an_event_says_what_its_entry_says(
 
 
 def test_what_was_said_is_not_announced_as_a_decision() -> None:
-    assert announced(line(UserMessage(text="hello"))) is None
+    assert announcements(line(UserMessage(text="hello"))) == []
