@@ -14,7 +14,14 @@ from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
+from mindstone_tui.core.events import (
+    AnyEvent,
+    CommandPrinted,
+    PruneBlocked,
+    ScreenAsked,
+    WindowChanged,
+    WindowPruned,
+)
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -165,8 +172,11 @@ def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
 
 
 def _sentence(event: AnyEvent) -> str:
-    left = getattr(event, "left", None)
-    if left is not None:
-        names = ", ".join(str(each.turn) for each in left)
-        return f"Out of the window, indexed: turns {names}. `/restore turn N` brings one back."
-    return str(getattr(event, "detail", event.name))
+    match event:
+        case WindowPruned(left=left):
+            names = ", ".join(str(each.turn) for each in left)
+            return f"Out of the window, indexed: turns {names}. `/restore turn N` brings one back."
+        case WindowChanged(detail=detail) | PruneBlocked(detail=detail):
+            return detail
+        case _:
+            return event.tag

@@ -46,11 +46,6 @@ def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "", **more: 
     return {"text": text, "tool_calls": named, **more}
 
 
-def tag(event: events.Event) -> str:
-    """The event's name as programs see it."""
-    return str(event.__struct_config__.tag)
-
-
 class Stage:
     """A session, and everything that was heard from it."""
 
@@ -74,7 +69,7 @@ class Stage:
         entry = getattr(event, "entry", "")
         if entry:
             written = self.places.transcript.read_bytes()
-            assert f'"id":"{entry}"'.encode() in written, f"{tag(event)} came before its entry"
+            assert f'"id":"{entry}"'.encode() in written, f"{event.tag} came before its entry"
 
     async def until(
         self,
