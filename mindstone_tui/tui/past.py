@@ -58,8 +58,8 @@ def events_of(line: Line | Damaged) -> Iterator[ev.AnyEvent]:
 def _of_conversation(line: Line) -> ev.AnyEvent | None:
     turn = line.turn
     match line.entry:
-        case conversation.UserMessage(text=text):
-            return ev.TurnStarted(turn=turn, entry=line.id, text=text)
+        case conversation.UserMessage(text=text, queued=queued):
+            return ev.TurnStarted(turn=turn, entry=line.id, text=text, queued=queued)
         case conversation.AssistantMessage(text=text, calls=calls):
             return ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=len(calls))
         case conversation.AssistantPartial(text=text):

@@ -92,7 +92,7 @@ class _Turn:
         desk, turn = self._desk, self._turn
         _, asked = desk.record_all([TurnStarted(origin=origin), said], turn)
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
-        yield events.TurnStarted(turn=turn, entry=asked.id, text=text)
+        yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
         for notice in await desk.surroundings.make_ready():
             yield notice
         lines = desk.load_standing_context(turn)

@@ -14,6 +14,8 @@ class TurnStarted(Event):
     entry: str
     text: str
     """What was asked, as it was recorded."""
+    queued: str = ""
+    """Id of the entry it waited in; empty if it never had to wait."""
 
 
 class TextDelta(Event):

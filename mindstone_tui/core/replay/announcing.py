@@ -26,8 +26,8 @@ class Announcer:
             )
             return
         match line.entry:
-            case conversation.UserMessage(text=text):
-                yield from self._said(line, text)
+            case conversation.UserMessage() as message:
+                yield from self._said(line, message)
             case conversation.TurnEnded() as entry:
                 yield from self._ended(line, entry)
             case _:
@@ -39,7 +39,7 @@ class Announcer:
             yield ev.TurnEnded(turn=self.open_turn, ending="interrupted", why=why)
             self.open_turn = 0
 
-    def _said(self, line: Line, text: str) -> Iterator[ev.AnyEvent]:
+    def _said(self, line: Line, message: conversation.UserMessage) -> Iterator[ev.AnyEvent]:
         if self.open_turn == line.turn:
             yield ev.EntryAppeared(
                 entry=line.id,
@@ -48,12 +48,14 @@ class Announcer:
                 role=line.role,
                 channel=line.channel,
                 turn=line.turn,
-                text=text,
+                text=message.text,
             )
             return
         yield from self.end_open_turn("No end of this turn was recorded.")
         self.open_turn = line.turn
-        yield ev.TurnStarted(turn=line.turn, entry=line.id, text=text)
+        yield ev.TurnStarted(
+            turn=line.turn, entry=line.id, text=message.text, queued=message.queued
+        )
 
     def _ended(self, line: Line, entry: conversation.TurnEnded) -> Iterator[ev.AnyEvent]:
         if self.open_turn == line.turn:

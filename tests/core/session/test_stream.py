@@ -94,6 +94,7 @@ async def test_a_message_during_a_turn_is_queued_on_disk_and_has_its_own_turn(
     ]
     assert getattr(messages[1].entry, "queued", "") == queued.entry
     assert [entry.origin for entry in stage.entries(said.TurnStarted)] == ["message", "queued"]
+    assert [event.queued for event in stage.all(events.TurnStarted)] == ["", queued.entry]
 
 
 async def test_a_withdrawn_message_never_has_a_turn(home: Path, tmp_path: Path) -> None:
