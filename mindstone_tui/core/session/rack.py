@@ -18,11 +18,12 @@ class Rack:
         self.offered: dict[str, Tool] = {}
         """What the model may call now; a turn looks here."""
         self._servers = servers
-        self._disabled = disabled
+        self._off = set(disabled)
+        """What nobody offers again but the person who asks for it by name."""
         self._only = only
 
     def hang(self, tools: Mapping[str, Tool]) -> None:
-        """Take tools in, and offer those that may be."""
+        """Take tools in, and offer those that may be; what is switched off stays off."""
         self.all |= tools
         self.offered |= {name: tool for name, tool in tools.items() if self._may_offer(name)}
 
@@ -31,8 +32,10 @@ class Rack:
         if name not in self.all:
             return False
         if on:
+            self._off.discard(name)
             self.offered[name] = self.all[name]
         else:
+            self._off.add(name)
             self.offered.pop(name, None)
         return True
 
@@ -53,4 +56,4 @@ class Rack:
         await self._servers.close()
 
     def _may_offer(self, name: str) -> bool:
-        return name not in self._disabled and (not self._only or name in self._only)
+        return name not in self._off and (not self._only or name in self._only)
