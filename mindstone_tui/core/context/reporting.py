@@ -102,6 +102,7 @@ class _Account:
             cached_tokens=view.watch.anchor.cached if view.watch.anchor else None,
             cost=self._cost(),
             cost_unknown=view.watch.carried.cost_unknown,
+            cost_delegated=round(view.watch.carried.delegated, 6),
             prune=_prune_cost(self.measured, self.marks, prices),
             warnings=tuple(self._warnings()),
             velocities=tuple(each.tokens for each in self.growth),
