@@ -26,7 +26,7 @@ from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.foreign import fresh_nonce
 from mindstone_tui.core.places import Places, SessionPlaces
-from mindstone_tui.core.recall.auto import auto_query, is_trivial
+from mindstone_tui.core.recall.auto import queries
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
@@ -80,12 +80,12 @@ class Remembering:
                 self._index = RecallIndex.open(self._places.index, self._embedder)
             return self._index
 
-    async def likeness(self, text: str, recent: Sequence[str]) -> Mapping[str, float]:
-        """How much each memory has to do with a message; nothing when recall is off."""
-        if not self.on or is_trivial(text):
+    async def likeness(self, query: str) -> Mapping[str, float]:
+        """How much each memory has to do with a question; nothing when recall is off."""
+        if not self.on:
             return {}
         try:
-            return await asyncio.to_thread(self._shelves.likeness, auto_query(text, recent))
+            return await asyncio.to_thread(self._shelves.likeness, query)
         except RecallError as error:
             self.failure = error.what
             return {}
@@ -100,13 +100,15 @@ class Remembering:
 
     async def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
         """What is worth bringing back for a message; None when nothing is good enough."""
-        if not self.on or is_trivial(text):
+        if not self.on:
             return None
         began = time.monotonic()
         try:
             found = await self._look(text, vacancy)
         except RecallError as error:
             self.failure = error.what
+            return None
+        if found is None:
             return None
         kept = [
             hit
@@ -120,17 +122,12 @@ class Remembering:
         elapsed = round(time.monotonic() - began, 4)
         return msgspec.structs.replace(injected, elapsed=elapsed)
 
-    async def _look(self, text: str, vacancy: Vacancy) -> Found:
-        """Ask with the message alone; one that leans on what was said before, once more with that.
-
-        The words around a message help when it says "that error again" and bury it when it is
-        short but clear, so they are only taken when it finds nothing by itself.
-        """
-        scope, shown = self._settings.scope, vacancy.shown
-        found = await self.search(text, LOOKED_AT, scope, exclude=shown)
-        leaning = auto_query(text, vacancy.recent)
-        if found.abstained and leaning != text:
-            found = await self.search(leaning, LOOKED_AT, scope, exclude=shown)
+    async def _look(self, text: str, vacancy: Vacancy) -> Found | None:
+        found: Found | None = None
+        for query in queries(text, vacancy.recent):
+            found = await self.search(query, LOOKED_AT, self._settings.scope, exclude=vacancy.shown)
+            if not found.abstained:
+                break
         return found
 
     async def search(

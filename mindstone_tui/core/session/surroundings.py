@@ -10,6 +10,7 @@ from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.entries.memory import MemoryDigested
+from mindstone_tui.core.recall.auto import queries
 from mindstone_tui.core.session.project import Project
 from mindstone_tui.core.session.rack import Rack
 from mindstone_tui.core.session.remembering import Remembering
@@ -60,5 +61,9 @@ class SessionSurroundings:
 
     async def digest(self, text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
         """The memories that bear on a message."""
-        likeness = await self._remembering.likeness(text, recent)
-        return self._continuity.memories.digest(likeness, room) if likeness else None
+        for query in queries(text, recent):
+            likeness = await self._remembering.likeness(query)
+            found = self._continuity.memories.digest(likeness, room) if likeness else None
+            if found is not None:
+                return found
+        return None
