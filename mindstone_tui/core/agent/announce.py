@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries import Entry, Line, Unknown, memory, pressure, window
-from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries.conversation import ToolReturned, TurnEnded
 from mindstone_tui.core.foreign import inside
 
 ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[events.AnyEvent]]] = {
@@ -50,6 +50,19 @@ def tool_ended(line: Line, entry: ToolReturned) -> events.ToolEnded:
         finding=entry.finding,
         diff=entry.diff,
         elapsed=entry.elapsed,
+    )
+
+
+def turn_ended(line: Line, entry: TurnEnded) -> events.TurnEnded:
+    """The end of a turn that is on disk, as clients hear of it."""
+    return events.TurnEnded(
+        turn=line.turn,
+        ending=entry.ending,
+        why=entry.why,
+        remedy=entry.remedy,
+        calls=entry.calls,
+        tools=entry.tools,
+        usage=entry.usage,
     )
 
 

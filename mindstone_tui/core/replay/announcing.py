@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.agent.announce import announcements, tool_ended
+from mindstone_tui.core.agent.announce import announcements, tool_ended, turn_ended
 from mindstone_tui.core.entries import Line, conversation, store, window
 from mindstone_tui.core.transcript import Damaged
 
@@ -60,15 +60,7 @@ class Announcer:
     def _ended(self, line: Line, entry: conversation.TurnEnded) -> Iterator[ev.AnyEvent]:
         if self.open_turn == line.turn:
             self.open_turn = 0
-            yield ev.TurnEnded(
-                turn=line.turn,
-                ending=entry.ending,
-                why=entry.why,
-                remedy=entry.remedy,
-                calls=entry.calls,
-                tools=entry.tools,
-                usage=entry.usage,
-            )
+            yield turn_ended(line, entry)
 
 
 def _of_turn(line: Line) -> list[ev.AnyEvent]:

@@ -17,7 +17,7 @@ from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.window import Receipt
-from mindstone_tui.core.recall.auto import auto_query, is_trivial
+from mindstone_tui.core.recall.auto import queries
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.gathering import Filter
@@ -61,9 +61,15 @@ class Recollection:
 
     def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
         """What would be brought back for a message; None when nothing is good enough."""
-        if not self.on or is_trivial(text):
+        if not self.on:
             return None
-        found = self.search(auto_query(text, vacancy.recent), LOOKED_AT, vacancy.shown)
+        found: Found | None = None
+        for query in queries(text, vacancy.recent):
+            found = self.search(query, LOOKED_AT, vacancy.shown)
+            if not found.abstained:
+                break
+        if found is None:
+            return None
         nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         return inject(text, found, found.hits, vacancy, most=self._most, nonce=nonce)
 
