@@ -30,6 +30,10 @@ WindowOption = Annotated[
     typer.Option("--context-window", metavar="TOKENS", min=0, help="The model's window, if known."),
 ]
 
+FolderOption = Annotated[
+    Path | None, typer.Option(help="Folder the tools work in; the current one by default.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -45,9 +49,7 @@ def run(
     model: ModelOption = "",
     context_window: WindowOption = 0,
     profile: ProfileOption = "",
-    cwd: Annotated[
-        Path | None, typer.Option(help="Folder the tools work in; the current one by default.")
-    ] = None,
+    cwd: FolderOption = None,
     approve: Annotated[
         str,
         typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto, for this turn."),

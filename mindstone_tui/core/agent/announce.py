@@ -9,7 +9,12 @@ from msgspec.structs import asdict
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries import Entry, Line, Unknown, memory, pressure, window
-from mindstone_tui.core.entries.conversation import ToolReturned, TurnEnded
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    TurnEnded,
+    UserMessage,
+)
 from mindstone_tui.core.foreign import inside
 
 ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[events.AnyEvent]]] = {
@@ -50,6 +55,24 @@ def tool_ended(line: Line, entry: ToolReturned) -> events.ToolEnded:
         finding=entry.finding,
         diff=entry.diff,
         elapsed=entry.elapsed,
+    )
+
+
+def appeared(line: Line) -> events.EntryAppeared:
+    """A line that is there without a turn of ours around it; only what was said has words."""
+    match line.entry:
+        case UserMessage(text=text) | AssistantMessage(text=text):
+            said = text
+        case _:
+            said = ""
+    return events.EntryAppeared(
+        entry=line.id,
+        seq=line.seq,
+        kind=line.kind,
+        role=line.role,
+        channel=line.channel,
+        turn=line.turn,
+        text=said,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.agent.announce import announcements, tool_ended, turn_ended
+from mindstone_tui.core.agent.announce import announcements, appeared, tool_ended, turn_ended
 from mindstone_tui.core.entries import Line, conversation, store, window
 from mindstone_tui.core.transcript import Damaged
 
@@ -41,15 +41,7 @@ class Announcer:
 
     def _said(self, line: Line, message: conversation.UserMessage) -> Iterator[ev.AnyEvent]:
         if self.open_turn == line.turn:
-            yield ev.EntryAppeared(
-                entry=line.id,
-                seq=line.seq,
-                kind=line.kind,
-                role=line.role,
-                channel=line.channel,
-                turn=line.turn,
-                text=message.text,
-            )
+            yield appeared(line)
             return
         yield from self.end_open_turn("No end of this turn was recorded.")
         self.open_turn = line.turn

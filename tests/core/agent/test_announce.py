@@ -8,31 +8,14 @@ import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.announce import ANNOUNCED_AS, announcements
-from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.entries.conversation import UserMessage
+from tests.builders import line_of
 from tests.core.specimens import specimen
 
 PAIRS = pytest.mark.parametrize(
     ("entry", "event"), ANNOUNCED_AS.items(), ids=lambda kind: kind.__name__
 )
-
-
-def line(entry: Entry) -> Line:
-    return Line(
-        seq=1,
-        id="the line's id",
-        session="agent:default:main",
-        ts="2026-01-02T03:04:05Z",
-        turn=12,
-        role=entry.role,
-        channel="test",
-        entry=entry,
-        parent=None,
-        prev="",
-        hash="",
-        blobs={},
-        raw=b"",
-    )
 
 
 @PAIRS
@@ -50,12 +33,12 @@ def test_an_event_says_what_its_entry_says(
     entry: type[Entry], event: type[events.AnyEvent]
 ) -> None:
     written = specimen(entry)
-    (told,) = announcements(line(written))
+    (told,) = announcements(line_of(written, turn=12))
     assert isinstance(told, event)
-    own: dict[str, Any] = {"turn": 12, "entry": "the line's id"}
+    own: dict[str, Any] = {"turn": 12, "entry": "id1"}
     for name in event.__struct_fields__:
         assert getattr(told, name) == own.get(name, getattr(written, name, None))
 
 
 def test_what_was_said_is_not_announced_as_a_decision() -> None:
-    assert announcements(line(UserMessage(text="hello"))) == []
+    assert announcements(line_of(UserMessage(text="hello"))) == []
