@@ -39,7 +39,10 @@ FORMATS: Final = MappingProxyType(
 """Every format by name, the most particular first."""
 
 _SAMPLE: Final = 1 << 18
-_LINES: Final = 16
+_MARK: Final = b"\xef\xbb\xbf"
+_LINES: Final = 64
+_LONGEST_LINE: Final = 16 << 20
+"""A first line may hold an image; it is read whole, so that it can be told whose it is."""
 
 
 def format_of(path: Path, name: str = "auto") -> Format:
@@ -69,5 +72,10 @@ def _named(name: str) -> Format:
 def _sample(path: Path) -> Sample:
     with open_file(path) as stream:
         start = stream.read(_SAMPLE)
-    found = [decode(raw.strip()) for raw in start.split(b"\n")[:_LINES] if raw.strip()]
+        is_whole = len(start) < _SAMPLE
+        rest = b"" if is_whole or start.endswith(b"\n") else stream.readline(_LONGEST_LINE)
+    lines = (start + rest if start.count(b"\n") < _LINES else start).split(b"\n")[:_LINES]
+    found = [decode(raw.strip()) for raw in lines if raw.strip()]
+    if is_whole and not any(isinstance(each, dict) for each in found):
+        found = [decode(start.removeprefix(_MARK))]
     return Sample(path, start, tuple(each for each in found if isinstance(each, dict)))
