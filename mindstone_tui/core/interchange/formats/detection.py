@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.errors import InterchangeError, NotASession, UnknownName
 from mindstone_tui.core.interchange.formats.chatgpt import CHATGPT
 from mindstone_tui.core.interchange.formats.claude_code import CLAUDE_CODE
 from mindstone_tui.core.interchange.formats.codex import CODEX
@@ -39,6 +40,7 @@ FORMATS: Final = MappingProxyType(
 """Every format by name, the most particular first."""
 
 _SAMPLE: Final = 1 << 18
+_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
 _MARK: Final = b"\xef\xbb\xbf"
 _LINES: Final = 64
 _LONGEST_LINE: Final = 16 << 20
@@ -50,10 +52,14 @@ def format_of(path: Path, name: str = "auto") -> Format:
     if name != "auto":
         return _named(name)
     sample = _sample(path)
+    if sample.start.startswith(_ZSTANDARD):
+        raise InterchangeError(
+            f"{path} is compressed.", f"Unpack it first: zstd -d {shlex.quote(str(path))}"
+        )
     for each in FORMATS.values():
         if each.recognises(sample):
             return each
-    raise InterchangeError(
+    raise NotASession(
         f"{path} is not a session of any program known here.",
         f"If you know better, name it with --from: {', '.join(FORMATS)}.",
     )
