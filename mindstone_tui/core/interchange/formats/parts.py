@@ -90,7 +90,8 @@ def _part(part: object) -> str:
     if isinstance(said := fields.get("text"), str):
         return said
     kind = text(fields.get("type")) or text(fields.get("content_type"))
-    return f"[{kind.removesuffix('_asset_pointer')}]" if kind else ""
+    name = kind.removeprefix("input_").removesuffix("_asset_pointer")
+    return f"[{name}]" if name else ""
 
 
 def tool_call(call: object, name: object, arguments: object, spare: str) -> ToolCall:
