@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -19,7 +20,7 @@ from mindstone_tui.core.interchange.formats.messages import MESSAGES
 from mindstone_tui.core.interchange.formats.mindstone import MINDSTONE
 from mindstone_tui.core.interchange.formats.opencode import OPENCODE
 from mindstone_tui.core.interchange.formats.pi import PI
-from mindstone_tui.core.interchange.reading import decode, open_file
+from mindstone_tui.core.interchange.reading import BOM, decode_object, lines, open_file
 
 FORMATS: Final = MappingProxyType(
     {
@@ -41,10 +42,7 @@ FORMATS: Final = MappingProxyType(
 
 _SAMPLE: Final = 1 << 18
 _ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
-_MARK: Final = b"\xef\xbb\xbf"
 _LINES: Final = 64
-_LONGEST_LINE: Final = 16 << 20
-"""A first line may hold an image; it is read whole, so that it can be told whose it is."""
 
 
 def format_of(path: Path, name: str = "auto") -> Format:
@@ -78,10 +76,13 @@ def _named(name: str) -> Format:
 def _sample(path: Path) -> Sample:
     with open_file(path) as stream:
         start = stream.read(_SAMPLE)
-        is_whole = len(start) < _SAMPLE
-        rest = b"" if is_whole or start.endswith(b"\n") else stream.readline(_LONGEST_LINE)
-    lines = (start + rest if start.count(b"\n") < _LINES else start).split(b"\n")[:_LINES]
-    found = [decode(raw.strip()) for raw in lines if raw.strip()]
-    if is_whole and not any(isinstance(each, dict) for each in found):
-        found = [decode(start.removeprefix(_MARK))]
+        if not start.strip():
+            raise NotASession(f"{path} is empty.", "There is nothing in it to take over.")
+        stream.seek(0)
+        # A line may be far longer than the sample: somebody pasted a file as the first message.
+        has_lines = b"\x00" not in start and not start.removeprefix(BOM).lstrip().startswith(b"[")
+        begun = [raw for _, raw in islice(lines(stream), _LINES)] if has_lines else []
+    found = [decode_object(raw) for raw in begun if isinstance(raw, bytes) and b"{" in raw[:4]]
+    if len(start) < _SAMPLE and not any(isinstance(each, dict) for each in found):
+        found = [decode_object(start)]
     return Sample(path, start, tuple(each for each in found if isinstance(each, dict)))
