@@ -30,6 +30,7 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.settling import settle
 from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.tui.numbers import plural
 
 _SHOWN: Final = 20
 _NAMED: Final = 5
@@ -98,16 +99,17 @@ class _Outcome:
 
     def say(self) -> None:
         """The sum, after the last file."""
-        say(f"{len(self.sessions):,} sessions, {self.added:,} messages added")
+        added = plural(self.added, "message")
+        say(f"{plural(len(self.sessions), 'session')}, {added} added")
         if self.empty:
-            hint(f"{self.empty:,} conversations have no message and were left out")
+            hint(f"{plural(self.empty, 'conversation')} without a message left out")
         if self.no_sessions:
             names = ", ".join(one_line(each.name, 60) for each in self.no_sessions[:_NAMED])
             more = len(self.no_sessions) - _NAMED
             rest = f" and {more:,} more" if more > 0 else ""
-            hint(f"{len(self.no_sessions):,} files are no sessions: {names}{rest}")
+            hint(f"{plural(len(self.no_sessions), 'file')} without a session: {names}{rest}")
         if self.refused:
-            hint(f"{self.refused:,} files could not be read; the first of them are named above")
+            hint(f"{plural(self.refused, 'file')} not read, for the reasons above")
 
 
 def _take_all(
