@@ -110,6 +110,31 @@ def test_claude_code_a_sub_agent_is_a_session_of_its_own(home: Path) -> None:
     assert agent.added == 2
 
 
+def test_claude_code_only_what_a_person_typed_is_a_prompt(home: Path, tmp_path: Path) -> None:
+    def queued(name: str, prompt: Any, **more: Any) -> dict[str, Any]:
+        about = {"uuid": name, "parentUuid": "a", "sessionId": "s", "type": "attachment"}
+        return {**about, "attachment": {"type": "queued_command", "prompt": prompt, **more}}
+
+    notice = "<task-notification>\n<task-id>1</task-id>\n</task-notification>"
+    records = [
+        {
+            "uuid": "a",
+            "parentUuid": None,
+            "sessionId": "s",
+            "type": "user",
+            "message": {"role": "user", "content": notice},
+        },
+        queued("b", "typed", commandMode="prompt", origin={"kind": "human"}),
+        queued("c", [{"type": "text", "text": "typed in parts"}]),
+        queued("d", "from another agent", commandMode="prompt", origin={"kind": "peer"}),
+        queued("e", notice, commandMode="task-notification"),
+        queued("f", notice),
+    ]
+    report = take_over(home, write_lines(tmp_path / "queued.jsonl", records))
+    assert said(home) == ["typed", "typed in parts"]
+    assert report.left_out == {"attachment: queued_command": 3, "notice of a task": 1}
+
+
 def test_claude_code_a_first_line_with_an_image_is_recognised(home: Path, tmp_path: Path) -> None:
     image = {"type": "image", "source": {"type": "base64", "data": "A" * 600_000}}
     first = {

@@ -32,6 +32,7 @@ _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customT
 """Records that name the session, the weightiest last."""
 _ABOUT_SESSION = frozenset({"queue-operation", "file-history-snapshot", *_TITLES})
 _INTERRUPTED = "[Request interrupted by user"
+_NOTICE = "<task-notification>"
 
 
 def _recognises(sample: Sample) -> bool:
@@ -113,7 +114,7 @@ def _is_prompt(fields: dict[str, Any]) -> bool:
         return False
     content = mapping(fields.get("message")).get("content")
     return not any(mapping(each).get("type") == "tool_result" for each in sequence(content)) and (
-        not (plain(content) or "").startswith(_INTERRUPTED)
+        not (plain(content) or "").startswith((_INTERRUPTED, _NOTICE))
     )
 
 
@@ -154,6 +155,8 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield Broken(line=number, why="the content is neither text nor a list of blocks")
     elif said.startswith(_INTERRUPTED):
         yield Aside(what="interruption")
+    elif said.startswith(_NOTICE):
+        yield Aside(what="notice of a task")
     elif said:
         yield Said(line=number, role="user", text=said, id=text(fields.get("uuid")), ts=ts)
     elif not results:
@@ -165,7 +168,7 @@ def _attachment(number: int, fields: dict[str, Any]) -> Record:
     attachment = mapping(fields.get("attachment"))
     kind = text(attachment.get("type"))
     said = plain(attachment.get("prompt")) if kind == "queued_command" else ""
-    if not said or attachment.get("commandMode") not in (None, "prompt"):
+    if not said or said.startswith(_NOTICE) or not _is_by_a_person(attachment):
         return Aside(what=f"attachment: {kind}" if kind else "attachment")
     return Said(
         line=number,
@@ -174,6 +177,12 @@ def _attachment(number: int, fields: dict[str, Any]) -> Record:
         id=text(fields.get("uuid")),
         ts=moment(fields.get("timestamp")),
     )
+
+
+def _is_by_a_person(queued: dict[str, Any]) -> bool:
+    """Whether a queued prompt was typed, not sent by a task or another agent."""
+    origin = mapping(queued.get("origin")).get("kind")
+    return origin in (None, "human") and queued.get("commandMode") in (None, "prompt")
 
 
 def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str) -> Gave:
