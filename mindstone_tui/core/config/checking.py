@@ -61,7 +61,8 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "tui.notify_after": (0, 86_400),
 }
 _ASCENDING: Final = (
-    ("context.trim_to", "context.trim"),
+    ("context.trim_to", "context.trim", "context.emergency"),
+    ("context.checkpoint", "context.emergency"),
     ("context.floor", "context.ceiling", "context.emergency"),
     ("zones.yellow", "zones.orange", "zones.red"),
 )

@@ -79,7 +79,7 @@ class BudgetSettings(Section):
     """Shares of the window, in percent; together 100."""
 
     profile: str = "default"
-    """Shares to start from: default, code-review, research or support."""
+    """Shares to start from: default, code-review, research, support, or a profile of your own."""
     system_prompt: float = 6.0
     """Identity, rules, user and project instructions."""
     tool_definitions: float = 4.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -28,14 +28,6 @@ KEPT_TURNS: Final = 20
 """Turns of growth that are carried from plan to plan."""
 _SMALL: Final = 32_000
 _LARGE: Final = 200_000
-
-PROFILES: Final[Mapping[str, tuple[float, ...]]] = {
-    "default": (6, 4, 65, 12, 8, 5),
-    "code-review": (6, 5, 60, 18, 6, 5),
-    "research": (5, 5, 55, 15, 15, 5),
-    "support": (8, 3, 70, 8, 6, 5),
-}
-"""Shares in percent: the five components in order, then the output reserve."""
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -78,17 +70,9 @@ def room_for(window: int, label: Label, budget: BudgetSettings) -> Room:
 
 
 def shares(budget: BudgetSettings) -> tuple[float, ...]:
-    """The six shares in percent: the profile's, with what was set by hand on top."""
-    if budget.profile not in PROFILES:
-        known = ", ".join(PROFILES)
-        raise ConfigError(
-            f"There is no budget profile {budget.profile!r}.", f"The profiles are {known}."
-        )
-    names = (*COMPONENTS, "output_reserve")
-    defaults = BudgetSettings()
-    chosen = tuple(
-        given if (given := getattr(budget, name)) != getattr(defaults, name) else share
-        for name, share in zip(names, PROFILES[budget.profile], strict=True)
+    """The six shares in percent, the output reserve last; a profile's are settings by then."""
+    chosen: tuple[float, ...] = tuple(
+        getattr(budget, name) for name in (*COMPONENTS, "output_reserve")
     )
     if abs(sum(chosen) - 100) > 0.5:
         raise ConfigError(
@@ -134,13 +118,17 @@ def edges(zones: ZoneSettings, window: int) -> tuple[float, float, float]:
 
 
 def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
-    """Every mark in tokens of the usable room."""
+    """Every mark in tokens of the usable room.
+
+    Where exchanges leave before the checkpoint mark, the task is written down before they do.
+    """
     yellow, orange, red = edges(zones, room.window)
+    ceiling = ceiling_percent(settings, room.label)
     return Marks(
         trim=room.tokens(settings.trim),
         trim_to=room.tokens(settings.trim_to),
-        checkpoint=room.tokens(settings.checkpoint),
-        ceiling=room.tokens(ceiling_percent(settings, room.label)),
+        checkpoint=room.tokens(min(settings.checkpoint, ceiling)),
+        ceiling=room.tokens(ceiling),
         floor=room.tokens(settings.floor),
         emergency=room.tokens(settings.emergency),
         yellow=room.tokens(yellow),

@@ -261,7 +261,9 @@ def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
 
 
 def test_a_share_and_a_check_before_adding(home: Path) -> None:
-    stage = Stage(home, settings=Settings(budget=BudgetSettings(profile="research")))
+    stage = Stage(
+        home, settings=Settings(budget=BudgetSettings(message_history=58.0, memory_injection=15.0))
+    )
     assert stage.working_set.share("memory_injection") == int(6_000 * 15 / 95)
     assert stage.working_set.check_before_add("memory_injection", 100).allowed
     assert not stage.working_set.check_before_add("memory_injection", 6_000).allowed
