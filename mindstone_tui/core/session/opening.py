@@ -12,7 +12,6 @@ from mindstone_tui.core.agent.announce import announced
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.gate import Gate
-from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.agent.side_calls import SideCalls
 from mindstone_tui.core.agent.standing import Standing, standing_context
 from mindstone_tui.core.config import Settings, load
@@ -170,7 +169,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         gate=_gate(opening, settings),
         recaller=remembering,
         redactor=redactor,
-        standing=lambda: _standing(opening, settings, desk, project(), continuity.memories),
+        standing=lambda: _standing(opening, settings, desk, project(), continuity),
         recognise=_recognise,
         make_ready=lambda: bench.before_turn(),
         report_bug=lambda error: record(error, home.log, transcript.clean),
@@ -348,9 +347,10 @@ def _standing(
     settings: Settings,
     desk: Desk,
     project: ProjectInstructions,
-    memories: Memories,
+    continuity: Continuity,
 ) -> Standing:
-    remembered, warnings = memories.head_sections()
+    remembered, warnings = continuity.memories.head_sections()
+    task = continuity.task
     found = standing_context(
         opening.places.agent(opening.key.agent),
         opening.cwd,
@@ -366,6 +366,7 @@ def _standing(
             )
             for each in project.in_force
         ]
+        + ([task] if task else [])
         + list(remembered),
     )
     return Standing(found.sections, (*found.warnings, *warnings))
