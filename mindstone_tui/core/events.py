@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.entries.base import Usage, Zone, kind_of
+from mindstone_tui.core.entries.base import ShareLevel, Usage, Zone, kind_of
 from mindstone_tui.core.entries.conversation import ToolStatus, TurnEnding
 from mindstone_tui.core.entries.memory import RecalledPassage
 from mindstone_tui.core.entries.pressure import AlertLevel
@@ -228,6 +228,17 @@ class ZoneChanged(Event):
     utilization: float
 
 
+class ShareCrossed(Event):
+    """A share of the window crossed its soft or its hard mark, upwards or back."""
+
+    turn: int
+    component: str
+    before: ShareLevel
+    after: ShareLevel
+    tokens: int
+    limit: int
+
+
 class VelocitySpiked(Event):
     """The prompt grew far faster than it usually does."""
 
@@ -428,6 +439,7 @@ AnyEvent = (
     | WindowChanged
     | SummaryDerived
     | ZoneChanged
+    | ShareCrossed
     | VelocitySpiked
     | AlertRaised
     | ContextReported

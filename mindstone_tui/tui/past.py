@@ -140,6 +140,15 @@ def _of_window(line: Line) -> ev.AnyEvent | None:
             return ev.CheckpointSaved(turn=turn, version=version, path=path)
         case pressure.ZoneChanged(before=before, after=after, utilization=full):
             return ev.ZoneChanged(turn=turn, before=before, after=after, utilization=full)
+        case pressure.ShareCrossed() as share:
+            return ev.ShareCrossed(
+                turn=turn,
+                component=share.component,
+                before=share.before,
+                after=share.after,
+                tokens=share.tokens,
+                limit=share.limit,
+            )
         case pressure.AlertRaised() as alert:
             return ev.AlertRaised(
                 turn=turn,

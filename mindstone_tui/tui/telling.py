@@ -89,6 +89,11 @@ def _of_window(event: ev.AnyEvent) -> Told | None:
                 what=f"{event.before} → {event.after} · {numbers.percent(event.utilization)} full",
                 tone="warning" if event.after in ("orange", "red") else "quiet",
             )
+        case ev.ShareCrossed():
+            name = event.component.replace("_", " ")
+            word = {"hard": "over its share", "soft": "near its share", "free": "within its share"}
+            used = f"{numbers.tokens(event.tokens)} of {numbers.tokens(event.limit)} tokens"
+            return Told(sign="▪", what=f"{name} {word[event.after]} · {used}", hint="/budget")
         case ev.VelocitySpiked():
             return Told(
                 sign="↗",

@@ -78,6 +78,15 @@ def announced(line: Line) -> events.AnyEvent | None:
                 after=entry.after,
                 utilization=entry.utilization,
             )
+        case pressure.ShareCrossed():
+            return events.ShareCrossed(
+                turn=turn,
+                component=entry.component,
+                before=entry.before,
+                after=entry.after,
+                tokens=entry.tokens,
+                limit=entry.limit,
+            )
         case pressure.VelocitySpiked():
             return events.VelocitySpiked(turn=turn, tokens=entry.tokens, baseline=entry.baseline)
         case pressure.AlertRaised():

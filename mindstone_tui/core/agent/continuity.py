@@ -13,12 +13,15 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.agent.ground import LOOKED_BACK, Ground, now, stamp
 from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.agent.open_work import (
     BEFORE,
     begun_as_task,
     running_task,
+    summary_text,
     task_section,
     where_it_stands,
 )
@@ -135,9 +138,10 @@ class Continuity:
     def save_checkpoint(self, trigger: str) -> Line:
         """Write the task's state down, for machines, for people and into the log."""
         state = self.standing()
+        windows = max(state.checkpoint.window, self.desk.report().windows)
         saved = keeping.save(
             self.places,
-            state.checkpoint,
+            msgspec.structs.replace(state.checkpoint, window=windows),
             environment=self._environment(self._window_lines()),
             saved_at=stamp(self._clock()),
             trigger=trigger,
@@ -207,9 +211,10 @@ class Continuity:
         with self._history() as history:
             return bootstrap(
                 lambda: keeping.load_proven(self.places, history),
-                lambda files: observe(self.cwd, files),
+                lambda files: observe(self.cwd, files, tools=self._tool_names()),
                 self.desk.count,
                 budget,
+                lambda seq: summary_text(reader(history), seq),
             )
 
     def where_it_stands(self) -> list[str]:
@@ -365,7 +370,11 @@ class Continuity:
             return [*lines, *read(last + 1, history.head.seq)]
 
     def _environment(self, lines: Sequence[Line]) -> Environment:
-        return observe(self.cwd, [file.path for file in files_touched(lines)])
+        files = [file.path for file in files_touched(lines)]
+        return observe(self.cwd, files, tools=self._tool_names())
+
+    def _tool_names(self) -> list[str]:
+        return [tool.name for tool in self.desk.working_set.fold.tools]
 
     def _history(self) -> History:
         return self.desk.transcript.history()

@@ -8,7 +8,7 @@ from typing import Final
 from mindstone_tui.core.context.window import ReadLines
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.memory import TaskDone, TaskStarted
+from mindstone_tui.core.entries.memory import SummaryDerived, TaskDone, TaskStarted
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.handoff.resuming import Resumption
@@ -53,6 +53,12 @@ def running_task(newest_first: Iterable[Line], standing: Iterable[Section]) -> S
         if isinstance(line.entry, TaskDone):
             return None
     return next((section for section in standing if section.name == TASK), None)
+
+
+def summary_text(read: ReadLines, seq: int) -> str:
+    """The summary that a line derived; empty when it is none."""
+    found = (line.entry.text for line in read(seq, seq) if isinstance(line.entry, SummaryDerived))
+    return next(found, "")
 
 
 def where_it_stands(found: Resumption) -> list[str]:

@@ -95,7 +95,8 @@ class _Turn:
         for notice in await desk.make_ready():
             yield notice
         lines = desk.load_standing_context(turn)
-        if (rule := desk.recognise(text)) is not None:
+        rule = desk.recognise(text)
+        if rule is not None and not desk.said_before(rule, asked.seq):
             lines.append(desk.record(StandingInstructionOffered(text=rule, source=asked.seq), turn))
         for event in _announced(lines):
             yield event

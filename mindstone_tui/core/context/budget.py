@@ -17,6 +17,7 @@ from mindstone_tui.core.config.settings import BudgetSettings, ContextSettings, 
 from mindstone_tui.core.context.measure import COMPONENTS, ComponentName, Measured
 from mindstone_tui.core.context.report import Burn, Marks
 from mindstone_tui.core.entries import ZONES, Label, Zone
+from mindstone_tui.core.entries.base import ShareLevel
 from mindstone_tui.core.entries.window import Component, Growth
 from mindstone_tui.core.errors import ConfigError
 
@@ -84,14 +85,17 @@ def shares(budget: BudgetSettings) -> tuple[float, ...]:
 
 def components(measured: Measured, room: Room, budget: BudgetSettings) -> tuple[Component, ...]:
     """Each share with what it uses; the output reserve stands apart, unused by any prompt."""
+    found = [
+        _component(name, measured.component(name), limit_of(name, room, budget), budget.soft)
+        for name in COMPONENTS
+    ]
+    return (*found, _component("output_reserve", 0, room.reserve, budget.soft))
+
+
+def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
+    """The tokens of the usable room that are one component's."""
     chosen = shares(budget)
-    prompt_shares = sum(chosen[:-1])
-    found = []
-    for name, share in zip(COMPONENTS, chosen, strict=False):
-        limit = int(room.usable * share / prompt_shares)
-        found.append(_component(name, measured.component(name), limit, budget.soft))
-    found.append(_component("output_reserve", 0, room.reserve, budget.soft))
-    return tuple(found)
+    return int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
 
 
 def _component(name: str, tokens: int, limit: int, soft: float) -> Component:
@@ -143,6 +147,16 @@ def zone_after(before: Zone, utilization: float, window: int, zones: ZoneSetting
     level = sum(percent >= edge for edge in edges(zones, window))
     kept = sum(percent >= edge - zones.hysteresis for edge in edges(zones, window))
     return ZONES[max(level, min(kept, ZONES.index(before)))]
+
+
+def share_level(before: ShareLevel, component: Component, hysteresis: float) -> ShareLevel:
+    """How full a share is; falling back takes some points more than rising did."""
+    slack = component.limit * hysteresis / 100
+    for level, mark in (("hard", component.hard), ("soft", component.soft)):
+        held = before == level or (before == "hard" and level == "soft")
+        if component.tokens > (mark - slack if held else mark):
+            return "hard" if level == "hard" else "soft"
+    return "free"
 
 
 def velocity(growth: Sequence[Growth], turns: int) -> float:

@@ -89,8 +89,13 @@ def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[E
     )
 
 
-def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None) -> list[Line]:
-    """Turn older tool results into placeholders once the trim mark is passed."""
+def trim(
+    live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None, trigger: str = "trim"
+) -> list[Line]:
+    """Turn older tool results into placeholders once the trim mark is passed.
+
+    Asked for by hand, any gain is worth it.
+    """
     measured = live.measure(call)
     if measured.total <= marks.trim:
         return []
@@ -101,13 +106,14 @@ def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None)
         pins=state.pins,
         keep=live.settings.context.keep_trimmed if keep is None else keep,
     )
-    if sum(size for _, size in results) < call.room.usable * trimming.WORTHWHILE:
+    least = 1 if trigger == "manual" else call.room.usable * trimming.WORTHWHILE
+    if sum(size for _, size in results) < least:
         return []
     taken = trimming.plan_trim(
         rank_results(live.fold, results, live.policy, live.similar),
         {line.seq: line for line, _ in results},
         excess=measured.total - marks.trim_to,
-        usable=call.room.usable,
+        least=least,
         factor=measured.factor,
         count=live.ledger(call.model).counter.text,
     )
@@ -120,7 +126,7 @@ def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None)
         tokens_before=measured.total,
         tokens_after=measured.total - saved,
         policy=live.policy,
-        trigger="trim" if keep is None else "emergency",
+        trigger=trigger if keep is None else "emergency",
     )
     return [live.append(entry, call.turn)]
 

@@ -114,6 +114,7 @@ def build(
         prune=_prune_cost(measured, marks, prices or Prices()),
         warnings=tuple(_warnings(view, call, measured, units, shares, marks)),
         velocities=tuple(each.tokens for each in growth),
+        windows=view.windows,
         left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
     )
 

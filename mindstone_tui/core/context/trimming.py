@@ -61,11 +61,11 @@ def plan_trim(
     lines: dict[int, Line],
     *,
     excess: int,
-    usable: int,
+    least: float,
     factor: float,
     count: Callable[[str], int],
 ) -> list[Trimmed]:
-    """Take results in order until `excess` is freed; none at all when that frees too little."""
+    """Take results in order until `excess` is freed; none when that frees less than `least`."""
     taken: list[Trimmed] = []
     freed = 0
     for scored in ranked:
@@ -87,4 +87,4 @@ def plan_trim(
                 reason=scored.reason,
             )
         )
-    return taken if freed >= usable * WORTHWHILE else []
+    return taken if freed >= least else []

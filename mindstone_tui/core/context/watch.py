@@ -14,8 +14,14 @@ from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
-from mindstone_tui.core.entries.memory import TaskDone
-from mindstone_tui.core.entries.window import Anchor, Carried, Growth, PromptPlanned
+from mindstone_tui.core.entries.memory import TaskDone, TaskStarted
+from mindstone_tui.core.entries.window import (
+    Anchor,
+    Carried,
+    ContextWindowPruned,
+    Growth,
+    PromptPlanned,
+)
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
 
@@ -46,7 +52,7 @@ class Watch:
             self.observe(line)
 
     def observe(self, line: Line) -> None:
-        """Take in a plan or a report; every other line is none of our business."""
+        """Take in a plan, a report, the start of a window or a task; nothing else matters here."""
         match line.entry:
             case PromptPlanned(purpose="") as plan:
                 self._plan = line
@@ -56,7 +62,11 @@ class Watch:
             case UsageReported() as report:
                 self._spend(report)
                 self._anchor(line, report)
-            case TaskDone():
+            case ContextWindowPruned():
+                self.carried = msgspec.structs.replace(
+                    self.carried, windows=self.carried.windows + 1
+                )
+            case TaskStarted() | TaskDone():
                 self._start_anew(line.turn + 1)
 
     def _start_anew(self, turn: int) -> None:
