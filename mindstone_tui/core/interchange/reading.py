@@ -21,6 +21,7 @@ from mindstone_tui.core.transcript.stamps import timestamp
 
 LONGEST_RECORD: Final = 64 << 20
 """A longer line or object is not read into memory."""
+BOM: Final = b"\xef\xbb\xbf"
 _CHUNK: Final = 1 << 18
 _LARGEST_ID: Final = 1 << 64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,7 +91,7 @@ def decode(raw: bytes) -> Any:
 
 def decode_object(raw: bytes) -> dict[str, Any] | Flaw:
     """A JSON object, or a `Flaw`."""
-    value = decode(raw.removeprefix(b"\xef\xbb\xbf"))
+    value = decode(raw.removeprefix(BOM))
     if isinstance(value, dict | Flaw):
         return value
     return Flaw(f"a JSON {_json_name(value)} where an object is needed")

@@ -329,3 +329,9 @@ def test_an_answer_that_is_written_again_counts_once(home: Path) -> None:
     assert [kind for _, kind, _ in outline(home)] == [
         *("user_message", "assistant_message", "tool_returned", "assistant_message")
     ]
+
+
+def test_a_file_that_begins_with_a_huge_message_is_still_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "pasted.jsonl"
+    path.write_bytes(HOSTILE[LARGE] + b'\n{"role":"assistant","content":"ok"}\n')
+    assert format_of(path).name == "messages"

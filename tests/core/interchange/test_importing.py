@@ -298,9 +298,10 @@ def test_a_wrong_name_or_file_is_said_plainly(home: Path, tmp_path: Path) -> Non
     noise.write_bytes(random.Random(1).randbytes(5_000))
     with pytest.raises(UnknownName, match="mesages"):
         take_over(home, empty, format="mesages")
-    for path in (empty, noise):
-        with pytest.raises(InterchangeError, match="not a session"):
-            take_over(home, path)
+    with pytest.raises(InterchangeError, match="is empty"):
+        take_over(home, empty)
+    with pytest.raises(InterchangeError, match="not a session"):
+        take_over(home, noise)
     with pytest.raises(InterchangeError, match="no file"):
         take_over(home, tmp_path / "absent")
     with pytest.raises(InterchangeError, match="folder"):

@@ -181,3 +181,19 @@ async def test_the_last_step_of_a_cascade_has_the_rest_read_in_a_clean_window(
         assert "derived from the transcript, which wins" in summary.text
         assert (await stage.say("And now?")).ending == "done"
         assert "nothing stayed open" in str(stage.requests()[-1][0]["content"])
+
+
+async def test_the_checkpoint_mark_fires_once_however_many_processes_pass_it(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, checkpoint=40, trim_to=30, min_recent=2)
+    model = script(tmp_path, answer(), loop=True)
+    for number in range(1, 30):
+        async with on_stage(home, model=model, context_window=WINDOW) as stage:
+            await stage.say(f"turn {number}: " + "words upon words " * 60)
+            kinds = [line.kind for line in stage.lines()]
+        if "context_window_pruned" in kinds:
+            break
+    before = kinds[: kinds.index("context_window_pruned")]
+    assert before.count("checkpoint_saved") == 1
+    assert before.count("handoff_written") == 1

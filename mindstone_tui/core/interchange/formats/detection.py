@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -18,7 +19,7 @@ from mindstone_tui.core.interchange.formats.messages import MESSAGES
 from mindstone_tui.core.interchange.formats.mindstone import MINDSTONE
 from mindstone_tui.core.interchange.formats.opencode import OPENCODE
 from mindstone_tui.core.interchange.formats.pi import PI
-from mindstone_tui.core.interchange.reading import decode, open_file
+from mindstone_tui.core.interchange.reading import BOM, decode_object, lines, open_file
 
 FORMATS: Final = MappingProxyType(
     {
@@ -69,5 +70,10 @@ def _named(name: str) -> Format:
 def _sample(path: Path) -> Sample:
     with open_file(path) as stream:
         start = stream.read(_SAMPLE)
-    found = [decode(raw.strip()) for raw in start.split(b"\n")[:_LINES] if raw.strip()]
+        if not start.strip():
+            raise InterchangeError(f"{path} is empty.", "There is nothing in it to take over.")
+        stream.seek(0)
+        # A line may be far longer than the sample: somebody pasted a file as the first message.
+        begun = [raw for _, raw in islice(lines(stream), _LINES) if isinstance(raw, bytes)]
+    found = [decode_object(raw) for raw in begun if raw.removeprefix(BOM).startswith(b"{")]
     return Sample(path, start, tuple(each for each in found if isinstance(each, dict)))
