@@ -110,10 +110,11 @@ def trim(
     if sum(size for _, size in results) < least:
         return []
     taken = trimming.plan_trim(
-        rank_results(live.fold, results, live.policy, live.similar),
+        rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction),
         {line.seq: line for line, _ in results},
         excess=measured.total - marks.trim_to,
         least=least,
+        finding=live.settings.context.placeholder_tokens,
         factor=measured.factor,
         count=live.ledger(call.model).counter.text,
     )
@@ -191,7 +192,7 @@ async def prune(
     queue = list(
         ranked
         if ranked is not None
-        else rank_exchanges(live.fold, units, live.policy, live.similar)
+        else rank_exchanges(live.fold, units, live.policy, live.similar, live.settings.eviction)
     )
     marker_room = (
         0 if live.fold.marker or not live.settings.context.marker else pruning.MARKER_TOKENS
@@ -289,6 +290,6 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
         return lines
     units = units_of(live, call, measured, marks)
     giving = [unit for unit in units if unit.protected == RECENT]
-    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar)
+    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar, live.settings.eviction)
     pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
     return lines + pruned.lines + shorten_head(live, call, marks.emergency)

@@ -49,7 +49,9 @@ async def prune_by_hand(
     if turns is not None:
         chosen = _named(units, turns)
         return await prune(live, call, measured, chosen, -1, "manual")
-    ranked = rank_exchanges(live.fold, eligible(units), live.policy, live.similar)
+    ranked = rank_exchanges(
+        live.fold, eligible(units), live.policy, live.similar, live.settings.eviction
+    )
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
         ranked, target = ranked[: max(count, 0)], -1

@@ -150,7 +150,9 @@ def blocks(
     by_turn = {unit.turn: unit for unit in units}
     scores = {
         scored.candidate.key: scored
-        for scored in rank_exchanges(view.fold, eligible(units), view.policy, view.similar)
+        for scored in rank_exchanges(
+            view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
+        )
     }
     return tuple(
         _block(view, call, piece, size, by_turn, scores)

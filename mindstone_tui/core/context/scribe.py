@@ -55,6 +55,8 @@ class Scribe(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     room: int = 24_000
     """Tokens of originals in one request."""
     nonce: Callable[[], str] = fresh_nonce
+    short_result: int = 500
+    """Tool results up to this many tokens are left alone."""
 
 
 class Summary(Part):

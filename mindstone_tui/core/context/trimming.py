@@ -44,11 +44,11 @@ def trimmable(
     ]
 
 
-def placeholder(line: Line, count: Callable[[str], int]) -> str:
+def placeholder(line: Line, count: Callable[[str], int], most: int = FINDING_TOKENS) -> str:
     """What stands in the prompt for a result: where it came from, what it found, how to get it."""
     entry = line.entry
     assert isinstance(entry, ToolReturned)
-    finding = one_line(entry.finding or entry.text, FINDING_TOKENS, count)
+    finding = one_line(entry.finding or entry.text, most, count)
     said = f" Finding: {finding}" if finding else ""
     return (
         f"[Not shown: result of {entry.name}, turn {line.turn}.{said} "
@@ -62,6 +62,7 @@ def plan_trim(
     *,
     excess: int,
     least: float,
+    finding: int,
     factor: float,
     count: Callable[[str], int],
 ) -> list[Trimmed]:
@@ -71,7 +72,7 @@ def plan_trim(
     for scored in ranked:
         if freed >= excess:
             break
-        text = placeholder(lines[scored.candidate.key], count)
+        text = placeholder(lines[scored.candidate.key], count, finding)
         after = round((count(text) + 4) * factor)
         saved = scored.candidate.tokens - after
         if saved < _LEAST_SAVED:

@@ -274,6 +274,32 @@ def test_a_profile_of_ones_own_and_one_without_shares_can_be_named(places: Place
     assert sum(shares(_load(places, "[budget]\nprofile = 'classic'\n").settings.budget)) == 100
 
 
+def test_weights_can_be_set_and_must_add_up(places: Places) -> None:
+    text = "[eviction.hybrid]\nrecency = 0.2\nunique = 0.2\n[eviction]\nlru_half_life = 3\n"
+    eviction = _load(places, text).settings.eviction
+    assert eviction.hybrid == {"recency": 0.2, "unique": 0.2}
+    assert eviction.lru_half_life == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[eviction.priority]\nrecency = 0.5\n", "add up to 1.2"),
+        ("[eviction.priority]\nrecent = 0.3\n", "knows no 'recent'"),
+        ("[eviction.turns_to_live]\ntool_result = 0\n", "0 turns"),
+        ("[eviction.worth]\nuser = -1\n", "below 0"),
+        ("[cascade]\nevict = 90\n", "may not be above cascade.progressive"),
+        ("[cascade]\ntarget = 80\n", "may not be above cascade.tool_results"),
+        ("[cascade]\nages = [9, 3]\n", "cascade.ages is 9, 3"),
+    ],
+)
+def test_settings_of_policies_and_cascade_that_make_no_sense_are_refused(
+    places: Places, text: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        _load(places, text)
+
+
 def test_tables_of_two_sources_are_joined(places: Places) -> None:
     loaded = _load(
         places,
