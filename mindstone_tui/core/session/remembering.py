@@ -102,13 +102,16 @@ class Remembering:
         """The memories that bear on a message; None when recall is off or none does."""
         if not self.on or self.shelves is None or is_trivial(text):
             return None
-        query = auto_query(text, self._recent())
-        try:
-            likeness = await asyncio.to_thread(self.shelves.likeness, query)
-        except RecallError as error:
-            self.failure = error.what
-            return None
-        return render(likeness) if likeness else None
+        # The words around it only help where the message alone finds nothing.
+        for query in dict.fromkeys((text, auto_query(text, self._recent()))):
+            try:
+                likeness = await asyncio.to_thread(self.shelves.likeness, query)
+            except RecallError as error:
+                self.failure = error.what
+                return None
+            if likeness and (found := render(likeness)) is not None:
+                return found
+        return None
 
     def switch(self, *, on: bool) -> None:
         """Recall before each turn, or only when asked."""
