@@ -269,6 +269,8 @@ def _warnings(
     found = []
     if call.room.label == "assumed":
         found.append(f"Nobody knows this model's window; {call.room.window:,} is assumed.")
+    if call.room.reserve < budget.SMALLEST_RESERVE:
+        found.append(f"The window is small: only {call.room.reserve:,} tokens for the answer.")
     for share in shares:
         if share.tokens > share.hard:
             over = share.tokens - share.hard
