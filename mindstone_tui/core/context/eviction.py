@@ -33,7 +33,7 @@ _DEFAULTS: Final = EvictionSettings()
 _COMPARED: Final = 2_000
 """Characters of a text that are compared; enough to tell duplicates, cheap enough for all pairs."""
 _NEIGHBOURS: Final = 200
-_BITS: Final = 8_191
+_BITS: Final = 4_093
 """Enough that hardly two of a text's words share one."""
 _WORD: Final = re.compile(r"\w{3,}")
 
@@ -92,18 +92,18 @@ def cosine(one: str, other: str) -> float:
     return _cosine(_signature(one[:_COMPARED]), _signature(other[:_COMPARED]))
 
 
-def _cosine(first: int, second: int) -> float:
-    lengths = first.bit_count() * second.bit_count()
-    return (first & second).bit_count() / math.sqrt(lengths) if lengths else 0.0
+def _cosine(first: tuple[int, float], second: tuple[int, float]) -> float:
+    lengths = first[1] * second[1]
+    return (first[0] & second[0]).bit_count() / lengths if lengths else 0.0
 
 
 @functools.lru_cache(maxsize=1_024)
-def _signature(text: str) -> int:
-    """A text's words as bits of one number: comparing two takes less than a microsecond."""
+def _signature(text: str) -> tuple[int, float]:
+    """A text's words as bits of one number, and its length: quick to compare with many others."""
     bits = 0
     for word in _WORD.findall(text.lower()):
         bits |= 1 << zlib.crc32(word.encode()) % _BITS
-    return bits
+    return bits, math.sqrt(bits.bit_count())
 
 
 @functools.lru_cache(maxsize=1_024)
