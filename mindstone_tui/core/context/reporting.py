@@ -27,6 +27,8 @@ from mindstone_tui.core.context.report import (
 from mindstone_tui.core.context.units import PINNED, TASK, Exchange, eligible
 from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import Component
 
 _LEFT_SHOWN: Final = 50
@@ -198,13 +200,21 @@ def _block(
         protected=bool(unit.protected) or is_task,
         why=why,
         role=line.role,
-        preview=head(" ".join(text_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
+        preview=head(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
         score=scored.score if scored and not is_task else None,
         parts=scored.parts if scored and not is_task else {},
         trimmed=line.seq in state.trimmed,
         pinned=line.turn in state.pins,
         age=max(call.turn - line.turn, 0),
     )
+
+
+def _words_of(line: Line) -> str:
+    """What tells an entry apart at a glance; a tool result by its finding."""
+    entry = line.entry
+    if isinstance(entry, ToolReturned) and entry.finding:
+        return f"{entry.name}: {entry.finding}"
+    return text_of(line)
 
 
 def _sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
