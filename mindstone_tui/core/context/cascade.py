@@ -220,9 +220,13 @@ class Exchange(Part):
     protected: bool = False
 
 
-def kept_recent(keep_recent_tokens: int, usable: int) -> int:
-    """What `auto_compact` keeps verbatim: the setting, but at most 30 % of the usable room."""
-    return min(keep_recent_tokens, usable * 30 // 100)
+def kept_recent(keep_recent_tokens: int, usable: int, below_floor: int) -> int:
+    """What `auto_compact` keeps verbatim: the setting, but at most 30 % of the usable room.
+
+    Nor more than fits under the floor beside all that stays: else a small window would compact on
+    every turn.
+    """
+    return max(min(keep_recent_tokens, usable * 30 // 100, below_floor), 0)
 
 
 def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:

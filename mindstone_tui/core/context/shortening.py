@@ -153,7 +153,12 @@ class Shortening:
     async def _compact(self, _excess: int) -> Effect:
         """Let a summary stand for everything but the newest exchanges and what is protected."""
         units = self._units()
-        keep = kept_recent(self.live.settings.context.keep_recent_tokens, self.usable)
+        fixed = self.live.measure(self.call).total - sum(unit.tokens for unit in units)
+        keep = kept_recent(
+            self.live.settings.context.keep_recent_tokens,
+            self.usable,
+            self.token_marks.floor - fixed,
+        )
         sized = [
             Sized(turn=u.turn, tokens=u.tokens, protected=u.protected not in ("", RECENT))
             for u in units

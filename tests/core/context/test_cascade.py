@@ -161,8 +161,10 @@ def test_the_newest_tokens_and_the_protected_stay_verbatim() -> None:
     assert to_compact(exchanges, 250) == (1, 3, 4)
     assert to_compact(exchanges, 0) == (1, 3, 4, 5)
     assert to_compact(exchanges, 10_000) == ()
-    assert kept_recent(20_000, 200_000) == 20_000
-    assert kept_recent(20_000, 10_000) == 3_000
+    assert kept_recent(20_000, 200_000, 90_000) == 20_000
+    assert kept_recent(20_000, 10_000, 5_000) == 3_000
+    assert kept_recent(20_000, 10_000, 1_200) == 1_200
+    assert kept_recent(20_000, 10_000, -50) == 0
 
 
 def test_older_turns_are_grouped_by_what_remains_of_them() -> None:
