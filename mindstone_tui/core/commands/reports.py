@@ -92,7 +92,7 @@ def budget_text(report: ContextReport) -> str:
     """The shares, the whole, and how fast each fills."""
     rows = [_component(part) for part in report.components]
     left = exhausted_in(report)
-    when = "" if left is None else f"; full in about {left:.0f} turns if nothing leaves"
+    when = "" if left is None else f"; full in about {_turns(left)} if nothing leaves"
     total = f"{report.prompt.tokens:,} of {report.usable:,} tokens, {report.utilization:.1%}{when}"
     burn = [
         f"{NAMES[each.component]:17} {each.per_turn:>+9,.0f} a turn{_lasts(each)}"
@@ -107,7 +107,11 @@ def _lasts(burn: Burn) -> str:
         return ", gone with the turn"
     if not burn.turns_left:
         return f", its share is full ({burn.level})"
-    return f", {burn.turns_left:.0f} turns left ({burn.level})"
+    return f", {_turns(burn.turns_left)} left ({burn.level})"
+
+
+def _turns(number: float) -> str:
+    return "1 turn" if round(number) == 1 else f"{number:,.0f} turns"
 
 
 def headline(report: ContextReport) -> list[str]:
@@ -136,7 +140,7 @@ def _bar(report: ContextReport) -> str:
 
 def _speed(report: ContextReport) -> str:
     red = report.turns_until_red
-    left = "red is not in sight" if red is None else f"red in about {red:.0f} turns"
+    left = "red is not in sight" if red is None else f"red in about {_turns(red)}"
     return f"velocity {report.velocity:+,.0f} tokens a turn ({report.velocity_class}); {left}"
 
 
