@@ -17,6 +17,7 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_piece
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.foreign import one_line
+from mindstone_tui.tui.numbers import plural
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.opening import Opening
@@ -259,13 +260,15 @@ def aside(event: events.AnyEvent) -> str:
             places = ", ".join(f"turn {each.turn}" for each in passages)
             return f"recalled {len(passages)} passages ({tokens} tokens) from {places}"
         case events.WindowPruned(left=left, tokens_before=before, tokens_after=after):
-            return (
-                f"{len(left)} exchanges left the window: {before:,} → {after:,} tokens, all indexed"
-            )
-        case events.PruneBlocked(detail=detail):
-            return f"nothing could leave the window: {detail}"
+            exchanges = plural(len(left), "exchange")
+            return f"{exchanges} left the window: {before:,} → {after:,} tokens, all indexed"
+        case events.PruneBlocked(why=why, detail=detail):
+            return f"nothing more could leave the window: {why}. {detail}".strip()
+        case events.ShareCrossed(component="tool_results", after="hard") as share:
+            return f"tool results are over their share: {share.tokens:,} of {share.limit:,} tokens"
         case events.ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
-            return f"{len(results)} tool results trimmed: {before:,} → {after:,} tokens"
+            trimmed = plural(len(results), "tool result")
+            return f"{trimmed} trimmed: {before:,} → {after:,} tokens"
         case events.ZoneChanged(after=zone, utilization=utilization):
             return f"the window is in the {zone} zone ({utilization:.0%} full)"
         case events.AlertRaised(message=message, remedy=remedy):

@@ -14,6 +14,8 @@ from mindstone_tui.core.context.measure import Measured, Piece
 from mindstone_tui.core.context.report import Block, SectionSize
 from mindstone_tui.core.context.units import TASK, Exchange, eligible
 from mindstone_tui.core.context.view import Call, View
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import WindowState
 
 _PREVIEW: Final = 80
@@ -26,7 +28,9 @@ def blocks(
     by_turn = {unit.turn: unit for unit in units}
     scores = {
         scored.candidate.key: scored
-        for scored in rank_exchanges(view.fold, eligible(units), view.policy, view.similar)
+        for scored in rank_exchanges(
+            view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
+        )
     }
     return tuple(
         _block(view, call, piece, size, by_turn, scores)
@@ -57,13 +61,21 @@ def _block(
         protected=bool(unit.protected) or is_task,
         why=unit.protected or (TASK if is_task else f"may leave: {view.policy}"),
         role=line.role,
-        preview=head(" ".join(text_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
+        preview=head(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
         score=scored.score if scored else None,
         parts=scored.parts if scored else {},
         trimmed=line.seq in state.trimmed,
         pinned=line.turn in state.pins,
         age=max(call.turn - line.turn, 0),
     )
+
+
+def _words_of(line: Line) -> str:
+    """What tells an entry apart at a glance; a tool result by its finding."""
+    entry = line.entry
+    if isinstance(entry, ToolReturned) and entry.finding:
+        return f"{entry.name}: {entry.finding}"
+    return text_of(line)
 
 
 def _standing_block(state: WindowState, call: Call, piece: Piece, size: int) -> Block:
