@@ -41,8 +41,8 @@ async def recall(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 def _row(number: int, hit: Hit) -> str:
     passage = hit.passage
-    where = f"turn {passage.turn}, {passage.ts[:10]}, {passage.speaker or passage.role}"
-    return f"{number:>2}. {hit.score:.2f}  {where}  #{passage.seq}\n    {one_line(hit.text, 200)}"
+    where = f"{passage.pointer}, {passage.ts[:10]}, {passage.speaker or passage.role}"
+    return f"{number:>2}. {hit.score:.2f}  {where}\n    {one_line(hit.text, 200)}"
 
 
 def _hit(bench: Bench, number: int) -> Hit:
@@ -63,7 +63,7 @@ def _hit_at(bench: Bench, entry: str) -> Hit:
 
 def _why(hit: Hit) -> CommandPrinted:
     parts = "\n".join(f"  {name:14} {value:+.3f}" for name, value in hit.parts.items())
-    text = f"{hit.score:.3f} for #{hit.passage.seq}, made of\n{parts}"
+    text = f"{hit.score:.3f} for {hit.passage.pointer}, made of\n{parts}"
     return CommandPrinted(command="recall", text=text, data={"parts": dict(hit.parts)})
 
 
@@ -71,4 +71,6 @@ def _drop(bench: Bench, hit: Hit) -> CommandPrinted:
     entry = RecallDropped(from_session=hit.passage.session, entry=hit.passage.entry)
     bench.desk.record(entry, bench.desk.transcript.last_turn)
     bench.desk.recaller.drop(hit.passage.session, hit.passage.entry)
-    return CommandPrinted(command="recall", text=f"#{hit.passage.seq} stays out of this session.")
+    return CommandPrinted(
+        command="recall", text=f"{hit.passage.pointer} stays out of this session."
+    )

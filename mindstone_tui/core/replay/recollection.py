@@ -72,7 +72,10 @@ class Recollection:
         """What would be brought back for a message; None when nothing is good enough."""
         if not self.on or is_trivial(text):
             return None
-        found = self.search(auto_query(text, recent), LOOKED_AT, window)
+        found = self.search(text, LOOKED_AT, window)
+        leaning = auto_query(text, recent)
+        if found.abstained and leaning != text:
+            found = self.search(leaning, LOOKED_AT, window)
         nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         left = room - count(as_data("", origin="recall", nonce=nonce))
         chosen = [] if found.abstained else fill(found.hits, left, count, vectors=found.vectors)

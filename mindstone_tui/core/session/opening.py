@@ -38,11 +38,12 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.delegating import Delegations
 from mindstone_tui.core.session.lease import Lease
-from mindstone_tui.core.session.remembering import Remembering, recent_texts
+from mindstone_tui.core.session.remembering import Remembering, in_view, recent_texts
 from mindstone_tui.core.session.resuming import dropped_in, position_in, positions_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.shelves import Shelves
+from mindstone_tui.core.session.sources import Sources
 from mindstone_tui.core.session.toolbox import toolbox
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import probe
@@ -116,7 +117,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         settings.recall,
         open_embedder(settings.recall.embedder),
         count=lambda text: desk.count(text),
-        window=lambda: working_set.fold.lines.keys(),
+        window=lambda: in_view(working_set.fold, continuity.memories.notes),
         recent=lambda: recent_texts(working_set.fold),
         share=lambda: desk.recall_room,
         dropped=dropped_in(history),
@@ -139,12 +140,20 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         """What the model finds is what was said before this turn, not its own question."""
         fold = working_set.fold
         asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
-        return await remembering.search(query, k, settings.recall.scope, exclude=asking)
+        return await remembering.search(
+            query, k, settings.recall.scope, exclude=asking, memories=True
+        )
 
     tools = toolbox(
         search,
         lambda pointer: bench.refer(pointer),
-        transcript.history,
+        Sources(
+            home,
+            opening.key,
+            settings.recall,
+            lambda pointer: bench.refer(pointer),
+            transcript.history,
+        ),
         lambda section, text, how: continuity.memories.take_note(section, text, how),
         lambda: continuity.memories,
         lambda arguments, context: delegations.run(arguments, context),

@@ -11,7 +11,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -29,14 +29,15 @@ from mindstone_tui.core.entries.memory import (
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.foreign import as_data, fresh_nonce
+from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.places import Places, SessionPlaces
 from mindstone_tui.core.recall.auto import Injected, auto_query, fill, is_trivial
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.gathering import Filter
-from mindstone_tui.core.recall.index import Found, RecallIndex, search_many
-from mindstone_tui.core.session.shelves import Shelves
+from mindstone_tui.core.recall.index import Found, RecallIndex, best_of, search_many
+from mindstone_tui.core.session.shelves import Shelves, kinds_of_files
 from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
@@ -99,16 +100,21 @@ class Remembering:
     async def digest(
         self, text: str, render: Callable[[Mapping[str, float]], MemoryDigested | None]
     ) -> MemoryDigested | None:
-        """The memories that bear on a message; None when recall is off or none does."""
+        """The memories that bear on a message; None when recall is off or none does.
+
+        As for passages, the words said before it are taken only when it finds nothing by itself.
+        """
         if not self.on or self.shelves is None or is_trivial(text):
             return None
-        query = auto_query(text, self._recent())
-        try:
-            likeness = await asyncio.to_thread(self.shelves.likeness, query)
-        except RecallError as error:
-            self.failure = error.what
-            return None
-        return render(likeness) if likeness else None
+        for query in dict.fromkeys((text, auto_query(text, self._recent()))):
+            try:
+                likeness = await asyncio.to_thread(self.shelves.likeness, query)
+            except RecallError as error:
+                self.failure = error.what
+                return None
+            if likeness and (found := render(likeness)) is not None:
+                return found
+        return None
 
     def switch(self, *, on: bool) -> None:
         """Recall before each turn, or only when asked."""
@@ -171,27 +177,29 @@ class Remembering:
         scope: Scope,
         *,
         exclude: Collection[int] = (),
+        memories: bool = False,
         aside: bool = False,
     ) -> Found:
         """The k best hits; what is in the window may be left out.
 
-        A search aside is nobody's newest search: a probe, say.
+        Memories are looked at when somebody asks; a turn has them in its digest. A search aside
+        is nobody's newest search: a probe, say.
         """
         allowed = Filter(exclude=frozenset(exclude))
 
         def work() -> Found:
             self._catch_up()
             own = self.index.search(query, k, allowed=allowed)
-            if scope == "session":
-                return own
             others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
             try:
                 elsewhere = search_many(others, query, k) if others else None
             finally:
                 for index in others:
                     index.close()
-            kept = self.shelves.search(query, k) if self.shelves is not None else None
-            return _merged(_merged(own, elsewhere, k), kept, k)
+            kinds = kinds_of_files(scope, memories=memories)
+            shelves = self.shelves
+            kept = shelves.search(query, k, kinds, str(self._places.key)) if shelves else None
+            return best_of(own, elsewhere, kept, k=k)
 
         found = await asyncio.to_thread(work)
         if not aside:
@@ -266,24 +274,12 @@ class Remembering:
     def _others(self, scope: Scope) -> Iterator[SessionPlaces]:
         """Other sessions that may be searched: the agent's, or everyone's."""
         excluded = set(self._settings.exclude)
-        for each in self._home.sessions():
+        for each in () if scope == "session" else self._home.sessions():
             same_agent = each.key.agent == self._places.key.agent
             if each.key == self._places.key or str(each.key) in excluded:
                 continue
             if each.index.exists() and (scope == "all" or same_agent):
                 yield each
-
-
-def _merged(own: Found, elsewhere: Found | None, k: int) -> Found:
-    if elsewhere is None:
-        return own
-    hits = sorted((*own.hits, *elsewhere.hits), key=lambda hit: -hit.score)
-    return Found(
-        query=own.query,
-        hits=tuple(hits[:k]),
-        abstained=own.abstained and elsewhere.abstained,
-        vectors=own.vectors or elsewhere.vectors,
-    )
 
 
 def recalled(chosen: Injected) -> RecalledPassage:
@@ -310,6 +306,12 @@ def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:
     asked = set(_TELLING.findall(question.lower()))
     shared = set(_TELLING.findall(passage.text.lower())) & set(_TELLING.findall(answer.lower()))
     return len(shared - asked) >= 3
+
+
+def in_view(fold: Fold, notes: Iterable[Note]) -> set[int]:
+    """Lines that the next prompt holds anyway: messages of the window, and notes in its head."""
+    noted = "\n".join(section.text for section in fold.sections if section.name == "notes")
+    return {*fold.lines, *(note.seq for note in notes if note.text in noted)}
 
 
 def recent_texts(fold: Fold) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from mindstone_tui.core.agent.memories import Memories
-from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
 from mindstone_tui.core.handoff.delegation import DESCRIPTION
 from mindstone_tui.core.memory.proposals import Draft
 from mindstone_tui.core.recall.auto import render
 from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.session.sources import Refer, Sources
 from mindstone_tui.core.tools.catalogue import BUILT_IN
 from mindstone_tui.core.tools.rooms import (
     DelegateArguments,
@@ -26,10 +26,8 @@ from mindstone_tui.core.tools.rooms import (
     remember_tool,
 )
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult, bounded
-from mindstone_tui.core.transcript import History
 
 Search = Callable[[str, int], Awaitable[Found]]
-Refer = Callable[[str], Line]
 TakeNote = Callable[[str, str, str], object]
 Delegate = Callable[[DelegateArguments, ToolContext], Awaitable[ToolResult]]
 
@@ -37,7 +35,7 @@ Delegate = Callable[[DelegateArguments, ToolContext], Awaitable[ToolResult]]
 def toolbox(
     search: Search,
     refer: Refer,
-    open_history: Callable[[], History],
+    sources: Sources,
     take_note: TakeNote,
     remembering: Callable[[], Memories],
     delegate: Delegate,
@@ -52,28 +50,22 @@ def toolbox(
         if not found.hits:
             return ToolResult(text="Nothing in history fits.", finding="nothing found")
         text, full = bounded("\n\n".join(render(hit) for hit in found.hits), context)
-        best = found.hits[0].passage
         return ToolResult(
             text=text,
             full=full,
-            finding=f"{len(found.hits)} passages, best #{best.seq} of turn {best.turn}",
+            finding=f"{len(found.hits)} passages, best {found.hits[0].passage.pointer}",
             origin="recall",
         )
 
     async def read_entry(arguments: ReadEntryArguments, context: ToolContext) -> ToolResult:
         try:
-            line = refer(arguments.entry)
+            source = sources.read(arguments.entry)
         except NoSuchEntry as error:
-            raise ToolError(error.what, "Use a number as #42, or an id that recall gave.") from None
-        with open_history() as history:
-            whole = _whole_text(history, line)[arguments.offset :]
-        text, full = bounded(whole, context)
-        return ToolResult(
-            text=text,
-            full=full,
-            finding=f"#{line.seq}, {line.kind} of turn {line.turn}",
-            origin=f"history #{line.seq}",
-        )
+            raise ToolError(
+                error.what, "Use a number as #42, an id that recall gave, or a memory's file."
+            ) from None
+        text, full = bounded(source.text[arguments.offset :], context)
+        return ToolResult(text=text, full=full, finding=source.finding, origin=source.origin)
 
     async def note(arguments: NoteArguments, context: ToolContext) -> ToolResult:
         del context
@@ -125,14 +117,3 @@ def toolbox(
         delegate_tool(delegate, DESCRIPTION),
     )
     return {tool.name: tool for tool in tools}
-
-
-def _whole_text(history: History, line: Line) -> str:
-    """All that an entry says; for a cut tool result, the whole output."""
-    entry = history.whole(line).entry
-    if isinstance(entry, ToolReturned) and entry.full:
-        return history.blob(entry.full).decode("utf-8", "replace")
-    if isinstance(entry, Unknown):
-        return line.raw.decode("utf-8", "replace")
-    text = getattr(entry, "text", None)
-    return text if isinstance(text, str) else line.raw.decode("utf-8", "replace")
