@@ -21,7 +21,8 @@ from textual.screen import Screen
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.core.foreign import for_terminal
-from mindstone_tui.tui import clipboard, numbers, themes
+from mindstone_tui.core.wording import plural
+from mindstone_tui.tui import clipboard, themes
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.wishes import (
@@ -163,7 +164,7 @@ class MindstoneApp(App[int]):
     def copied(self, text: str) -> None:
         """Copy, and say so."""
         self.copy_to_clipboard(text)
-        count = numbers.plural(len(text), "character")
+        count = plural(len(text), "character")
         self.notify(f"Copied {count}", timeout=2, markup=False)
 
     # the palette

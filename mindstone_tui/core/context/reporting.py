@@ -27,11 +27,20 @@ from mindstone_tui.core.context.report import (
 from mindstone_tui.core.context.units import PINNED, TASK, Exchange, eligible
 from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import Component
 
 _LEFT_SHOWN: Final = 50
 
 _PREVIEW: Final = 80
+_STANDING: Final = {
+    "tools": "tool schemas",
+    "marker": "what is out of the window",
+    "derived": "derived: loses against its originals",
+    "recall": "recalled for this turn",
+}
+"""What the parts of a prompt are called that are nobody's message."""
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -167,21 +176,7 @@ def _block(
 ) -> Block:
     line = piece.line
     if line is None:
-        state = view.fold.state
-        seq = {"tools": state.tools, "recall": call.tail[-1] if call.tail else None}.get(
-            piece.name, state.pruned if piece.name == "marker" else state.instructions
-        )
-        passing = piece.component == "memory_injection"
-        return Block(
-            entry="",
-            seq=-1 if seq is None else seq,
-            kind=piece.name,
-            turn=call.turn if passing else 0,
-            tokens=size,
-            protected=True,
-            why="passes with this turn" if passing else "standing part of the prompt",
-            role="user" if passing else "system",
-        )
+        return _standing_block(view, call, piece, size)
     state, unit = view.fold.state, units[line.turn]
     scored = scores.get(line.turn)
     is_task = line.seq == view.fold.task
@@ -195,12 +190,45 @@ def _block(
         protected=bool(unit.protected) or is_task,
         why=why,
         role=line.role,
-        preview=head(" ".join(text_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
+        preview=head(" ".join(_shown(line)[: _PREVIEW * 4].split()), _PREVIEW),
         score=scored.score if scored and not is_task else None,
         parts=scored.parts if scored and not is_task else {},
         trimmed=line.seq in state.trimmed,
         pinned=line.turn in state.pins,
         age=max(call.turn - line.turn, 0),
+    )
+
+
+def _shown(line: Line) -> str:
+    """What a message is recognised by; a tool result by its tool and what it found."""
+    entry = line.entry
+    if isinstance(entry, ToolReturned) and entry.finding:
+        return f"{entry.name}: {entry.finding}"
+    return text_of(line)
+
+
+def _standing_block(view: View, call: Call, piece: Piece, size: int) -> Block:
+    """A part of the head or the tail, with the entry that holds its words."""
+    fold, state = view.fold, view.fold.state
+    passing = piece.component == "memory_injection"
+    derived = piece.name == "derived"
+    seq = {
+        "tools": state.tools,
+        "marker": state.pruned,
+        "derived": fold.derived_at[piece.key[-1]] if derived else None,
+        "recall": call.tail[-1] if call.tail else None,
+    }.get(piece.name, state.instructions)
+    source = fold.reference(seq) or fold.recalls.get(-1 if seq is None else seq)
+    return Block(
+        entry=source.id if source else "",
+        seq=-1 if seq is None else seq,
+        kind=source.kind if derived and source else piece.name,
+        turn=call.turn if passing else 0,
+        tokens=size,
+        protected=True,
+        why="passes with this turn" if passing else "standing part of the prompt",
+        role="user" if passing else "system",
+        preview=_STANDING.get(piece.name, piece.name.replace("_", " ")),
     )
 
 

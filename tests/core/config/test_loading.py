@@ -99,6 +99,10 @@ def test_what_is_wrong_names_the_key_and_a_way_out(
         ("history.enabled", "Nothing leaves history"),
         ("context.retention_days", "Nothing leaves history"),
         ("session.cleanup", "Nothing leaves history"),
+        ("context.preserveTranscript", "Nothing leaves history"),
+        ("contextManagement.preserveTranscript", "Nothing leaves history"),
+        ("context.vectorizeBeforePrune", "Indexed, read back, then pruned"),
+        ("context.vectorize_before_prune", "Indexed, read back, then pruned"),
         ("context.index_before_prune", "Indexed, read back, then pruned"),
         ("recall.require_index", "Indexed, read back, then pruned"),
         ("context.prune_unindexed", "Indexed, read back, then pruned"),
@@ -110,6 +114,12 @@ def test_asking_to_turn_a_law_off_names_the_law(places: Places, key: str, law: s
         _load(places, f"[{section}]\n{field} = false\n")
     with pytest.raises(ConfigError, match=law):
         store(places, key, "false")
+
+
+def test_a_wrong_value_names_its_key_once(places: Places) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        store(places, "context.mode", "foo")
+    assert refusal.value.what.startswith("context.mode wants one of sliding_window")
 
 
 def test_variables_set_keys_of_every_type(places: Places) -> None:
