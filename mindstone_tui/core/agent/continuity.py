@@ -25,6 +25,7 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line, Span
 from mindstone_tui.core.entries.memory import (
+    BackfillChecked,
     Consolidated,
     MemoryDecided,
     MemoryProposed,
@@ -272,7 +273,7 @@ class Continuity:
         """
         lines = self.memories.propose_merges()
         told = [f"{len(lines)} memory files could be merged."] if lines else []
-        lag = await self._unindexed() if self._unindexed else 0
+        lag = await self._lag()
         told.append(f"{lag} exchanges wait to be indexed." if lag else "The index is complete.")
         told.append((await self._recall_health()).sentence())
         waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in self.memories.waiting]
@@ -335,10 +336,18 @@ class Continuity:
             lambda: self.save_checkpoint("window"),
             lambda: self.write_handoff("window"),
             self.use_handoff,
-            self._unindexed,
+            self._check_backfill,
         )
         scribe = Scribe(count=self.desk.count, ask=self.ask, model=self.desk.model)
         return Means(scribe=scribe, steps=steps)
+
+    async def _check_backfill(self) -> Line:
+        """Record whether what a compaction left behind can be found again."""
+        return self._write(BackfillChecked(unindexed=await self._lag()))
+
+    async def _lag(self) -> int:
+        """Exchanges whose words the index does not have yet."""
+        return await self._unindexed() if self._unindexed else 0
 
     def _window_lines(self) -> list[Line]:
         with self._history() as history:

@@ -27,6 +27,16 @@ WINDOW = 4_000
 PADDING = "Some more words that fill the window without a meaning of their own follow here. " * 22
 
 
+CHAIN = (
+    "checkpoint_saved",
+    "handoff_written",
+    "summary_derived",
+    "context_window_pruned",
+    "handoff_replayed",
+    "backfill_checked",
+)
+
+
 def settle(home: Path, **context: object) -> None:
     """Write the settings: few tools, no automatic recall, small floors."""
     rows = "\n".join(f"{name} = {_toml(value)}" for name, value in context.items())
@@ -110,6 +120,8 @@ async def test_a_good_summary_is_labelled_audited_and_names_its_sources(
         assert all(span.first in read for span in summary.sources)
         assert "derived from the transcript, which wins" in summary.text
         assert stage.entries(HandoffReplayed)
+        chain = [line.kind for line in stage.lines() if line.kind in CHAIN]
+        assert " ".join(CHAIN) in " ".join(chain)
 
 
 async def test_a_cascade_takes_the_cheapest_steps_first_and_fits(
