@@ -45,6 +45,7 @@ from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.memory import ledger, notes
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.wording import plural
 
 _KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskDone)
 """Kinds of lines that measures, notes and proposals are made from."""
@@ -272,9 +273,10 @@ class Continuity:
         What could be merged is proposed; what was checked is told in sentences.
         """
         lines = self.memories.propose_merges()
-        told = [f"{len(lines)} memory files could be merged."] if lines else []
+        told = [f"{plural(len(lines), 'memory file')} could be merged."] if lines else []
         lag = await self._lag()
-        told.append(f"{lag} exchanges wait to be indexed." if lag else "The index is complete.")
+        behind = f"{plural(lag, 'exchange')} could not be indexed."
+        told.append(behind if lag else "The index is complete.")
         told.append((await self._recall_health()).sentence())
         waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in self.memories.waiting]
         ledger.write_journal(
@@ -346,7 +348,7 @@ class Continuity:
         return self._write(BackfillChecked(unindexed=await self._lag()))
 
     async def _lag(self) -> int:
-        """Exchanges whose words the index does not have yet."""
+        """Exchanges that could not be indexed even now."""
         return await self._unindexed() if self._unindexed else 0
 
     def _window_lines(self) -> list[Line]:

@@ -19,6 +19,7 @@ from mindstone_tui.core.health.monitor import health_data, health_text
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.memory.proposals import Decision, Draft, diff
+from mindstone_tui.core.wording import plural
 
 FORMATS: Final = ("prometheus", "otlp")
 DECISIONS: Final[dict[str, Decision]] = {
@@ -273,14 +274,18 @@ async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         found += len(piece.findings)
         left_out += piece.left_out
         finished = piece.finished
-        said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {found} findings so far."
+        said = (
+            f"Reviewed {piece.share:.0%} up to #{piece.through}: {plural(found, 'finding')} so far."
+        )
         yield Noticed(message=f"{said} {piece.objection}".rstrip())
     lines, told = await continuity.after_review()
     for line in lines:
         if (event := announced(line)) is not None:
             yield event
     sentences = [
-        f"{found} findings were proposed. `/memory` shows them.",
+        f"{plural(found, 'finding')} proposed. `/memory` shows them."
+        if found
+        else "Nothing new is worth proposing.",
         *([f"{left_out} hold something sensitive and were not proposed."] if left_out else []),
         *told,
         *([] if finished else ["There is more history: /consolidate goes on with it."]),

@@ -49,7 +49,8 @@ def placeholder(line: Line, count: Callable[[str], int]) -> str:
     entry = line.entry
     assert isinstance(entry, ToolReturned)
     finding = one_line(entry.finding or entry.text, FINDING_TOKENS, count)
-    said = f" Finding: {finding}" if finding else ""
+    stop = "" if finding.endswith((".", "!", "?", "…")) else "."
+    said = f" Finding: {finding}{stop}" if finding else ""
     return (
         f"[Not shown: result of {entry.name}, turn {line.turn}.{said} "
         f"The whole result is entry {line.id}; read_entry shows it.]"

@@ -332,6 +332,12 @@ class SessionBench:
             with contextlib.suppress(ContinuityError, NotSaved):
                 self.continuity.memories.note_use(digested, question, answer)
 
+    async def backfill(self) -> int:
+        """Index what is not yet; how many exchanges wait nevertheless."""
+        with contextlib.suppress(RecallError):
+            await asyncio.to_thread(self.remembering.keep_up)
+        return await self.unindexed()
+
     async def unindexed(self) -> int:
         """Exchanges whose words the index does not have yet."""
         with contextlib.suppress(RecallError):

@@ -196,7 +196,7 @@ def _assemble(opening: Opening) -> tuple[Desk, SessionBench]:
         opening.cwd,
         ask=side_calls(model),
         recall=lambda query, k: _found(remembering, query, k),
-        unindexed=lambda: bench.unindexed(),
+        unindexed=lambda: bench.backfill(),
     )
 
     def open_child(

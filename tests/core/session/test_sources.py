@@ -106,3 +106,18 @@ async def test_a_summary_in_the_head_is_not_recalled_besides(home: Path, tmp_pat
     brought = {kinds[one.seq] for each in recalled for one in each.passages}
     assert brought
     assert brought <= {"user_message", "assistant_message"}
+
+
+async def test_a_review_indexes_what_the_index_has_lost(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Fine."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        for word in ("marzipan", "nougat", "praline"):
+            await stage.say(f"The vault opens with the word {word}.")
+    for file in stage.places.folder.glob("index.db*"):
+        file.unlink()
+    async with on_stage(home, model=model) as stage:
+        ended, said = await stage.run("/consolidate")
+        found = await stage.session.bench.recall("which word opens the vault", 5, "session")
+    assert ended.ok
+    assert "The index is complete." in said
+    assert len(found.hits) >= 3
