@@ -134,13 +134,19 @@ def edges(zones: ZoneSettings, window: int) -> tuple[float, float, float]:
 
 
 def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
-    """Every mark in tokens of the usable room."""
+    """Every mark in tokens of the usable room.
+
+    Results are trimmed and the task's state is saved before exchanges leave, not after: a low
+    ceiling takes the other marks down with it.
+    """
     yellow, orange, red = edges(zones, room.window)
+    ceiling = room.tokens(ceiling_percent(settings, room.label))
+    trim = min(room.tokens(settings.trim), ceiling)
     return Marks(
-        trim=room.tokens(settings.trim),
-        trim_to=room.tokens(settings.trim_to),
-        checkpoint=room.tokens(settings.checkpoint),
-        ceiling=room.tokens(ceiling_percent(settings, room.label)),
+        trim=trim,
+        trim_to=min(room.tokens(settings.trim_to), trim),
+        checkpoint=min(room.tokens(settings.checkpoint), ceiling),
+        ceiling=ceiling,
         floor=room.tokens(settings.floor),
         emergency=room.tokens(settings.emergency),
         yellow=room.tokens(yellow),

@@ -56,7 +56,7 @@ class Shortening:
         settings = live.settings.context
         self.token_marks: TokenMarks = budget.marks(call.room, settings, live.settings.zones)
         self.marks = Marks(
-            checkpoint=settings.checkpoint / 100,
+            checkpoint=self.token_marks.checkpoint / self.usable,
             compact=self.token_marks.ceiling / self.usable,
             emergency=settings.emergency / 100,
         )

@@ -116,6 +116,16 @@ def test_asking_to_turn_a_law_off_names_the_law(places: Places, key: str, law: s
         store(places, key, "false")
 
 
+@pytest.mark.parametrize("mark", ["trim", "checkpoint"])
+def test_a_mark_that_could_never_be_reached_is_refused(places: Places, mark: str) -> None:
+    with pytest.raises(ConfigError, match=rf"context\.{mark} is 97 .*above the ceiling"):
+        _load(places, f"[context]\n{mark} = 97\n")
+
+
+def test_a_lower_ceiling_alone_is_no_mistake(places: Places) -> None:
+    assert _load(places, "[context]\nceiling = 72\n").settings.context.checkpoint == 85
+
+
 def test_a_wrong_value_names_its_key_once(places: Places) -> None:
     with pytest.raises(ConfigError) as refusal:
         store(places, "context.mode", "foo")

@@ -11,6 +11,7 @@ from mindstone_tui.core.context.budget import (
     check_before_add,
     components,
     edges,
+    marks,
     resolve_window,
     room_for,
     shares,
@@ -139,3 +140,11 @@ def test_looking_before_adding_warns_for_a_share_and_refuses_for_the_whole() -> 
     refused = check_before_add("tool_results", room.usable - 2_999, used, room)
     assert not refused.allowed
     assert "1 tokens too large" in refused.reason
+
+
+def test_a_low_ceiling_takes_the_earlier_marks_down_with_it() -> None:
+    room = room_for(32_768, "measured", BUDGET)
+    found = marks(room, ContextSettings(ceiling=50, floor=40), ZoneSettings())
+    assert found.checkpoint == found.trim == found.trim_to == found.ceiling
+    usual = marks(room, ContextSettings(), ZoneSettings())
+    assert usual.trim_to < usual.trim < usual.checkpoint < usual.ceiling < usual.emergency

@@ -193,3 +193,16 @@ async def test_the_last_step_of_a_cascade_has_the_rest_read_in_a_clean_window(
         assert "derived from the transcript, which wins" in summary.text
         assert (await stage.say("And now?")).ending == "done"
         assert "nothing stayed open" in str(stage.requests()[-1][0]["content"])
+
+
+async def test_under_a_low_ceiling_the_state_is_saved_before_anything_leaves(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, ceiling=70, floor=50, min_recent=2)
+    async with on_stage(
+        home, model=script(tmp_path, answer(), loop=True), context_window=WINDOW
+    ) as stage:
+        await talk(stage, 8)
+        kinds = [line.kind for line in stage.lines()]
+    assert "context_window_pruned" in kinds
+    assert kinds.index("checkpoint_saved") < kinds.index("context_window_pruned")
