@@ -32,6 +32,10 @@ def chat(
     approve: Annotated[
         str, typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto.")
     ] = "",
+    at: Annotated[
+        str,
+        typer.Option(metavar="PLACE", help="Show history first, at a line, its id, or `turn 7`."),
+    ] = "",
     plain: Annotated[
         bool, typer.Option("--plain", help="Chat in lines, without taking the screen.")
     ] = False,
@@ -65,5 +69,5 @@ def chat(
 
     from mindstone_tui.cli.surroundings import surroundings
 
-    around = surroundings(home, settings, str(key), folder)
+    around = surroundings(home, settings, str(key), folder, at=at.removeprefix("#"))
     raise typer.Exit(start(open_conversation, around, plain=plain))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import complain, hint, say, say_json
+from mindstone_tui.cli.talk import ModelOption, WindowOption
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode
 
@@ -33,8 +34,12 @@ def register(app: typer.Typer) -> None:
 def task(
     words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
 ) -> None:
-    """Start a task, finish it, or show where it stands: start TITLE, done, show."""
-    _run("task", words or ["show"], session, json=json)
+    """Start a task, finish it, or show where it stands: start, done, show.
+
+    `start "TITLE | when: CRITERION | rule: CONSTRAINT"` states what counts as done and what must
+    hold. `done` writes the final summary and archives the checkpoint.
+    """
+    _run("task", words or ["show"], Asked(session=session, json=json))
 
 
 def checkpoint(
@@ -44,65 +49,100 @@ def checkpoint(
 
     A stale, torn, edited or foreign checkpoint is refused with that word and exit code 1.
     """
-    _run("checkpoint", words or ["show"], session, json=json)
+    _run("checkpoint", words or ["show"], Asked(session=session, json=json))
 
 
 def handoff(
-    words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
+    words: WordsArgument = None,
+    session: SessionOption = "",
+    model: ModelOption = "",
+    context_window: WindowOption = 0,
+    json: JsonOption = False,
 ) -> None:
-    """Write a handoff for the next window, show it, or take it over: write, show, use."""
-    _run("handoff", words or ["show"], session, json=json)
+    """Write a handoff for the next window, show it, or take it over: write, show, use.
+
+    `write prose` lets the model add a marked paragraph; everything else is word for word.
+    """
+    _run("handoff", words or ["show"], Asked(session, model, context_window, json))
 
 
 def memory(
-    words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
+    words: WordsArgument = None,
+    session: SessionOption = "",
+    model: ModelOption = "",
+    context_window: WindowOption = 0,
+    json: JsonOption = False,
 ) -> None:
-    """Show what is remembered and proposed: show, add, approve, refuse, undo, consolidate."""
+    """Show what is remembered and proposed: show, add, approve, refuse, undo, consolidate.
+
+    Nothing is remembered without a person's approval. `consolidate` reads what was said since the
+    last time and proposes; `consolidate with model` lets the model propose, too.
+    """
+    asked = Asked(session, model, context_window, json)
     if words and words[0] == "consolidate":
-        _run("consolidate", words[1:], session, json=json)
+        _run("consolidate", words[1:], asked)
     else:
-        _run("memory", words or [], session, json=json)
+        _run("memory", words or [], asked)
 
 
 def health(
-    words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
+    words: WordsArgument = None,
+    session: SessionOption = "",
+    model: ModelOption = "",
+    context_window: WindowOption = 0,
+    json: JsonOption = False,
 ) -> None:
-    """Show the six measures of the working set, alerts and trend; `prometheus [FILE]` exports."""
-    _run("health", words or [], session, json=json)
+    """Show the six measures of the working set, alerts and the trend.
+
+    `prometheus [FILE]` and `otlp [FILE]` export them; `judge` lets the model say how much of its
+    originals the newest summary still knows.
+    """
+    _run("health", words or [], Asked(session, model, context_window, json))
 
 
-def _run(name: str, words: list[str], session: str, *, json: bool) -> None:
+class Asked(NamedTuple):
+    """Of which session, with which model, for whom."""
+
+    session: str = ""
+    model: str = ""
+    context_window: int = 0
+    json: bool = False
+
+
+def _run(name: str, words: list[str], asked: Asked) -> None:
     line = " ".join([f"/{name}", *words])
-    raise typer.Exit(asyncio.run(_command(line, session, json=json)))
+    raise typer.Exit(asyncio.run(_command(line, asked)))
 
 
-async def _command(line: str, session: str, *, json: bool) -> ExitCode:
+async def _command(line: str, asked: Asked) -> int:
     # Deferred, so that help does not wait for the rooms behind it.
     from mindstone_tui.core.session.opening import Opening, open_session
 
     conversation = await open_session(
         Opening(
-            key=session_key(session),
+            key=session_key(asked.session),
             places=places(),
             environ=dict(os.environ),
             cwd=Path.cwd(),
             channel="cli",
+            model=asked.model,
+            context_window=asked.context_window,
             asks=False,
             follow=False,
         )
     )
     conversation.command(line)
-    ending = ExitCode.FAILED
+    ending = int(ExitCode.FAILED)
     async for event in conversation.events():
         match event:
             case events.CommandPrinted(text=text, ok=True, data=data):
-                say_json(data if data is not None else {"text": text}) if json else say(text)
+                said = {"text": text} if data is None else data
+                say_json(said) if asked.json else say(text)
             case events.CommandPrinted(text=text):
                 complain(text)
             case events.Noticed(message=message):
                 hint(message)
-            case events.CommandEnded(ok=ok):
-                ending = ExitCode.DONE if ok else ExitCode.FAILED
+            case events.CommandEnded(exit_code=ending):
                 break
             case _:
                 pass

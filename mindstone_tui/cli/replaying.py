@@ -22,6 +22,7 @@ from mindstone_tui.cli.rehearsing import (
     source_of,
 )
 from mindstone_tui.core.errors import ExitCode
+from mindstone_tui.core.replay.opening import playable
 from mindstone_tui.core.replay.proof import Rebuilt, prove, rebuilt_calls
 from mindstone_tui.core.replay.whatif import Outcome, WhatIf, parse_changes, what_if
 from mindstone_tui.core.transcript import History
@@ -71,9 +72,10 @@ def replay(
         if changes:
             _what_if(history, changes, sample=sample, vectors=vectors, json=json)
         elif everything or (check and not turn):
-            _prove(history, json=json)
+            _prove(_requested(history, sample=sample, json=json), json=json)
         elif turn:
-            _show_turn(history, turn, call, whole=prompt, check=check, json=json)
+            asked = _requested(history, sample=sample, json=json)
+            _show_turn(asked, turn, call, whole=prompt, check=check, json=json)
         else:
             settings = settings_for(sample=sample)
             with Progress("lines", 0, quiet=json) as bar:
@@ -89,6 +91,18 @@ def replay(
                 )
                 code = watch(watching)
             raise typer.Exit(code)
+
+
+def _requested(history: History, *, sample: bool, json: bool) -> History:
+    """The session with its requests; the sample never sent any, so it is rehearsed."""
+    if not sample:
+        return history
+    settings = settings_for(sample=True)
+    with Progress("lines", 0, quiet=json) as bar:
+        options = rehearsal_options(settings, bar, vectors=False)
+        rehearsed, note = asyncio.run(playable(history, settings, options))
+    hint(note)
+    return rehearsed
 
 
 def _show_turn(
@@ -113,7 +127,11 @@ def _prove(history: History, *, json: bool) -> None:
             }
         )
     else:
-        say(f"{proof.matched:,} of {proof.requests:,} requests rebuilt byte for byte")
+        say(
+            f"{proof.matched:,} of {proof.requests:,} requests rebuilt byte for byte"
+            if proof.requests
+            else "This session sent no request, so there is nothing to prove."
+        )
         for wrong in proof.mismatched:
             complain(f"turn {wrong.turn}, call {wrong.call}: another hash. {wrong.why}".strip())
         if proof.damaged:

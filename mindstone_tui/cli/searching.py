@@ -10,6 +10,7 @@ import typer
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.session.searching import search_everywhere
 
 
@@ -31,6 +32,8 @@ def search(
         return
     if not found.hits:
         say("Nothing in any session fits." if found.sessions else "There are no sessions yet.")
+    elif not any(hit.says for hit in found.hits):
+        say(f"Nobody said “{one_line(phrase, 80)}”. Nearest in meaning:")
     for hit in found.hits:
         say(
             f"{hit.score:5.2f}  {hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  "
@@ -40,4 +43,5 @@ def search(
         say(f"       {hit.excerpt}")
     if found.hits:
         best = found.hits[0]
-        hint(f"Read it: mindstone replay {best.session} --turn {best.turn} --prompt")
+        hint(f"Open it there: mindstone chat -s {best.session} --at {best.seq}")
+        hint(f"Go on from there: mindstone run -s {best.session} '/fork turn {best.turn}'")

@@ -23,7 +23,9 @@ from mindstone_tui.tui.ports import (
 )
 
 
-def surroundings(home: Places, settings: Settings, session: str, folder: Path) -> Surroundings:
+def surroundings(
+    home: Places, settings: Settings, session: str, folder: Path, *, at: str = ""
+) -> Surroundings:
     """Everything the app needs to know about this user's place."""
     return Surroundings(
         settings=settings.tui,
@@ -34,6 +36,7 @@ def surroundings(home: Places, settings: Settings, session: str, folder: Path) -
         user_themes=home.themes,
         folder=folder,
         session=session,
+        at=at,
     )
 
 

@@ -94,14 +94,18 @@ class Doors:
             raise UsageError("There is no history to browse here.")
         here = self._chat.status.session
         first, _, rest = argument.partition(" ")
-        elsewhere = first.startswith("agent:")
-        session, where = (first, rest) if elsewhere else (here, argument)
+        session, where = (first, rest) if first.startswith("agent:") else (here, argument)
+        elsewhere = session != here
+
+        def command(line: str) -> None:
+            if elsewhere:
+                self._app.run_worker(self._chat.switch(session, then=line), group="switch")
+            else:
+                self._chat.command(line)
+
         await self._app.push_screen(
             TranscriptScreen(
-                library.browse(session),
-                session,
-                where,
-                command=self._chat.command if session == here else None,
+                library.browse(session), session, where, command=command, elsewhere=elsewhere
             )
         )
 

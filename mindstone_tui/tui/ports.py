@@ -130,6 +130,8 @@ class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     folder: Path = Path()
     """Where `@` completion looks for files."""
     session: str = ""
+    at: str = ""
+    """A place in history to show first: `turn 7`, a line's number or its id."""
     approval_grace: float = 0.4
     """Seconds in which a new approval dialog ignores keys that were meant for the prompt."""
     clock: Callable[[], float] = time.monotonic

@@ -99,3 +99,18 @@ def test_the_sample_is_imported_once(home: Path, capsys: pytest.CaptureFixture[s
 def test_a_file_or_the_sample_but_not_both_and_not_neither(home: Path) -> None:
     assert run(["import"]) == 2
     assert run(["import", "x.jsonl", "--sample"]) == 2
+
+
+def test_search_says_where_to_go_on_and_when_nobody_said_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(IMPORTS / "claude-code.jsonl")
+    assert run(["import", path, "--session", "old", "--json"]) == 0
+    capsys.readouterr()
+    assert run(["search", "which port"]) == 0
+    said = capsys.readouterr()
+    assert "Nobody said" not in said.out
+    assert "mindstone chat -s agent:default:old --at " in said.err
+    assert "'/fork turn 1'" in said.err
+    assert run(["search", "EADDRINUSE"]) == 0
+    assert "Nobody said “EADDRINUSE”" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from tests.builders import say, transcript_in
 from tests.cli.running import ROOT
 from tests.core.replay.recorded import TURNS, recorded
 
+IMPORTS = ROOT / "tests" / "fixtures" / "imports"
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 
@@ -205,3 +206,16 @@ def _state(home: Path) -> dict[str, tuple[int, int]]:
         str(path): (path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(home.rglob("*"))
     }
+
+
+def test_the_sample_is_rehearsed_before_it_is_proven(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["replay", "--sample", "--all", "--check", "--json"]) == 0
+    said = capsys.readouterr()
+    proof = json.loads(said.out)
+    assert proof["requests"] == proof["matched"] > 100
+    assert "rehearsed" in said.err
+    assert run(["import", str(IMPORTS / "messages.jsonl"), "--no-wait"]) == 0
+    assert run(["replay", "messages-messages", "--all", "--check"]) == 0
+    assert "nothing to prove" in capsys.readouterr().out

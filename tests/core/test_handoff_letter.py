@@ -265,3 +265,12 @@ async def test_the_end_of_a_delegation_shows_its_cost() -> None:
     text = result_text(made, brought, "done", spent)
     assert "$0.0123" in text
     assert "agent:default:main~c1" in text
+
+
+def test_a_plan_is_named_once_and_its_running_step_is_the_next(home: Path) -> None:
+    planned = transcript_in(home / "planned")
+    say(planned, "Begin.", "- [x] measure\n- [ ] rewrite parse_block (in progress)\n- [ ] docs")
+    body = letter_of(planned).body
+    open_work = body.partition("## Open work\n")[2].partition("\n\n")[0]
+    assert open_work.splitlines() == ["- rewrite parse_block", "- docs"]
+    assert "- rewrite parse_block (in_progress)" in body.partition("## Next step\n")[2]

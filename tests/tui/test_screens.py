@@ -217,6 +217,44 @@ async def test_a_turn_in_the_transcript_can_be_restored_and_pinned(home: Path) -
         assert talk.did == [("command", "/restore turn 3"), ("command", "/pin turn 3")]
 
 
+async def test_a_turn_of_the_open_session_begins_a_fork(home: Path) -> None:
+    fill(home, 5)
+    given, _ = on_shelf(home)
+    app, talk = staged(given=msgspec.structs.replace(given, at="turn 3"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        await until(pilot, lambda: bool(str(app.screen.query_one("#whole", Static).render())))
+        await pilot.press("o", "f")
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert talk.did == [("command", "/fork turn 3")]
+
+
+async def test_a_turn_of_another_session_is_forked_after_that_one_was_opened(home: Path) -> None:
+    other = "agent:default:website"
+    fill(home, 1)
+    fill(home, 3, other)
+    given, _ = on_shelf(home)
+    talks = [
+        Staged([ready(), ev.ScreenAsked(screen="transcript", argument=f"{other} turn 2")]),
+        Staged([msgspec.structs.replace(ready(), session=other)]),
+    ]
+    opened: list[str] = []
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        opened.append(key)
+        return talks[len(opened) - 1]
+
+    app = MindstoneApp(open_conversation, given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        await until(pilot, lambda: bool(str(app.screen.query_one("#whole", Static).render())))
+        await pilot.press("r", "p", "f")
+        await until(pilot, lambda: bool(talks[1].did))
+        assert opened[-1] == other
+        assert talks[0].did == [("close",)]
+        assert talks[1].did == [("command", "/fork turn 2")]
+
+
 async def found() -> list[ModelChoice]:
     return [
         ModelChoice(name="ollama/qwen3", note="on this machine", found=True, window=40_960),

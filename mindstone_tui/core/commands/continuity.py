@@ -214,6 +214,8 @@ async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         summary = getattr(line.entry, "summary", "")
         yield CommandPrinted(command="task", text=f"Done.\n{summary}".strip())
         return
+    elif verb == "start":
+        raise wrong_use("task", "A task needs a title.")
     elif verb not in ("", "show"):
         raise wrong_use("task", f"/task does not know `{argument}`.")
     standing = continuity.standing().checkpoint

@@ -27,10 +27,14 @@ from mindstone_tui.core.context.making_room import make_room, repair
 from mindstone_tui.core.context.shortening import Shortening
 from mindstone_tui.core.context.view import Call
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.memory import CheckpointSaved
+from mindstone_tui.core.transcript import History
 from mindstone_tui.core.values import Value
 
 _WRITTEN_DOWN: Final[tuple[StepName, ...]] = ("checkpoint", "handoff")
 _REARMING: Final = frozenset({"context_window_pruned", "tool_results_trimmed", "summary_derived"})
+_LOOKED_BACK: Final = 10_000
+"""Lines among which a checkpoint of this pressure is looked for."""
 
 
 class Means(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -53,8 +57,6 @@ class Modes:
         """The newest cascade: what cannot help is not tried again at once."""
         self.last_chain: Outcome | None = None
         """How the newest compaction by hand went, link by link."""
-        self.armed = True
-        """The checkpoint mark fires once, until something left or was shortened."""
 
     async def make_room(self, live: LiveWindow, call: Call) -> list[Line]:
         """Bring the next prompt under its marks; the lines that were written are returned."""
@@ -68,7 +70,6 @@ class Modes:
             room.lines += await make_room(live, call)
         if live.mode != "sliding_window" and room.fullness() >= room.marks.emergency:
             room.lines += await make_room(live, call)
-        self.armed = self.armed or any(line.kind in _REARMING for line in room.lines)
         return room.lines
 
     async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
@@ -86,9 +87,8 @@ class Modes:
 
     async def _checkpoint(self, room: Shortening) -> None:
         """Have the task's state written down, once, before anything can leave."""
-        if not self.armed or room.fullness() < room.marks.checkpoint:
+        if room.fullness() < room.marks.checkpoint or not _armed(room.live.history):
             return
-        self.armed = False
         for step in _WRITTEN_DOWN:
             if apply := self.means.steps.get(step):
                 room.lines += (await apply(0)).lines
@@ -137,6 +137,16 @@ class Modes:
     async def _tell(self, outcome: Outcome) -> None:
         if self.means.ended is not None:
             await self.means.ended(outcome)
+
+
+def _armed(history: History) -> bool:
+    """The checkpoint mark fires once, whoever asks, until something left or was shortened."""
+    for line in history.newest(_REARMING | {"checkpoint_saved"}, _LOOKED_BACK):
+        if not isinstance(line.entry, CheckpointSaved):
+            return True
+        if line.entry.trigger == "window":
+            return False
+    return True
 
 
 async def _nothing(_excess: int) -> Effect:

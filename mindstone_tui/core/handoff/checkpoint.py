@@ -37,6 +37,7 @@ _PREFIX: Final = re.compile(
     r"\s{0,2}:\s+(\S.{0,300})",
     re.IGNORECASE,
 )
+_SUFFIX: Final = re.compile(r"\s{1,3}\((doing|current|in progress|now)\)\.?$", re.IGNORECASE)
 _SOLVED: Final = re.compile(r"(?:fixed|solved|resolved|closed)\s{0,2}:\s+(\S.*)", re.IGNORECASE)
 
 
@@ -223,8 +224,15 @@ def _checklist(text: str, seq: int, *, words: bool = False) -> Iterator[Subtask]
     for line in text.splitlines():
         match = _CHECKBOX.match(line) or (words and _PREFIX.match(line.strip()))
         if match:
-            title = " ".join(match[2].split())
-            yield Subtask(title=title, status=_STATUS[match[1].lower()], seq=seq)
+            status, title = _STATUS[match[1].lower()], " ".join(match[2].split())
+            if status == "planned" and (running := _SUFFIX.search(title)):
+                status, title = "in_progress", title[: running.start()]
+            yield Subtask(title=title, status=status, seq=seq)
+
+
+def is_subtask(line: str) -> bool:
+    """Whether a line of text names a subtask by a checkbox."""
+    return _CHECKBOX.match(line) is not None
 
 
 def _with_subtasks(state: Checkpoint, found: Iterable[Subtask]) -> Checkpoint:

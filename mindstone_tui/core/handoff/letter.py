@@ -21,7 +21,7 @@ from mindstone_tui.core.context.material import Passage, approvals_of, passages_
 from mindstone_tui.core.entries import Line, Part, Span
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.foreign import as_data, fresh_nonce
-from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, is_subtask
 from mindstone_tui.core.handoff.environment import Environment, files_touched
 
 FORMAT: Final = 1
@@ -121,7 +121,7 @@ def _parts(
             "Open work",
             [
                 *(f"- {one.title}" for one in checkpoint.subtasks if one.status != "done"),
-                *(f"- {item}" for item in open_items),
+                *(f"- {item}" for item in open_items if not is_subtask(item)),
             ],
         ),
         ("Open issues", _said(checkpoint.issues)),

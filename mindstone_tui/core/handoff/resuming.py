@@ -173,12 +173,13 @@ def progress_text(checkpoint: Checkpoint) -> str:
         ("Progress", _said(checkpoint.progress)),
         ("Environment", [line for line in where if line]),
     )
+    saved = f"{checkpoint.saved_at} ({checkpoint.trigger})" if checkpoint.saved_at else "not saved"
     head = [
         f"# {checkpoint.goal.splitlines()[0] if checkpoint.goal else 'No goal yet'}",
         "",
         f"Checkpoint {checkpoint.version} of {checkpoint.session}, window {checkpoint.window}, "
-        f"{checkpoint.saved_at} ({checkpoint.trigger}). Derived from the transcript up to line "
-        f"{checkpoint.head.seq}, which wins where they differ.",
+        f"{saved}. Derived from the transcript up to line {checkpoint.head.seq}, which wins where "
+        "they differ.",
         "",
         checkpoint.goal,
     ]

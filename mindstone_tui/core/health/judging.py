@@ -36,7 +36,7 @@ class Judged(Part, omit_defaults=False):
     def sentence(self) -> str:
         """The number in words."""
         if self.score is None:
-            return f"Unmeasured: {self.why}."
+            return f"Unmeasured: {self.why.rstrip('.')}."
         return (
             f"{self.consistent} of {self.judged} answers survive in the summary "
             f"({self.score:.0%}); {self.excluded} questions were left out."

@@ -21,7 +21,8 @@ from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.foreign import one_line
 
 _AROUND: Final = 80
-_EXCERPT: Final = 240
+EXCERPT: Final = 240
+"""Characters of a hit that are shown."""
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
 
 
@@ -37,6 +38,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     speaker: str = ""
     by: str = "index"
     """`index`, or `reading` when the session had to be read."""
+    says: bool = True
+    """Whether a word of the question stands in it; else it is only near in meaning."""
 
 
 class Searchable(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,4 +147,4 @@ def excerpt(text: str, word: str) -> str:
     at = max(text.casefold().find(word), 0)
     start = max(at - _AROUND, 0)
     lead = "…" if start else ""
-    return lead + one_line(text[start:], _EXCERPT)
+    return lead + one_line(text[start:], EXCERPT)

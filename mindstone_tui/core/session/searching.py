@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.interchange.searching import Answer, Hit, Searchable, search_all
+from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.interchange.searching import EXCERPT, Answer, Hit, Searchable, search_all
 from mindstone_tui.core.places import Places, SessionPlaces
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, Encoded, open_embedder
@@ -40,9 +41,10 @@ def _searchable(each: SessionPlaces, embedder: Embedder, asked: list[Encoded | N
                 turn=hit.passage.turn,
                 seq=hit.passage.seq,
                 score=hit.score,
-                excerpt=hit.text,
+                excerpt=one_line(hit.text, EXCERPT),
                 ts=hit.passage.ts,
                 speaker=hit.passage.speaker,
+                says=hit.parts.get("words", 0.0) > 0,
             )
             for hit in found.hits
         ]

@@ -76,6 +76,8 @@ class ChatScreen(Screen[None]):
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
         self._following: Worker[None] | None = None
+        self._look_at = around.at
+        self._then = ""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
@@ -154,6 +156,12 @@ class ChatScreen(Screen[None]):
             welcome = Welcome(event)
             await self.conversation.place(welcome)
             self._look_for_models(welcome)
+        if self._look_at:
+            where, self._look_at = self._look_at, ""
+            self.action_want("transcript", where)
+        if self._then:
+            line, self._then = self._then, ""
+            self.command(line)
 
     @work(group="models", exit_on_error=False)
     async def _look_for_models(self, welcome: Welcome) -> None:
@@ -349,13 +357,14 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             await self.talk.close()
 
-    async def switch(self, key: str) -> None:
-        """Leave this session and open another on a fresh screen."""
+    async def switch(self, key: str, *, then: str = "") -> None:
+        """Leave this session and open another on a fresh screen; a command may follow."""
         await self.close()
         if self._following is not None:
             await self._following.wait()
         self.talk = None
         self.around = msgspec.structs.replace(self.around, session=key)
+        self._then = then
         await self.recompose()
         self.on_mount()
         self.set_focus(self.desk.prompt)

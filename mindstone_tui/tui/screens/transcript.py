@@ -35,6 +35,8 @@ class TranscriptScreen(Screen[None]):
         Binding("n", "older", "Next older match", id="transcript.older"),
         Binding("r", "restore", "Restore turn", id="transcript.restore"),
         Binding("p", "pin", "Pin turn", id="transcript.pin"),
+        Binding("f", "fork", "Fork here", id="transcript.fork"),
+        Binding("o", "open", "Open session", id="transcript.open"),
         Binding("y", "copy", "Copy line", id="transcript.copy"),
         Binding("escape,q", "close", "Back", id="transcript.close"),
     ]
@@ -47,13 +49,16 @@ class TranscriptScreen(Screen[None]):
         session: str,
         where: str = "",
         *,
-        command: Callable[[str], None] | None = None,
+        command: Callable[[str], None],
+        elsewhere: bool = False,
     ) -> None:
         super().__init__()
         self._browse = browse
         self._session = session
         self._where = where
         self._command = command
+        """Runs a slash command in the session that is shown, opening it first if it is not."""
+        self._elsewhere = elsewhere
         self._line: Line | Damaged | None = None
         self._wanted = ""
 
@@ -127,11 +132,29 @@ class TranscriptScreen(Screen[None]):
     def action_pin(self) -> None:
         self._do("pin")
 
-    def _do(self, verb: str) -> None:
-        if self._command is not None and isinstance(self._line, Line) and self._line.turn:
-            line = f"/{verb} turn {self._line.turn}"
-            self._command(line)
-            self.notify(line, timeout=2, markup=False)
+    def action_fork(self) -> None:
+        if self._do("fork"):
+            self.dismiss()
+
+    def action_open(self) -> None:
+        self._command("")
+        self.dismiss()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The window that turns return to is that of the open session only."""
+        if action in ("restore", "pin"):
+            return not self._elsewhere
+        return self._elsewhere if action == "open" else True
+
+    def _do(self, verb: str) -> bool:
+        """Run a command on the turn under the cursor, if there is one."""
+        if not isinstance(self._line, Line) or not self._line.turn:
+            self.notify("This line belongs to no turn.", timeout=2, markup=False)
+            return False
+        line = f"/{verb} turn {self._line.turn}"
+        self._command(line)
+        self.notify(line, timeout=2, markup=False)
+        return True
 
     def action_copy(self) -> None:
         if self._line is not None:

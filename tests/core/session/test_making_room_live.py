@@ -206,3 +206,19 @@ async def test_under_a_low_ceiling_the_state_is_saved_before_anything_leaves(
         kinds = [line.kind for line in stage.lines()]
     assert "context_window_pruned" in kinds
     assert kinds.index("checkpoint_saved") < kinds.index("context_window_pruned")
+
+
+async def test_the_checkpoint_mark_fires_once_however_many_processes_pass_it(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, checkpoint=40, trim_to=30, min_recent=2)
+    model = script(tmp_path, answer(), loop=True)
+    for number in range(1, 30):
+        async with on_stage(home, model=model, context_window=WINDOW) as stage:
+            await stage.say(f"turn {number}: " + "words upon words " * 60)
+            kinds = [line.kind for line in stage.lines()]
+        if "context_window_pruned" in kinds:
+            break
+    before = kinds[: kinds.index("context_window_pruned")]
+    assert before.count("checkpoint_saved") == 1
+    assert before.count("handoff_written") == 1

@@ -72,6 +72,18 @@ async def test_the_digest_stands_at_the_end_of_its_turn_and_in_no_other(
     assert parse((folder / "fact_1.md").read_text()).hits == 0
 
 
+async def test_a_short_question_is_not_buried_by_what_was_said_around_it(
+    home: Path, tmp_path: Path
+) -> None:
+    said = "Parsing is slow, and the second half of the report is empty on Mondays. " * 8
+    shelve(home, Memory(name="Reading", kind="decision", body="We use mmap, copies cost 240 ms."))
+    async with on_stage(home, model=script(tmp_path, {"text": said}, loop=True)) as stage:
+        await stage.say("Tell me about the report and the parser at some length, please.")
+        await stage.say("what about copies and mmap?")
+        (digest,) = stage.entries(MemoryDigested)
+        assert digest.files == ("decision_0.md",)
+
+
 async def test_fifty_poisoned_passages_and_a_model_that_obeys_become_no_memory(
     home: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,86 @@
+"""A fork begins where it is asked to, also where the window no longer reaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned, UserMessage
+from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
+from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.transcript import History
+from tests.core.interchange.helpers import FIXTURES, take_over
+from tests.core.session.stage import Stage, calls, on_stage, script
+
+CHILD = SessionKey.parse("agent:default:child")
+
+
+def configure(home: Path, settings: str) -> None:
+    """Write the user's own settings."""
+    home.mkdir()
+    (home / "config.toml").write_text(settings)
+
+
+def asked(stage: Stage) -> list[str]:
+    """Every question of a session."""
+    return [entry.text for entry in stage.entries(UserMessage)]
+
+
+@pytest.mark.parametrize("turn", [3, 20])
+async def test_any_turn_begins_another_session_with_the_window_of_its_day(
+    home: Path, tmp_path: Path, turn: int
+) -> None:
+    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    async with on_stage(home, model=model, context_window=6_000) as stage:
+        for number in range(1, 31):
+            await stage.say(f"remark {number} about the north wall")
+        assert stage.entries(ContextWindowPruned), "nothing left, so nothing is proven"
+        ended, said = await stage.run(f"/fork child turn {turn}")
+        assert ended.ok, said
+        newest = [line for line in stage.lines() if line.turn == turn][-1]
+        assert stage.entries(Forked)[-1] == Forked(child=str(CHILD), at=newest.seq)
+    async with on_stage(home, key=CHILD, model=model, context_window=6_000) as fork:
+        opened = fork.entries(SessionOpened)[0]
+        assert opened.forked_from is not None
+        assert (opened.forked_from.seq, opened.forked_from.hash) == (newest.seq, newest.hash)
+        numbers = [int(text.split()[1]) for text in asked(fork)]
+        # The original task never leaves; behind it stand the newest exchanges of that day.
+        assert numbers[0] == 1
+        assert numbers[1:] == list(range(turn + 2 - len(numbers), turn + 1))
+        assert (await fork.say("and on from here")).ending == "done"
+        assert f"remark {turn} " in str(fork.requests()[-1])
+
+
+async def test_what_lies_beside_the_lines_comes_along(home: Path, tmp_path: Path) -> None:
+    configure(home, "[tools]\noutput_chars = 2000\n")
+    (tmp_path / "long.txt").write_text("\n".join(f"row {n} of many" for n in range(900)))
+    model = script(tmp_path, calls(("grep", {"pattern": "row"})), {"text": "Read."})
+    async with on_stage(home, model=model) as stage:
+        await stage.say("read it")
+        kept = stage.entries(ToolReturned)[0].full
+        assert kept, "the result was not cut, so nothing is proven"
+        await stage.run("/fork child")
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        with History(fork.places) as history:
+            assert b"row 450 " in history.blob(kept)
+
+
+async def test_an_imported_turn_can_be_taken_up_again(home: Path, tmp_path: Path) -> None:
+    take_over(home, FIXTURES / "messages.jsonl")
+    model = script(tmp_path, {"text": "Gladly."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        first = asked(stage)[0]
+        ended, said = await stage.run("/fork child turn 1")
+        assert ended.ok, said
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        assert asked(fork) == [first]
+
+
+async def test_a_turn_that_never_was_begins_nothing(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Yes."}, loop=True)) as stage:
+        await stage.say("one")
+        for turn in (0, 7):
+            ended, said = await stage.run(f"/fork child turn {turn}")
+            assert not ended.ok
+            assert f"no turn {turn} " in said
