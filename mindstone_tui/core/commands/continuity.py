@@ -105,14 +105,16 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     elif verb == "add" and rest:
         line, made = memories.propose(
             Draft(kind="fact", name=rest[:60], text=rest),
-            (bench.desk.transcript.head.seq,),
+            # The proposal's own line is what the person said.
+            (bench.desk.transcript.head.seq + 1,),
             by="person",
         )
         event = announced(line)
         if event is not None:
             yield event
         name = made.entry.proposal
-        text = f"Proposed as {name}:\n{made.diff}\n/memory approve {name}"
+        caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+        text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"
         yield CommandPrinted(command="memory", text=text, data={"proposal": name})
     elif verb in ("", "list", "show"):
         yield _shelf(bench, rest)

@@ -168,5 +168,6 @@ def _sentence(event: AnyEvent) -> str:
     left = getattr(event, "left", None)
     if left is not None:
         names = ", ".join(str(each.turn) for each in left)
-        return f"Out of the window, indexed: turns {names}. `/restore turn N` brings one back."
+        turns = "turn" if len(left) == 1 else "turns"
+        return f"Out of the window, indexed: {turns} {names}. `/restore turn N` brings one back."
     return str(getattr(event, "detail", event.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.memory import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.memory import MemoryDigested, MemoryProposed, RecallInjected
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.places import SessionKey
 from tests.core.session.stage import KEY, Stage, calls, on_stage, script
@@ -121,3 +121,20 @@ async def test_a_review_indexes_what_the_index_has_lost(home: Path, tmp_path: Pa
     assert ended.ok
     assert "The index is complete." in said
     assert len(found.hits) >= 3
+
+
+async def test_a_memory_that_a_person_adds_points_to_their_own_words(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Fine."})) as stage:
+        await stage.say("Hello.")
+        _, said = await stage.run("/memory add My password is hunter2.")
+        lines = {line.seq: line for line in stage.lines()}
+        proposal = next(line for line in lines.values() if line.kind == "memory_proposed")
+        ended, refusal = await stage.run(f"/memory approve m{proposal.seq}")
+    assert isinstance(proposal.entry, MemoryProposed)
+    (source,) = proposal.entry.sources
+    assert "hunter2" in lines[source].raw.decode()
+    assert "CAUTION: this holds a password" in said
+    assert not ended.ok
+    assert f"approve! m{proposal.seq}" in refusal
