@@ -116,6 +116,16 @@ def _component(name: str, tokens: int, limit: int, soft: float) -> Component:
     )
 
 
+def pressing(tokens: int, expected: int, room: Room) -> int:
+    """What the marks are held against: the prompt as it is shown.
+
+    What recall may still add has its own share beside it, and counts only where the two would not
+    fit together.
+    """
+    together = tokens + expected
+    return tokens if together <= room.usable else together
+
+
 def ceiling_percent(settings: ContextSettings, label: Label) -> float:
     """Where pruning begins; earlier when the window is only assumed."""
     if label != "assumed":

@@ -12,6 +12,7 @@ from mindstone_tui.core.context.budget import (
     components,
     edges,
     marks,
+    pressing,
     resolve_window,
     room_for,
     shares,
@@ -148,3 +149,10 @@ def test_a_low_ceiling_takes_the_earlier_marks_down_with_it() -> None:
     assert found.checkpoint == found.trim == found.trim_to == found.ceiling
     usual = marks(room, ContextSettings(), ZoneSettings())
     assert usual.trim_to < usual.trim < usual.checkpoint < usual.ceiling < usual.emergency
+
+
+def test_room_that_recall_may_need_counts_only_where_it_would_not_fit() -> None:
+    room = room_for(8_000, "measured", BUDGET)
+    assert pressing(5_000, 500, room) == 5_000
+    assert pressing(5_500, 500, room) == 5_500
+    assert pressing(5_501, 500, room) == 6_001

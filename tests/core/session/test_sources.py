@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.memory import MemoryDigested, MemoryProposed, RecallInjected
+from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.places import SessionKey
 from tests.core.session.stage import KEY, Stage, calls, on_stage, script
@@ -138,3 +139,20 @@ async def test_a_memory_that_a_person_adds_points_to_their_own_words(
     assert "CAUTION: this holds a password" in said
     assert not ended.ok
     assert f"approve! m{proposal.seq}" in refusal
+
+
+async def test_with_recall_on_pruning_begins_at_the_ceiling_and_not_before(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, "[context]\nmin_recent = 2\n")
+    model = script(tmp_path, {"text": "The keeper counts the waves. " * 20}, loop=True)
+    async with on_stage(home, model=model, context_window=12_000) as stage:
+        while len(stage.entries(ContextWindowPruned)) < 2:
+            await stage.say("What does the keeper do?")
+        first, second = stage.entries(ContextWindowPruned)
+        report = stage.session.bench.desk.report()
+    share = next(one.limit for one in report.components if one.name == "memory_injection")
+    for pruned in (first, second):
+        assert pruned.trigger == "ceiling"
+        assert pruned.tokens_before > min(report.marks.ceiling, report.usable - share)
+        assert pruned.tokens_after <= report.marks.floor
