@@ -8,13 +8,20 @@ from typing import get_args
 
 import msgspec
 
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
+from mindstone_tui.core.events import (
+    AnyEvent,
+    CommandPrinted,
+    PruneBlocked,
+    ScreenAsked,
+    WindowChanged,
+    WindowPruned,
+)
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -159,15 +166,19 @@ def _turns(bench: Bench, argument: str) -> list[int]:
 
 def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
-    told = [event for line in lines if (event := announced(line)) is not None]
+    told = announcements(*lines)
     text = "\n".join(_sentence(event) for event in told) if told else nothing
     return [*told, CommandPrinted(command=name, text=text)]
 
 
 def _sentence(event: AnyEvent) -> str:
-    left = getattr(event, "left", None)
-    if left is not None:
-        names = ", ".join(str(each.turn) for each in left)
-        turns = "turn" if len(left) == 1 else "turns"
-        return f"Out of the window, indexed: {turns} {names}. `/restore turn N` brings one back."
-    return str(getattr(event, "detail", event.name))
+    match event:
+        case WindowPruned(left=left):
+            names = ", ".join(str(each.turn) for each in left)
+            turns = "turn" if len(left) == 1 else "turns"
+            told = f"Out of the window, indexed: {turns} {names}."
+            return f"{told} `/restore turn N` brings one back."
+        case WindowChanged(detail=detail) | PruneBlocked(detail=detail):
+            return detail
+        case _:
+            return event.tag

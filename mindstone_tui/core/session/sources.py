@@ -47,7 +47,7 @@ class Sources:
         self._home = home
         self._key = key
         self._settings = settings
-        self._refer = refer
+        self.refer = refer
         self._open_history = open_history
 
     def read(self, pointer: str) -> Source:
@@ -57,7 +57,7 @@ class Sources:
             return self._memory(memory[1])
         if elsewhere := _ELSEWHERE.fullmatch(pointer):
             return self._elsewhere(elsewhere[1], int(elsewhere[2]))
-        line = self._refer(pointer)
+        line = self.refer(pointer)
         with self._open_history() as history:
             return _of_line(history, line, f"history #{line.seq}")
 
