@@ -30,7 +30,7 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.settling import settle
 from mindstone_tui.core.transcript import Transcript
-from mindstone_tui.tui.numbers import plural
+from mindstone_tui.core.wording import plural
 
 _SHOWN: Final = 20
 _NAMED: Final = 5

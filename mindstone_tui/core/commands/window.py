@@ -212,7 +212,9 @@ def _sentence(event: AnyEvent) -> str:
             return f"{which} now, {saved:,} tokens less; history has every word."
         case WindowPruned(left=left):
             names = ", ".join(str(each.turn) for each in left)
-            return f"Out of the window, indexed: turns {names}. `/restore turn N` brings one back."
+            turns = "turn" if len(left) == 1 else "turns"
+            told = f"Out of the window, indexed: {turns} {names}."
+            return f"{told} `/restore turn N` brings one back."
         case WindowChanged(detail=detail) | PruneBlocked(detail=detail):
             return detail
         case _:

@@ -20,6 +20,7 @@ from textual.widgets.option_list import Option
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Left
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import gauges, inert, numbers
 
 LOG_LENGTH = 200
@@ -154,7 +155,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
         outside = report.outside
         if outside.exchanges:
             state = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
-            count = numbers.plural(outside.exchanges, "exchange")
+            count = plural(outside.exchanges, "exchange")
             self.query_one("#left-title", Static).update(
                 Content.assemble(
                     ("Left the window\n", "bold $muted"),
