@@ -260,7 +260,7 @@ def aside(event: events.AnyEvent) -> str:
             places = ", ".join(f"turn {each.turn}" for each in passages)
             return f"recalled {plural(len(passages), 'passage')} ({tokens} tokens) from {places}"
         case events.WindowPruned(left=left, tokens_before=before, tokens_after=after):
-            gone = plural(len(left), "exchange")
+            gone = plural(sum(each.exchanges for each in left), "exchange")
             return f"{gone} left the window: {before:,} → {after:,} tokens, all indexed"
         case events.SummaryDerived(tokens_before=before, tokens_after=after, fallback=fallback):
             what = "sentences of them stand" if fallback else "a labelled summary stands"

@@ -43,7 +43,7 @@ def _shrunk(before: int, after: int) -> str:
 def turns_of(event: ev.WindowPruned) -> str:
     """The exchanges that left, as runs: `3–14, 17`."""
     runs: list[list[int]] = []
-    for turn in sorted(left.turn for left in event.left):
+    for turn in sorted(turn for left in event.left for turn in left.turns):
         if runs and runs[-1][1] + 1 == turn:
             runs[-1][1] = turn
         else:
@@ -54,7 +54,7 @@ def turns_of(event: ev.WindowPruned) -> str:
 def _of_window(event: ev.AnyEvent) -> Told | None:
     match event:
         case ev.WindowPruned():
-            count = plural(len(event.left), "exchange")
+            count = plural(sum(left.exchanges for left in event.left), "exchange")
             return Told(
                 sign="↥",
                 what=f"{count} left the window: turn {turns_of(event)} · "

@@ -211,7 +211,7 @@ def _sentence(event: AnyEvent) -> str:
             )
             return f"{which} now, {saved:,} tokens less; history has every word."
         case WindowPruned(left=left):
-            names = ", ".join(str(each.turn) for each in left)
+            names = ", ".join(each.name for each in left)
             turns = "turn" if len(left) == 1 else "turns"
             told = f"Out of the window, indexed: {turns} {names}."
             return f"{told} `/restore turn N` brings one back."

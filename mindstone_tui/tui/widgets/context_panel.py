@@ -120,7 +120,7 @@ def _left(left: Left) -> Content:
         else f" · vectors {receipt.vectors}"
     )
     return Content.assemble(
-        (f"turn {left.turn}".ljust(10), "$context-pruned"),
+        (f"turn {left.name}".ljust(10), "$context-pruned"),
         numbers.tokens(left.tokens).rjust(6),
         "  ",
         inert.line(left.reason + state, 40, "$muted"),
