@@ -23,7 +23,8 @@ from textual.screen import Screen
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.core.foreign import for_terminal, one_line
-from mindstone_tui.tui import clipboard, numbers, themes
+from mindstone_tui.core.wording import plural
+from mindstone_tui.tui import clipboard, themes
 from mindstone_tui.tui.few_colours import filter_for
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -175,7 +176,7 @@ class MindstoneApp(App[int]):
     def copied(self, text: str) -> None:
         """Copy, and say so."""
         self.copy_to_clipboard(text)
-        count = numbers.plural(len(text), "character")
+        count = plural(len(text), "character")
         self.notify(f"Copied {count}", timeout=2, markup=False)
 
     # the palette

@@ -6,15 +6,20 @@ as it came; whoever draws it makes it inert.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.values import Value
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import numbers
 
 Tone = Literal["quiet", "window", "good", "warning", "error"]
+
+
+_STANDING: Final = ("system_prompt", "tool_definitions")
+"""Shares that do not grow by talking; the panel and `/budget` show them."""
 
 
 class Told(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -38,7 +43,7 @@ def _shrunk(before: int, after: int) -> str:
 def turns_of(event: ev.WindowPruned) -> str:
     """The exchanges that left, as runs: `3–14, 17`."""
     runs: list[list[int]] = []
-    for turn in sorted(left.turn for left in event.left):
+    for turn in sorted(turn for left in event.left for turn in left.turns):
         if runs and runs[-1][1] + 1 == turn:
             runs[-1][1] = turn
         else:
@@ -49,7 +54,7 @@ def turns_of(event: ev.WindowPruned) -> str:
 def _of_window(event: ev.AnyEvent) -> Told | None:
     match event:
         case ev.WindowPruned():
-            count = numbers.plural(len(event.left), "exchange")
+            count = plural(sum(left.exchanges for left in event.left), "exchange")
             return Told(
                 sign="↥",
                 what=f"{count} left the window: turn {turns_of(event)} · "
@@ -65,7 +70,7 @@ def _of_window(event: ev.AnyEvent) -> Told | None:
                 tone="warning",
             )
         case ev.ResultsTrimmed():
-            count = numbers.plural(len(event.results), "tool result")
+            count = plural(len(event.results), "tool result")
             shrunk = _shrunk(event.tokens_before, event.tokens_after)
             return Told(
                 sign="✂",
@@ -89,6 +94,11 @@ def _of_window(event: ev.AnyEvent) -> Told | None:
                 what=f"{event.before} → {event.after} · {numbers.percent(event.utilization)} full",
                 tone="warning" if event.after in ("orange", "red") else "quiet",
             )
+        case ev.ShareCrossed() if event.component not in _STANDING:
+            name = event.component.replace("_", " ")
+            word = {"hard": "over its share", "soft": "near its share", "free": "within its share"}
+            used = f"{numbers.tokens(event.tokens)} of {numbers.tokens(event.limit)} tokens"
+            return Told(sign="▪", what=f"{name} {word[event.after]} · {used}", hint="/budget")
         case ev.VelocitySpiked():
             return Told(
                 sign="↗",
@@ -147,7 +157,7 @@ def _of_session(event: ev.AnyEvent) -> Told | None:
         case ev.NotSaved():
             return Told(sign="✗", what=f"NOT SAVED: {event.what}", hint=event.remedy, tone="error")
         case ev.SavedAgain():
-            count = numbers.plural(event.entries, "entry", "entries")
+            count = plural(event.entries, "entry", "entries")
             return Told(sign="✓", what=f"Everything is on disk again ({count})", tone="good")
         case ev.Noticed():
             tones: dict[str, Tone] = {"info": "quiet", "warning": "warning", "error": "error"}

@@ -144,8 +144,8 @@ def ready(
     )
 
 
-def asked(turn: int, text: str) -> ev.TurnStarted:
-    return ev.TurnStarted(turn=turn, entry=f"q{turn}", text=text)
+def asked(turn: int, text: str, queued: str = "") -> ev.TurnStarted:
+    return ev.TurnStarted(turn=turn, entry=f"q{turn}", text=text, queued=queued)
 
 
 def streamed(turn: int, text: str, size: int = 7) -> list[ev.AnyEvent]:

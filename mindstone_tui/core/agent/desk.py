@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.gate import Gate
-from mindstone_tui.core.agent.standing import Standing
+from mindstone_tui.core.agent.recalling import Recaller, recent_texts, vacancy_beside
+from mindstone_tui.core.agent.surroundings import Nothing, Surroundings
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.working_set import WorkingSet
@@ -24,29 +26,13 @@ from mindstone_tui.core.errors import NotSaved
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.providers.protocol import Finished, ModelInfo, Options, Provider, Window
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.tokens import counter_for
+from mindstone_tui.core.tokens import UNCALIBRATED, counter_for
 from mindstone_tui.core.tools.tool import Tool, ToolContext
 from mindstone_tui.core.transcript import Transcript
 
 _SHRINK: Final = 3 / 4
-
-
-class Recaller(Protocol):
-    """Finds what was said before, for one turn."""
-
-    on: bool
-
-    async def gather(self, text: str) -> RecallInjected | None:
-        """The passages worth bringing back for a message; None when nothing is good enough."""
-        ...
-
-    def switch(self, *, on: bool) -> None:
-        """Recall before each turn, or only when asked."""
-        ...
-
-    def drop(self, session: str, entry: str) -> None:
-        """Keep an entry out of automatic recall."""
-        ...
+_DELIMITERS: Final = 48
+"""Tokens around recalled passages that say whose words they are."""
 
 
 class Questions:
@@ -87,17 +73,13 @@ class Desk:
         overridden: bool,
         provider: Provider,
         window: Window | None,
-        tools: Mapping[str, Tool],
+        tools: dict[str, Tool],
         tool_context: Callable[[str], ToolContext],
         gate: Gate,
         recaller: Recaller,
         redactor: Redactor,
-        standing: Callable[[], Standing],
-        recognise: Callable[[str], str | None],
-        make_ready: Callable[[], Awaitable[Sequence[AnyEvent]]],
         report_bug: Callable[[BaseException], object],
         position: int = 0,
-        digest: Callable[[str, int], Awaitable[MemoryDigested | None]] | None = None,
     ) -> None:
         self.transcript = transcript
         self.working_set = working_set
@@ -108,17 +90,15 @@ class Desk:
         self.provider = provider
         self.window = window
         """A window that somebody named; None leaves it to what is known about the model."""
-        self.tools = dict(tools)
+        self.tools = tools
+        """What is on offer to the model now; whoever switches tools changes it."""
         self.tool_context = tool_context
         self.gate = gate
         self.recaller = recaller
         self.redactor = redactor
-        self.recognise = recognise
-        self.make_ready = make_ready
-        """What has to be there before the first model call of a turn: tool servers, say."""
         self.report_bug = report_bug
         self.position = position
-        self._digest = digest
+        self.surroundings: Surroundings = Nothing()
         self._digested = 0
         """Tokens of this turn's memory digest."""
         self.questions = Questions()
@@ -127,7 +107,6 @@ class Desk:
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
         self.steering: list[UserMessage] = []
-        self._standing = standing
         self._warned: set[str] = set()
         self._learned: dict[str, int] = {}
         """Windows of models that called a prompt too long which we had thought would fit."""
@@ -175,6 +154,13 @@ class Desk:
             model=self.model, window=self._window[0], label=self._window[1]
         )
 
+    def check_before_add(self, component: ComponentName, tokens: int) -> budget.Admission:
+        """Whether something may be added to the next prompt."""
+        window, label = self._window
+        return self.working_set.check_before_add(
+            component, tokens, model=self.model, window=window, label=label
+        )
+
     def count(self, text: str) -> int:
         """How large a text is for the model that answers."""
         return counter_for(self.model).text(text)
@@ -182,22 +168,35 @@ class Desk:
     @property
     def memory_share(self) -> int:
         """Tokens for what recall and memory bring into one prompt."""
-        window, _ = self._window
-        share = self.settings.budget.memory_injection / 100
-        return int((window or ASSUMED_WINDOW) * share)
+        room = budget.room_for(*self._window, self.settings.budget)
+        return budget.limit_of("memory_injection", room, self.settings.budget)
 
     @property
     def recall_room(self) -> int:
-        """Tokens that recalled passages may take in one prompt."""
-        return max(self.memory_share - self._digested, 0)
+        """Tokens that recalled passages may take in one prompt, as we count them."""
+        counted = int(self.memory_share / UNCALIBRATED) - _DELIMITERS
+        return max(counted - self._digested, 0)
 
     async def digest(self, text: str) -> MemoryDigested | None:
         """The memories that bear on a message, within their part of the share."""
         self._digested = 0
         room = min(self.settings.memory.digest_tokens, self.memory_share // 3)
-        found = await self._digest(text, room) if self._digest is not None else None
+        recent = recent_texts(self.working_set.fold)
+        found = await self.surroundings.digest(text, recent, room)
         self._digested = found.tokens if found is not None else 0
         return found
+
+    async def recall(self, text: str) -> RecallInjected | None:
+        """What was said before and bears on a message, in the room that the digest left."""
+        vacancy = vacancy_beside(self.working_set.fold, self.recall_room, self.count)
+        return await self.recaller.gather(text, vacancy)
+
+    def said_before(self, words: str, seq: int) -> bool:
+        """Whether the person said these words already in an earlier message of the window."""
+        return any(
+            isinstance(line.entry, UserMessage) and words in line.entry.text and line.seq < seq
+            for line in self.working_set.fold.lines.values()
+        )
 
     def answered_calls(self, turn: int) -> frozenset[str]:
         """The calls of a turn that have a result, on disk or waiting to be written."""
@@ -209,7 +208,7 @@ class Desk:
 
     def load_standing_context(self, turn: int) -> list[Line]:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""
-        standing = self._standing()
+        standing = self.surroundings.standing()
         schemas = [tool.schema for tool in self.tools.values()] if self.info.tools else []
         changes = [
             self._choose_model(),

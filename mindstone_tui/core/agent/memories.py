@@ -139,7 +139,7 @@ class Memories:
             sources=sources,
             session=str(self.places.key),
             by="model",
-            created=stamp(self._clock()),
+            created=self._moment(),
             redactor=self.desk.redactor,
         )
 
@@ -158,13 +158,24 @@ class Memories:
             sources=sources,
             session=str(self.places.key),
             by=by,
-            created=stamp(self._clock()),
+            created=self._moment(),
             why=why,
             redactor=self.desk.redactor,
         )
         line = self._write(made.entry)
         self.proposals[made.entry.proposal] = proposals.Standing(entry=made.entry, seq=line.seq)
         return line, made
+
+    def _moment(self) -> str:
+        """When the question of this turn was asked.
+
+        Not the present second: what a person is shown, and agrees to a while later, must be what is
+        written then.
+        """
+        fold = self.desk.working_set.fold
+        asked = (line.ts for line in fold.lines.values() if line.turn == fold.turn)
+        began = next(asked, "")
+        return f"{began[:19]}Z" if began else stamp(self._clock())
 
     def decide(
         self,

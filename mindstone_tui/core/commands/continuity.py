@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
@@ -19,6 +19,7 @@ from mindstone_tui.core.health.monitor import health_data, health_text
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.memory.proposals import Decision, Draft, diff
+from mindstone_tui.core.wording import plural
 
 FORMATS: Final = ("prometheus", "otlp")
 DECISIONS: Final[dict[str, Decision]] = {
@@ -37,9 +38,8 @@ async def compact(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """
     del argument
     lines = await bench.compact()
-    for line in lines:
-        if (event := announced(line)) is not None:
-            yield event
+    for event in announcements(*lines):
+        yield event
     outcome = bench.continuity.modes.last_chain
     why = outcome.why if outcome is not None and outcome.why else ""
     done = any(line.kind == "summary_derived" for line in lines)
@@ -56,9 +56,8 @@ async def notes(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """
     memories = bench.continuity.memories
     if argument == "gather":
-        for line in await bench.continuity.gather_notes():
-            if (event := announced(line)) is not None:
-                yield event
+        for event in announcements(*await bench.continuity.gather_notes()):
+            yield event
     elif argument:
         category, _, text = argument.partition(" ")
         importance = {"!": "high", "!!": "critical"}.get(category[len(category.rstrip("!")) :], "")
@@ -104,14 +103,15 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     elif verb == "add" and rest:
         line, made = memories.propose(
             Draft(kind="fact", name=rest[:60], text=rest),
-            (bench.desk.transcript.head.seq,),
+            # The proposal's own line is what the person said.
+            (bench.desk.transcript.head.seq + 1,),
             by="person",
         )
-        event = announced(line)
-        if event is not None:
+        for event in announcements(line):
             yield event
         name = made.entry.proposal
-        text = f"Proposed as {name}:\n{made.diff}\n/memory approve {name}"
+        caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+        text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"
         yield CommandPrinted(command="memory", text=text, data={"proposal": name})
     elif verb in ("", "list", "show"):
         yield _shelf(bench, rest)
@@ -154,8 +154,7 @@ async def checkpoint(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     match argument:
         case "" | "save":
             line = continuity.save_checkpoint("asked")
-            event = announced(line)
-            if event is not None:
+            for event in announcements(line):
                 yield event
             yield CommandPrinted(command="checkpoint", text=f"Saved to {bench.places.checkpoint}.")
         case "show" | "resume":
@@ -178,8 +177,7 @@ async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     verb, _, how = argument.partition(" ")
     if verb in ("", "write"):
         line = await continuity.write_handoff("asked", prose=how.strip() == "prose")
-        event = announced(line)
-        if event is not None:
+        for event in announcements(line):
             yield event
         path = getattr(line.entry, "path", "")
         yield CommandPrinted(command="handoff", text=f"Written to {path}.", data={"path": path})
@@ -252,7 +250,10 @@ async def health(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 def _exported(bench: Bench, form: str) -> str:
     history = bench.continuity.monitor.history
     if form == "prometheus":
-        return export.prometheus((str(bench.key), each) for each in history[-1:])
+        session, alerts = str(bench.key), bench.continuity.monitor.alerts
+        return export.prometheus(
+            [(session, each) for each in history[-1:]], [(session, each) for each in alerts]
+        )
     data = export.otlp(
         str(bench.key), history, times=map(export.nanoseconds, history), version=__version__
     )
@@ -275,14 +276,17 @@ async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         found += len(piece.findings)
         left_out += piece.left_out
         finished = piece.finished
-        said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {found} findings so far."
+        said = (
+            f"Reviewed {piece.share:.0%} up to #{piece.through}: {plural(found, 'finding')} so far."
+        )
         yield Noticed(message=f"{said} {piece.objection}".rstrip())
     lines, told = await continuity.after_review()
-    for line in lines:
-        if (event := announced(line)) is not None:
-            yield event
+    for event in announcements(*lines):
+        yield event
     sentences = [
-        f"{found} findings were proposed. `/memory` shows them.",
+        f"{plural(found, 'finding')} proposed. `/memory` shows them."
+        if found
+        else "Nothing new is worth proposing.",
         *([f"{left_out} hold something sensitive and were not proposed."] if left_out else []),
         *told,
         *([] if finished else ["There is more history: /consolidate goes on with it."]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,8 +13,10 @@ from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.memory import RecallDropped
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.recall.passage import Passage
-from mindstone_tui.core.recall.ranking import Hit
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.recall.passage import Passage
+    from mindstone_tui.core.recall.ranking import Hit
 
 _SHOWN = 8
 _SOURCE = re.compile(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
@@ -50,8 +53,8 @@ async def recall(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 def _row(number: int, hit: Hit) -> str:
     passage = hit.passage
-    where = f"turn {passage.turn}, {passage.ts[:10]}, {passage.speaker or passage.role}"
-    return f"{number:>2}. {hit.score:.2f}  {where}  #{passage.seq}\n    {one_line(hit.text, 200)}"
+    where = f"{passage.pointer}, {passage.ts[:10]}, {passage.speaker or passage.role}"
+    return f"{number:>2}. {hit.score:.2f}  {where}\n    {one_line(hit.text, 200)}"
 
 
 def _hit(bench: Bench, number: int) -> Hit:
@@ -91,7 +94,7 @@ def _source(bench: Bench, entry: str, session: str = "") -> _Source:
 
 def _why(hit: Hit) -> CommandPrinted:
     parts = "\n".join(f"  {name:14} {value:+.3f}" for name, value in hit.parts.items())
-    text = f"{hit.score:.3f} for #{hit.passage.seq}, made of\n{parts}"
+    text = f"{hit.score:.3f} for {hit.passage.pointer}, made of\n{parts}"
     return CommandPrinted(command="recall", text=text, data={"parts": dict(hit.parts)})
 
 

@@ -14,8 +14,14 @@ from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
-from mindstone_tui.core.entries.memory import TaskDone
-from mindstone_tui.core.entries.window import Anchor, Carried, Growth, PromptPlanned
+from mindstone_tui.core.entries.memory import DelegationEnded, TaskDone, TaskStarted
+from mindstone_tui.core.entries.window import (
+    Anchor,
+    Carried,
+    ContextWindowPruned,
+    Growth,
+    PromptPlanned,
+)
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
 
@@ -46,7 +52,7 @@ class Watch:
             self.observe(line)
 
     def observe(self, line: Line) -> None:
-        """Take in a plan or a report; every other line is none of our business."""
+        """Take in plans, reports, the start of a window or a task, the end of a sub-agent."""
         match line.entry:
             case PromptPlanned(purpose="") as plan:
                 self._plan = line
@@ -54,9 +60,15 @@ class Watch:
                     self.carried = plan.carried
                     self.anchor = plan.carried.anchor
             case UsageReported() as report:
-                self._spend(report)
+                self._spend(report.usage.cost)
                 self._anchor(line, report)
-            case TaskDone():
+            case DelegationEnded(tokens=tokens, cost=cost) if tokens:
+                self._spend(cost, delegated=cost or 0.0)
+            case ContextWindowPruned():
+                self.carried = msgspec.structs.replace(
+                    self.carried, windows=self.carried.windows + 1
+                )
+            case TaskStarted() | TaskDone():
                 self._start_anew(line.turn + 1)
 
     def _start_anew(self, turn: int) -> None:
@@ -108,12 +120,12 @@ class Watch:
             and report.by == "provider"
         )
 
-    def _spend(self, report: UsageReported) -> None:
-        cost = report.usage.cost
+    def _spend(self, cost: float | None, delegated: float = 0.0) -> None:
         self.carried = msgspec.structs.replace(
             self.carried,
             spent=self.carried.spent + (cost or 0.0),
             cost_unknown=self.carried.cost_unknown or cost is None,
+            delegated=self.carried.delegated + delegated,
         )
 
     def _anchor(self, line: Line, report: UsageReported) -> None:

@@ -10,7 +10,16 @@ from typing import ClassVar
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Entry, Label, Part, Role, Span, ToolSchema, Zone
+from mindstone_tui.core.entries.base import (
+    Entry,
+    Label,
+    Part,
+    Role,
+    ShareLevel,
+    Span,
+    ToolSchema,
+    Zone,
+)
 
 
 class Outside(Part):
@@ -69,7 +78,7 @@ class Receipt(Part):
 
 
 class Left(Part):
-    """One exchange that left the window, and why."""
+    """An exchange that left the window, and why."""
 
     turn: int
     span: Span
@@ -79,6 +88,18 @@ class Left(Part):
     reason: str
     parts: dict[str, float] = {}
     receipt: Receipt | None = None
+    exchanges: int = 1
+    """How many end with this turn: all that lies before an imported session's window is one."""
+
+    @property
+    def turns(self) -> range:
+        """The exchanges this stands for."""
+        return range(self.turn + 1 - self.exchanges, self.turn + 1)
+
+    @property
+    def name(self) -> str:
+        """`7`, or `1–74`."""
+        return f"{self.turns[0]}–{self.turn}" if self.exchanges > 1 else str(self.turn)
 
 
 class Component(Part):
@@ -139,9 +160,15 @@ class Carried(Part):
     """Dollars so far, as far as known."""
     cost_unknown: bool = False
     """Some request had no price."""
+    delegated: float = 0.0
+    """The part of `spent` that sub-agents took."""
     spiked: int = 0
     """The last turn whose growth was announced as a spike."""
     anchor: Anchor | None = None
+    windows: int = 1
+    """Windows that the session had: the next begins whenever exchanges leave."""
+    shares: dict[str, ShareLevel] = {}
+    """Shares over a mark, as they were announced last."""
 
 
 class PromptPlanned(Entry):

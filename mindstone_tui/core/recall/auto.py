@@ -53,6 +53,17 @@ def is_trivial(message: str) -> bool:
     return len(words) <= 8 and all(word in _TRIVIAL or word in STOPWORDS for word in words)
 
 
+def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
+    """What to ask with until something is found: the message alone, then with what it leans on.
+
+    The words around a message help when it says "that error again" and bury it when it is short
+    but clear. Nothing is asked for a message that history could not answer.
+    """
+    if is_trivial(message):
+        return ()
+    return tuple(dict.fromkeys((message, auto_query(message, recent))))
+
+
 def auto_query(message: str, exchange: Sequence[str] = ()) -> str:
     """What to look for: the message, with the latest words said when it leans on them."""
     leans = len(query_terms(message)) <= _FEW_TERMS or (
@@ -80,13 +91,15 @@ def fill(hits: Sequence[Hit], room: int, count: Counter, *, vectors: bool = True
 def render(hit: Hit) -> str:
     """One recalled passage with its pointer, date, speaker and score, on lines of its own."""
     passage = hit.passage
-    where = f"{passage.session} #{passage.seq}" if passage.seq >= 0 else passage.entry
-    facts = [where, f"turn {passage.turn}", spoken_date(passage.ts), _speaker(passage)]
+    said = passage.seq >= 0
+    where = (f"{passage.session} #{passage.seq}", f"turn {passage.turn}") if said else ()
+    facts = [*(where or (passage.entry,)), spoken_date(passage.ts), _speaker(passage)]
     if hit.supersedes:
-        facts.append("replaces " + ", ".join(f"#{seq}" for seq in hit.supersedes))
+        facts.append("newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes))
     facts.append(f"score {hit.score:.2f}")
     return f"[{' · '.join(fact for fact in facts if fact)}]\n{hit.text}"
 
 
 def _speaker(passage: Passage) -> str:
-    return f"{passage.speaker} ({passage.about})" if passage.about else passage.speaker
+    about = "" if passage.about == passage.entry else passage.about
+    return f"{passage.speaker} ({about})" if about else passage.speaker

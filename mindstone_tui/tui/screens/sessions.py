@@ -18,6 +18,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.ports import Library, SessionHit, SessionRow
 from mindstone_tui.tui.prompt.completing import ranked
@@ -121,8 +122,8 @@ def _found(sessions: int, places: int, typed: str) -> str:
             if typed
             else "There is no session yet."
         )
-    found = f" · {numbers.plural(places, 'place')} found" if typed else ""
-    return numbers.plural(sessions, "session") + found + " · Enter opens, Esc goes back"
+    found = f" · {plural(places, 'place')} found" if typed else ""
+    return plural(sessions, "session") + found + " · Enter opens, Esc goes back"
 
 
 def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
@@ -135,7 +136,7 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
         ("● " if current else "  ", "$primary"),
         key,
         " " * max(0, min(width, 34) - key.cell_length),
-        (f"{when:>12}{numbers.plural(row.turns, 'turn'):>11}  ", "$muted"),
+        (f"{when:>12}{plural(row.turns, 'turn'):>11}  ", "$muted"),
         inert.line(row.title, 120),
     )
 

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.memory import RecalledPassage
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import inert, numbers
 
 
@@ -86,7 +87,7 @@ class Recalled(Vertical):
         self._event = event
 
     def compose(self) -> ComposeResult:
-        count = numbers.plural(len(self._event.passages), "passage")
+        count = plural(len(self._event.passages), "passage")
         yield Static(
             Content.styled(
                 f"↺ {count} recalled · {numbers.tokens(self._event.tokens)} tokens", "$muted"

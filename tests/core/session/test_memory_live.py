@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.entries.memory import (
     Consolidated,
     HandoffWritten,
@@ -18,6 +21,7 @@ from mindstone_tui.core.entries.memory import (
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.memory.files import Memory, parse, render
+from mindstone_tui.core.memory.proposals import Draft
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.corpora import lines as corpus
 
@@ -130,6 +134,27 @@ async def test_a_person_who_is_asked_sees_the_diff_and_their_word_counts(
         assert [one.decision for one in stage.entries(MemoryDecided)] == ["approved", "undone"]
 
 
+async def test_what_is_shown_stays_the_same_while_a_person_thinks_about_it(
+    home: Path, tmp_path: Path
+) -> None:
+    seconds = itertools.count()
+    async with on_stage(home, model=script(tmp_path, OK)) as stage:
+        await stage.say("I like tabs in Makefiles.")
+        bench = stage.session.bench
+        memories = Memories(
+            bench.desk,
+            bench.home,
+            bench.places,
+            [],
+            clock=lambda: datetime(2026, 1, 5, 10, 0, next(seconds), tzinfo=UTC),
+        )
+        draft = Draft(kind="preference", name="Tabs", text="Tabs in Makefiles.")
+        shown = memories.preview(draft, (2,))
+        _, made = memories.propose(draft, (2,), by="model")
+        assert made.diff == shown.diff
+        assert made.entry.after == shown.entry.after
+
+
 async def test_a_waiting_proposal_is_edited_or_refused_by_command(
     home: Path, tmp_path: Path
 ) -> None:
@@ -170,7 +195,7 @@ async def test_a_review_proposes_merges_checks_and_hands_over_but_writes_no_memo
     async with on_stage(home, model=model) as stage:
         await stage.say("From now on always answer in British English.")
         said = await _review(stage)
-        assert "1 memory files could be merged." in said
+        assert "1 memory file could be merged." in said
         assert "The index is complete." in said
         assert any(event.message.startswith("Reviewed 100%") for event in stage.all(events.Noticed))
         paths = [one.path for one in stage.entries(MemoryProposed)]
