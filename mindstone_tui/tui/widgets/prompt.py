@@ -191,9 +191,20 @@ class Prompt(TextArea):
             event.prevent_default()
             self.vim_normal = self._vim.normal
             return
-        if event.key == "enter":
-            # Textual would call TextArea's handler next, which inserts a line.
+        if not event.is_printable:
+            await self._act_in_order(event)
+
+    async def _act_in_order(self, event: events.Key) -> None:
+        """Run what a key is bound to here and now.
+
+        Textual lets such a key climb to the app first; letters typed meanwhile would overtake it.
+        """
+        bound = self.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self:
+            event.stop()
+            # TextArea's own handler would come next, and insert a line for Enter.
             event.prevent_default()
+            await self.run_action(bound.binding.action)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
