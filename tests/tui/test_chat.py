@@ -261,7 +261,7 @@ async def test_a_line_written_by_another_surface_appears() -> None:
     )
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        assert "via run" in str(app.screen.query(".question").last().render())
+        assert "  via run" in str(app.screen.query(".question").last().render())
         assert app.screen.query(Prose).last().source == "also **yes**"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.transcript.history import Damaged, History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.browsing import HistoryBrowse
@@ -14,9 +16,9 @@ from mindstone_tui.tui.feed import Exchange, Feed
 from mindstone_tui.tui.lines import contains, headline, whole
 from mindstone_tui.tui.past import events_of, exchanges_in, split_at_turn
 from mindstone_tui.tui.widgets.conversation import MOST, STEP
-from mindstone_tui.tui.widgets.exchange import ExchangeView
-from tests.builders import places_in
-from tests.tui.shelf import Shelf, fill
+from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
+from tests.builders import places_in, transcript_in
+from tests.tui.shelf import Hasty, Shelf, fill
 from tests.tui.staged import (
     Staged,
     around,
@@ -233,3 +235,14 @@ def test_every_line_has_a_headline_and_can_be_read_whole(home: Path) -> None:
         for line in history.read():
             assert headline(line)
             assert whole(line)
+
+
+async def test_a_turn_that_was_killed_says_that_it_has_no_end(home: Path) -> None:
+    app, talk = opened(home, 3)
+    with closing(transcript_in(home, disk=Hasty())) as transcript:
+        transcript.append(TurnStarted(), turn=4)
+        transcript.append(UserMessage(text="killed in the middle"), turn=4)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        told = [str(aside.render()) for aside in app.screen.query(Aside)]
+        assert [line for line in told if "has no end" in line] == told[-1:]

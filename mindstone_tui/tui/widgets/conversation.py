@@ -33,6 +33,8 @@ STEP: Final = 8
 MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
+_NO_END: Final = "This turn has no end: the program was stopped in it, or it still runs elsewhere."
+
 
 class ConversationView(VerticalScroll, GrowsQuietly):
     """Scrolls through the exchanges; stays at the end until someone scrolls away."""
@@ -102,6 +104,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         older: list[Exchange] = []
         while self._unread and len(older) < STEP:
             older = [*await self._read_page(), *older]
+        if older and not older[-1].ended:
+            older[-1].add(ev.Noticed(message=_NO_END, level="warning"))
         self.feed.prepend(older)
         self._first = self._end = len(older)
         await self._mount_above(STEP)
