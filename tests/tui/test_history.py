@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+from textual.events import Key
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
@@ -108,7 +109,7 @@ async def test_what_one_reads_does_not_move_when_older_exchanges_arrive(home: Pa
             top = _at_top(app)
             view.scroll_to(y=max(0, view.scroll_y - 6), animate=False)
             await pilot.pause()
-            await until(pilot, lambda: not view._busy)
+            await until(pilot, lambda: not view._moving.locked())
             await pilot.pause()
             if turns(app)[0] != first:
                 moved += 1
@@ -246,3 +247,29 @@ async def test_a_turn_that_was_killed_says_that_it_has_no_end(home: Path) -> Non
         await settle(pilot, talk)
         told = [str(aside.render()) for aside in app.screen.query(Aside)]
         assert [line for line in told if "has no end" in line] == told[-1:]
+
+
+async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path) -> None:
+    app, talk = opened(home, 300)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        view = app.chat.conversation
+
+        def top() -> int:
+            """The exchange at the upper edge."""
+            seen = (one for one in view.views if one.virtual_region.bottom > view.scroll_y)
+            return next(seen).exchange.turn
+
+        for _ in range(60):  # nobody waits in between
+            app.post_message(Key("pageup", None))
+        await until(pilot, lambda: top() <= 300 - 60 * 3)
+        for _ in range(30):
+            app.post_message(Key("pagedown", None))
+        reached = top()
+        await until(pilot, lambda: top() >= reached + 30 * 3)
+        for _ in range(60):
+            app.post_message(Key("pageup", None))
+        app.post_message(Key("ctrl+end", None))
+        app.post_message(Key("x", "x"))
+        await until(pilot, lambda: top() > 290 and view.is_vertical_scroll_end)
+        assert app.chat.desk.prompt.text == "x"

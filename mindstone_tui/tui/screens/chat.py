@@ -345,11 +345,7 @@ class ChatScreen(Screen[None]):
             self.panel.toggle_class("-off")
 
     def action_page(self, direction: int) -> None:
-        view = self.conversation
-        if direction < 0:
-            view.scroll_page_up(animate=False)
-        else:
-            view.scroll_page_down(animate=False)
+        self.conversation.turn_page(direction)
 
     async def action_newest(self) -> None:
         await self.conversation.action_newest()
