@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mindstone_tui.core.disk import REAL, Disk
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import Entry, Line, ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     ToolCalled,
@@ -39,6 +39,25 @@ class Counting:
 
     def __call__(self, size: int) -> bytes:
         return next(self._numbers).to_bytes(size)
+
+
+def line_of(entry: Entry, seq: int = 1, *, turn: int = 1) -> Line:
+    """An entry as a line that stands in no file."""
+    return Line(
+        seq=seq,
+        id=f"id{seq}",
+        session="agent:default:main",
+        ts="2023-05-08T13:56:00Z",
+        turn=turn,
+        role=entry.role,
+        channel="test",
+        entry=entry,
+        parent=None,
+        prev="",
+        hash="",
+        blobs={},
+        raw=b"",
+    )
 
 
 def places_in(home: Path, key: str = "agent:default:main") -> SessionPlaces:

@@ -53,6 +53,32 @@ def test_the_ground_floor_loads_nothing_heavy() -> None:
     assert not loaded & (SCREENS | {"numpy", "onnxruntime", "apsw", "tiktoken", "pydantic"})
 
 
+def test_the_app_is_drawn_before_recall_and_its_libraries_are_loaded() -> None:
+    loaded = _loaded_by(
+        """
+import asyncio
+from pathlib import Path
+from mindstone_tui.cli.surroundings import surroundings
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.places import Places
+from mindstone_tui.tui.app import MindstoneApp
+
+async def never(key):
+    await asyncio.Event().wait()
+
+async def draw():
+    home = Places(*[Path("nowhere")] * 3)
+    around = surroundings(home, Settings(), "agent:default:main", Path("nowhere"))
+    async with MindstoneApp(never, around).run_test() as pilot:
+        await pilot.pause()
+
+asyncio.run(draw())
+"""
+    )
+    assert "textual" in loaded
+    assert not loaded & {"numpy", "apsw", "tiktoken", "onnxruntime", "litellm", "mcp"}
+
+
 def test_the_package_itself_loads_nothing() -> None:
     loaded = _loaded_by("import mindstone_tui")
     assert not loaded & {"msgspec", "typing_extensions", "platformdirs"}

@@ -110,6 +110,11 @@ def test_every_event_is_a_line_that_begins_with_its_name() -> None:
     assert {"turn_started", "text_delta", "tool_asked", "turn_ended"} <= names
 
 
+@pytest.mark.parametrize("kind", typing.get_args(events.AnyEvent))
+def test_no_field_of_an_event_hides_what_every_event_has(kind: type[events.Event]) -> None:
+    assert not set(kind.__struct_fields__) & set(dir(events.Event))
+
+
 def test_exit_codes_are_what_the_documentation_says() -> None:
     assert {code.name: int(code) for code in ExitCode} == {
         "DONE": 0,

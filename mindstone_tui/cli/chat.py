@@ -10,7 +10,7 @@ import typer
 
 from mindstone_tui.cli.app import start
 from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.talk import ModelOption, WindowOption
+from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption
 from mindstone_tui.core.config import load
 from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.places import SessionKey
@@ -26,9 +26,7 @@ def chat(
     model: ModelOption = "",
     context_window: WindowOption = 0,
     profile: ProfileOption = "",
-    cwd: Annotated[
-        Path | None, typer.Option(help="Folder the tools work in; the current one by default.")
-    ] = None,
+    cwd: FolderOption = None,
     approve: Annotated[
         str, typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto.")
     ] = "",
@@ -51,7 +49,8 @@ def chat(
 
     async def open_conversation(name: str) -> Conversation:
         # Deferred: the first picture must not wait for the rooms behind it.
-        from mindstone_tui.core.session.opening import Opening, open_session
+        from mindstone_tui.core.session.assembly import open_session
+        from mindstone_tui.core.session.opening import Opening
 
         return await open_session(
             Opening(

@@ -14,7 +14,9 @@ from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import hint, say, say_json, table
 from mindstone_tui.cli.progress import Progress
 from mindstone_tui.cli.rehearsing import (
+    SameSessionOption,
     SampleOption,
+    SessionArgument,
     VectorsOption,
     prices,
     rehearsal_options,
@@ -45,12 +47,8 @@ def register(app: typer.Typer) -> None:
 
 
 def compare_modes(
-    session: Annotated[
-        str, typer.Argument(help="Which session; the default one if left out.", metavar="[SESSION]")
-    ] = "",
-    named: Annotated[
-        str, typer.Option("--session", "-s", metavar="KEY", help="The same, as an option.")
-    ] = "",
+    session: SessionArgument = "",
+    named: SameSessionOption = "",
     sample: SampleOption = False,
     modes: Annotated[
         str, typer.Option(metavar="A,B,…", help="Ways of making room to compare.")

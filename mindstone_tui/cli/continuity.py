@@ -116,7 +116,8 @@ def _run(name: str, words: list[str], asked: Asked) -> None:
 
 async def _command(line: str, asked: Asked) -> int:
     # Deferred, so that help does not wait for the rooms behind it.
-    from mindstone_tui.core.session.opening import Opening, open_session
+    from mindstone_tui.core.session.assembly import open_session
+    from mindstone_tui.core.session.opening import Opening
 
     conversation = await open_session(
         Opening(

@@ -22,6 +22,12 @@ from mindstone_tui.core.replay.staging import Options
 from mindstone_tui.core.replay.whatif import PriceOf, Prices
 from mindstone_tui.core.transcript import History
 
+SessionArgument = Annotated[
+    str, typer.Argument(help="Which session; the default one if left out.", metavar="[SESSION]")
+]
+SameSessionOption = Annotated[
+    str, typer.Option("--session", "-s", metavar="KEY", help="The same, as an option.")
+]
 SampleOption = Annotated[
     bool, typer.Option("--sample", help="The session that ships with the program.")
 ]

@@ -14,7 +14,9 @@ from mindstone_tui.cli.output import complain, hint, say, say_json, table
 from mindstone_tui.cli.playing import Watching, watch
 from mindstone_tui.cli.progress import Progress
 from mindstone_tui.cli.rehearsing import (
+    SameSessionOption,
     SampleOption,
+    SessionArgument,
     VectorsOption,
     prices,
     rehearsal_options,
@@ -36,12 +38,8 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    session: Annotated[
-        str, typer.Argument(help="Which session; the default one if left out.", metavar="[SESSION]")
-    ] = "",
-    named: Annotated[
-        str, typer.Option("--session", "-s", metavar="KEY", help="The same, as an option.")
-    ] = "",
+    session: SessionArgument = "",
+    named: SameSessionOption = "",
     sample: SampleOption = False,
     turn: Annotated[int | None, typer.Option(min=1, help="One turn.")] = None,
     call: Annotated[int | None, typer.Option(min=1, help="One model call of the turn.")] = None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, overload
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.places import Places, SessionKey
-from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import list_sessions
 from mindstone_tui.tui.browsing import HistoryBrowse
@@ -22,6 +23,9 @@ from mindstone_tui.tui.ports import (
     Surroundings,
 )
 
+if TYPE_CHECKING:
+    from mindstone_tui.core.replay.playback import Replay
+
 
 def surroundings(
     home: Places, settings: Settings, session: str, folder: Path, *, at: str = ""
@@ -29,7 +33,7 @@ def surroundings(
     """Everything the app needs to know about this user's place."""
     return Surroundings(
         settings=settings.tui,
-        commands=_commands(),
+        commands=SlashCommands(),
         library=HomeLibrary(home, settings),
         models=lambda: _models(home, settings),
         recordings=lambda key, turn: _recording(home, settings, key, turn),
@@ -40,15 +44,31 @@ def surroundings(
     )
 
 
-def _commands() -> tuple[CommandHelp, ...]:
-    from mindstone_tui.core.commands import COMMANDS
+class SlashCommands(Sequence[CommandHelp]):
+    """The slash commands for completion and help, read when they are first looked at.
 
-    return tuple(
-        CommandHelp(
-            name=command.name, usage=command.usage, help=command.help, choices=command.words
+    The rooms that they act on take as long to load as the rest of the app; its first picture does
+    not wait for them.
+    """
+
+    @cached_property
+    def _all(self) -> tuple[CommandHelp, ...]:
+        from mindstone_tui.core.commands import COMMANDS
+
+        return tuple(
+            CommandHelp(name=each.name, usage=each.usage, help=each.help, choices=each.words)
+            for each in COMMANDS.values()
         )
-        for command in COMMANDS.values()
-    )
+
+    @overload
+    def __getitem__(self, at: int) -> CommandHelp: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[CommandHelp]: ...
+    def __getitem__(self, at: int | slice) -> CommandHelp | Sequence[CommandHelp]:
+        return self._all[at]
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 class HomeLibrary:
@@ -98,6 +118,7 @@ class HomeLibrary:
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
     """A session to be played again; one that sent nothing is rehearsed first."""
     from mindstone_tui.core.replay.opening import playable
+    from mindstone_tui.core.replay.playback import Replay
 
     history, note = await playable(History(home.session(SessionKey.parse(key))), settings)
     # A long session takes a moment to be looked through.

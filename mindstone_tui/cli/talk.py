@@ -31,6 +31,10 @@ WindowOption = Annotated[
     typer.Option("--context-window", metavar="TOKENS", min=0, help="The model's window, if known."),
 ]
 
+FolderOption = Annotated[
+    Path | None, typer.Option(help="Folder the tools work in; the current one by default.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -46,9 +50,7 @@ def run(
     model: ModelOption = "",
     context_window: WindowOption = 0,
     profile: ProfileOption = "",
-    cwd: Annotated[
-        Path | None, typer.Option(help="Folder the tools work in; the current one by default.")
-    ] = None,
+    cwd: FolderOption = None,
     approve: Annotated[
         str,
         typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto, for this turn."),
@@ -119,7 +121,7 @@ async def _take(
     opening: Opening, prompt: str, images: list[Path], seconds: float, show: _Show
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
-    from mindstone_tui.core.session.opening import open_session
+    from mindstone_tui.core.session.assembly import open_session
 
     conversation = await open_session(opening)
     _interrupt_on_signals(conversation)

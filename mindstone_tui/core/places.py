@@ -231,6 +231,11 @@ class Places(msgspec.Struct, frozen=True):
         return cls(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path)
 
     @property
+    def own(self) -> tuple[Path, ...]:
+        """The folders that are ours alone: no tool looks into them."""
+        return self.config, self.data, self.state
+
+    @property
     def config_file(self) -> Path:
         """The user's settings."""
         return self.config / "config.toml"

@@ -120,7 +120,7 @@ class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Everything the app is given apart from its conversation."""
 
     settings: TuiSettings = TuiSettings()
-    commands: tuple[CommandHelp, ...] = ()
+    commands: Sequence[CommandHelp] = ()
     library: Library | None = None
     models: Callable[[], Awaitable[Sequence[ModelChoice]]] | None = None
     """Looks for models, servers and keys; called after the first paint."""

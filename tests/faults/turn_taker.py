@@ -20,7 +20,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.session.opening import open_session
+from mindstone_tui.core.session.assembly import open_session
 from mindstone_tui.core.tools.tool import ToolResult
 from tests.core.session.stage import calls, opening, script
 

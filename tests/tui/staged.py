@@ -140,8 +140,8 @@ def ready(turns: int = 0) -> ev.SessionReady:
     )
 
 
-def asked(turn: int, text: str) -> ev.TurnStarted:
-    return ev.TurnStarted(turn=turn, entry=f"q{turn}", text=text)
+def asked(turn: int, text: str, queued: str = "") -> ev.TurnStarted:
+    return ev.TurnStarted(turn=turn, entry=f"q{turn}", text=text, queued=queued)
 
 
 def streamed(turn: int, text: str, size: int = 7) -> list[ev.AnyEvent]:

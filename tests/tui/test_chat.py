@@ -86,13 +86,17 @@ async def test_queued_messages_are_seen_and_can_be_taken_back() -> None:
 async def test_a_queued_message_leaves_the_queue_when_its_turn_comes() -> None:
     app, talk = staged(
         asked(1, "first"),
-        ev.MessageQueued(entry="m1", text="second"),
+        ev.MessageQueued(entry="m1", text="go on"),
+        ev.MessageQueued(entry="m2", text="go on"),
         done(1),
-        asked(2, "second"),
+        asked(2, "go on"),
     )
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        assert not app.screen.query(Queued)
+        assert [queued.entry for queued in app.screen.query(Queued)] == ["m1", "m2"]
+        talk.announce(done(2), asked(3, "go on", queued="m2"))
+        await settle(pilot, talk)
+        assert [queued.entry for queued in app.screen.query(Queued)] == ["m1"]
 
 
 async def test_a_message_that_steered_the_turn_stands_where_it_was_heard() -> None:

@@ -2,103 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import asdict
+
 from mindstone_tui.core import events
-from mindstone_tui.core.entries import Line, memory, pressure, window
+from mindstone_tui.core.entries import Entry, Line, Unknown, memory, pressure, window
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    TurnEnded,
+    UserMessage,
+)
+from mindstone_tui.core.foreign import inside
+
+ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[events.AnyEvent]]] = {
+    window.ContextWindowPruned: events.WindowPruned,
+    window.ContextPruneBlocked: events.PruneBlocked,
+    window.ToolResultsTrimmed: events.ResultsTrimmed,
+    memory.RecallInjected: events.RecallInjected,
+    memory.SummaryDerived: events.SummaryDerived,
+    memory.StandingInstructionOffered: events.InstructionOffered,
+    memory.MemoryProposed: events.MemoryProposed,
+    memory.DelegationEnded: events.DelegationEnded,
+    memory.CheckpointSaved: events.CheckpointSaved,
+    memory.HandoffWritten: events.HandoffWritten,
+    pressure.ZoneChanged: events.ZoneChanged,
+    pressure.ShareCrossed: events.ShareCrossed,
+    pressure.VelocitySpiked: events.VelocitySpiked,
+    pressure.AlertRaised: events.AlertRaised,
+}
+"""Entries whose event says a part of what they say, field by field under the same names.
+
+`turn` and `entry` of an event are the line's own: its turn and its id.
+"""
 
 
-def announced(line: Line) -> events.AnyEvent | None:
-    """The event for a decision about the window, recall or pressure; None if it has none."""
-    entry, turn = line.entry, line.turn
-    match entry:
-        case window.ContextWindowPruned():
-            return events.WindowPruned(
-                turn=turn,
-                entry=line.id,
-                left=entry.left,
-                tokens_before=entry.tokens_before,
-                tokens_after=entry.tokens_after,
-                policy=entry.policy,
-                trigger=entry.trigger,
-            )
-        case window.ToolResultsTrimmed():
-            return events.ResultsTrimmed(
-                turn=turn,
-                entry=line.id,
-                results=entry.results,
-                tokens_before=entry.tokens_before,
-                tokens_after=entry.tokens_after,
-            )
-        case window.ContextPruneBlocked():
-            return events.PruneBlocked(turn=turn, entry=line.id, why=entry.why, detail=entry.detail)
-        case memory.RecallInjected():
-            return events.RecallInjected(
-                turn=turn,
-                entry=line.id,
-                query=entry.query,
-                passages=entry.passages,
-                tokens=entry.tokens,
-            )
-        case memory.SummaryDerived():
-            return events.SummaryDerived(
-                turn=turn,
-                entry=line.id,
-                strategy=entry.strategy,
-                tokens_before=entry.tokens_before,
-                tokens_after=entry.tokens_after,
-                model=entry.model,
-                fallback=entry.fallback,
-            )
-        case memory.StandingInstructionOffered():
-            return events.InstructionOffered(turn=turn, entry=line.id, text=entry.text)
-        case memory.MemoryProposed():
-            return events.MemoryProposed(
-                proposal=entry.proposal,
-                path=entry.path,
-                before=entry.before,
-                after=entry.after,
-                why=entry.why,
-                sources=entry.sources,
-            )
-        case memory.DelegationEnded():
-            return events.DelegationEnded(
-                turn=turn,
-                child=entry.child,
-                ending=entry.ending,
-                tokens=entry.tokens,
-                cost=entry.cost,
-            )
-        case memory.CheckpointSaved():
-            return events.CheckpointSaved(turn=turn, version=entry.version, path=entry.path)
-        case memory.HandoffWritten():
-            return events.HandoffWritten(turn=turn, path=entry.path)
-        case pressure.ZoneChanged():
-            return events.ZoneChanged(
-                turn=turn,
-                before=entry.before,
-                after=entry.after,
-                utilization=entry.utilization,
-            )
-        case pressure.ShareCrossed():
-            return events.ShareCrossed(
-                turn=turn,
-                component=entry.component,
-                before=entry.before,
-                after=entry.after,
-                tokens=entry.tokens,
-                limit=entry.limit,
-            )
-        case pressure.VelocitySpiked():
-            return events.VelocitySpiked(turn=turn, tokens=entry.tokens, baseline=entry.baseline)
-        case pressure.AlertRaised():
-            return events.AlertRaised(
-                turn=turn,
-                level=entry.level,
-                metric=entry.metric,
-                message=entry.message,
-                remedy=entry.remedy,
-            )
+def announcements(*lines: Line) -> list[events.AnyEvent]:
+    """The events for decisions about the window, recall and pressure; other lines have none."""
+    return [event for line in lines if (event := _announced(line)) is not None]
+
+
+def tool_ended(line: Line, entry: ToolReturned) -> events.ToolEnded:
+    """A result that is on disk, as clients hear of it."""
+    return events.ToolEnded(
+        turn=line.turn,
+        call=entry.call,
+        name=entry.name,
+        entry=line.id,
+        status=entry.status,
+        text=inside(entry.text),
+        finding=entry.finding,
+        diff=entry.diff,
+        elapsed=entry.elapsed,
+    )
+
+
+def appeared(line: Line) -> events.EntryAppeared:
+    """A line that is there without a turn of ours around it; only what was said has words."""
+    match line.entry:
+        case UserMessage(text=text) | AssistantMessage(text=text):
+            said = text
         case _:
-            return _window_change(line)
+            said = ""
+    return events.EntryAppeared(
+        entry=line.id,
+        seq=line.seq,
+        kind=line.kind,
+        role=line.role,
+        channel=line.channel,
+        turn=line.turn,
+        text=said,
+    )
+
+
+def turn_ended(line: Line, entry: TurnEnded) -> events.TurnEnded:
+    """The end of a turn that is on disk, as clients hear of it."""
+    return events.TurnEnded(
+        turn=line.turn,
+        ending=entry.ending,
+        why=entry.why,
+        remedy=entry.remedy,
+        calls=entry.calls,
+        tools=entry.tools,
+        usage=entry.usage,
+    )
+
+
+def _announced(line: Line) -> events.AnyEvent | None:
+    event = ANNOUNCED_AS.get(type(line.entry))
+    if event is None:
+        return _window_change(line)
+    said: dict[str, Any] = {**asdict(line.entry), "turn": line.turn, "entry": line.id}
+    return event(**{name: said[name] for name in event.__struct_fields__})
 
 
 def _window_change(line: Line) -> events.WindowChanged | None:

@@ -232,8 +232,7 @@ class Continuity:
             read = reader(history)
             spans = self.desk.working_set.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
-        scribe = self.modes.means.scribe
-        outcome = await strategy("notes")(Material(passages=passages_of(lines)), scribe)
+        outcome = await strategy("notes")(Material(passages=passages_of(lines)), self.scribe)
         if not isinstance(outcome, Summary):
             raise ContinuityError(f"No notes were made: {outcome.why}.", "Say more first.")
         derived = self._write(outcome.entry())
@@ -350,6 +349,11 @@ class Continuity:
             return await judge_summary(reader(history), summaries, self.ask)
 
     # Making room
+
+    @property
+    def scribe(self) -> Scribe:
+        """Who writes summaries now."""
+        return self.modes.means.scribe
 
     def _means(self) -> Means:
         steps = room_steps(

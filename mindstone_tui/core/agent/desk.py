@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.gate import Gate
-from mindstone_tui.core.agent.standing import Standing
+from mindstone_tui.core.agent.recalling import Recaller, recent_texts, vacancy_beside
+from mindstone_tui.core.agent.surroundings import Nothing, Surroundings
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.measure import ComponentName
@@ -32,24 +33,6 @@ from mindstone_tui.core.transcript import Transcript
 _SHRINK: Final = 3 / 4
 _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
-
-
-class Recaller(Protocol):
-    """Finds what was said before, for one turn."""
-
-    on: bool
-
-    async def gather(self, text: str) -> RecallInjected | None:
-        """The passages worth bringing back for a message; None when nothing is good enough."""
-        ...
-
-    def switch(self, *, on: bool) -> None:
-        """Recall before each turn, or only when asked."""
-        ...
-
-    def drop(self, session: str, entry: str) -> None:
-        """Keep an entry out of automatic recall."""
-        ...
 
 
 class Questions:
@@ -90,17 +73,13 @@ class Desk:
         overridden: bool,
         provider: Provider,
         window: Window | None,
-        tools: Mapping[str, Tool],
+        tools: dict[str, Tool],
         tool_context: Callable[[str], ToolContext],
         gate: Gate,
         recaller: Recaller,
         redactor: Redactor,
-        standing: Callable[[], Standing],
-        recognise: Callable[[str], str | None],
-        make_ready: Callable[[], Awaitable[Sequence[AnyEvent]]],
         report_bug: Callable[[BaseException], object],
         position: int = 0,
-        digest: Callable[[str, int], Awaitable[MemoryDigested | None]] | None = None,
     ) -> None:
         self.transcript = transcript
         self.working_set = working_set
@@ -111,17 +90,15 @@ class Desk:
         self.provider = provider
         self.window = window
         """A window that somebody named; None leaves it to what is known about the model."""
-        self.tools = dict(tools)
+        self.tools = tools
+        """What is on offer to the model now; whoever switches tools changes it."""
         self.tool_context = tool_context
         self.gate = gate
         self.recaller = recaller
         self.redactor = redactor
-        self.recognise = recognise
-        self.make_ready = make_ready
-        """What has to be there before the first model call of a turn: tool servers, say."""
         self.report_bug = report_bug
         self.position = position
-        self._digest = digest
+        self.surroundings: Surroundings = Nothing()
         self._digested = 0
         """Tokens of this turn's memory digest."""
         self.questions = Questions()
@@ -130,7 +107,6 @@ class Desk:
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
         self.steering: list[UserMessage] = []
-        self._standing = standing
         self._warned: set[str] = set()
         self._learned: dict[str, int] = {}
         """Windows of models that called a prompt too long which we had thought would fit."""
@@ -205,7 +181,8 @@ class Desk:
         """The memories that bear on a message, within their part of the share."""
         self._digested = 0
         room = min(self.settings.memory.digest_tokens, self.memory_share // 3)
-        found = await self._digest(text, room) if self._digest is not None else None
+        recent = recent_texts(self.working_set.fold)
+        found = await self.surroundings.digest(text, recent, room)
         self._digested = found.tokens if found is not None else 0
         return found
 
@@ -215,6 +192,11 @@ class Desk:
             isinstance(line.entry, UserMessage) and words in line.entry.text and line.seq < seq
             for line in self.working_set.fold.lines.values()
         )
+
+    async def recall(self, text: str) -> RecallInjected | None:
+        """What was said before and bears on a message, in the room that the digest left."""
+        vacancy = vacancy_beside(self.working_set.fold, self.recall_room, self.count)
+        return await self.recaller.gather(text, vacancy)
 
     def answered_calls(self, turn: int) -> frozenset[str]:
         """The calls of a turn that have a result, on disk or waiting to be written."""
@@ -226,7 +208,7 @@ class Desk:
 
     def load_standing_context(self, turn: int) -> list[Line]:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""
-        standing = self._standing()
+        standing = self.surroundings.standing()
         schemas = [tool.schema for tool in self.tools.values()] if self.info.tools else []
         changes = [
             self._choose_model(),

@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import tool_ended
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.loops import LoopWatch
-from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
     ToolCalled,
@@ -206,19 +207,4 @@ def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> even
         diff=result.diff,
     )
     line = desk.whole(desk.record(entry, turn))
-    return ended_event(line, line.entry if isinstance(line.entry, ToolReturned) else entry)
-
-
-def ended_event(line: Line, entry: ToolReturned) -> events.ToolEnded:
-    """A result that is on disk, as clients hear of it."""
-    return events.ToolEnded(
-        turn=line.turn,
-        call=entry.call,
-        name=entry.name,
-        entry=line.id,
-        status=entry.status,
-        text=inside(entry.text),
-        finding=entry.finding,
-        diff=entry.diff,
-        elapsed=entry.elapsed,
-    )
+    return tool_ended(line, line.entry if isinstance(line.entry, ToolReturned) else entry)

@@ -7,7 +7,7 @@ counted like any other. It has no tools and a system prompt of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.desk import Desk
@@ -15,7 +15,27 @@ from mindstone_tui.core.context import prompts
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense
-from mindstone_tui.core.providers.protocol import Finished, Options, Provider, Retrying
+from mindstone_tui.core.providers.protocol import Delta, Finished, Options, Provider, Retrying
+
+
+class _Reply:
+    """What came back so far, and how often it was tried."""
+
+    def __init__(self, turn: int) -> None:
+        self.gathering = Gathering(turn, 0)
+        self.finished: Finished | None = None
+        self.retries = 0
+        self.began = time.monotonic()
+
+    async def take_in(self, stream: AsyncIterator[Delta | Retrying]) -> None:
+        """Hear the reply to its end."""
+        async for delta in stream:
+            if isinstance(delta, Retrying):
+                self.retries += 1
+            elif isinstance(delta, Finished):
+                self.finished = delta
+            else:
+                self.gathering.take(delta)
 
 
 class SideCalls:
@@ -31,68 +51,65 @@ class SideCalls:
 
     async def ask(self, purpose: str, messages: Sequence[Message]) -> str:
         """The reply's text; raises a `ProviderError`, also when the answer was cut by length."""
-        desk, turn = self._desk, self._desk.transcript.last_turn
         request = Request(model=self._model, messages=tuple(messages))
-        sent = SideRequestSent(
-            purpose=purpose,
-            model=self._model,
-            messages=request.messages,
-            prompt_hash=request.hash,
-            prompt=prompts.used_in(str(messages[0].get("content", ""))) if messages else "",
-        )
-        desk.record(sent, turn)
-        position = self._positions.get(purpose, 0)
-        options = Options(
-            max_tokens=desk.side_output,
-            timeout=desk.settings.models.timeout,
-            retries=desk.settings.models.retries,
-            purpose=purpose,
-            position=position,
-        )
-        gathering = Gathering(turn, 0)
-        finished: Finished | None = None
-        retries = 0
-        began = time.monotonic()
-        try:
-            async for delta in self._provider.stream(request, options):
-                if isinstance(delta, Retrying):
-                    retries += 1
-                elif isinstance(delta, Finished):
-                    finished = delta
-                else:
-                    gathering.take(delta)
-        except ProviderError as error:
-            self._positions[purpose] = position + retries + 1
-            desk.record(
-                ModelFailed(
-                    call=0,
-                    model=self._model,
-                    error=type(error).__name__,
-                    why=error.what,
-                    retries=retries,
-                    position=self._positions[purpose],
-                    purpose=purpose,
-                ),
-                turn,
-            )
-            raise
-        self._positions[purpose] = position + retries + 1
-        desk.record(
-            UsageReported(
-                call=0,
-                model=self._model,
-                usage=self._usage(finished, request, gathering.text),
-                by="provider" if finished and finished.usage.prompt is not None else "us",
-                elapsed=round(time.monotonic() - began, 3),
-                retries=retries,
-                position=self._positions[purpose],
+        turn = self._desk.transcript.last_turn
+        self._desk.record(
+            SideRequestSent(
                 purpose=purpose,
+                model=self._model,
+                messages=request.messages,
+                prompt_hash=request.hash,
+                prompt=prompts.used_in(str(messages[0].get("content", ""))) if messages else "",
             ),
             turn,
         )
-        if finished is not None and finished.reason == "length":
+        reply = _Reply(turn)
+        position = self._positions.get(purpose, 0)
+        try:
+            await reply.take_in(self._provider.stream(request, self._options(purpose, position)))
+        except ProviderError as error:
+            self._positions[purpose] = position + reply.retries + 1
+            self._desk.record(self._failed(purpose, reply, error), turn)
+            raise
+        self._positions[purpose] = position + reply.retries + 1
+        self._desk.record(self._reported(purpose, request, reply), turn)
+        if reply.finished is not None and reply.finished.reason == "length":
             raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
-        return gathering.text
+        return reply.gathering.text
+
+    def _options(self, purpose: str, position: int) -> Options:
+        models = self._desk.settings.models
+        return Options(
+            max_tokens=self._desk.side_output,
+            timeout=models.timeout,
+            retries=models.retries,
+            purpose=purpose,
+            position=position,
+        )
+
+    def _failed(self, purpose: str, reply: _Reply, error: ProviderError) -> ModelFailed:
+        return ModelFailed(
+            call=0,
+            model=self._model,
+            error=type(error).__name__,
+            why=error.what,
+            retries=reply.retries,
+            position=self._positions[purpose],
+            purpose=purpose,
+        )
+
+    def _reported(self, purpose: str, request: Request, reply: _Reply) -> UsageReported:
+        finished = reply.finished
+        return UsageReported(
+            call=0,
+            model=self._model,
+            usage=self._usage(finished, request, reply.gathering.text),
+            by="provider" if finished and finished.usage.prompt is not None else "us",
+            elapsed=round(time.monotonic() - reply.began, 3),
+            retries=reply.retries,
+            position=self._positions[purpose],
+            purpose=purpose,
+        )
 
     def _usage(self, finished: Finished | None, request: Request, text: str) -> Usage:
         if finished is not None and finished.usage.prompt is not None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements, tool_ended
 from mindstone_tui.core.agent.asking import Asking
 from mindstone_tui.core.agent.desk import Desk
-from mindstone_tui.core.agent.hands import ended_event, interrupted, use_tools
+from mindstone_tui.core.agent.hands import interrupted, use_tools
 from mindstone_tui.core.agent.loops import LoopWatch
 from mindstone_tui.core.agent.spending import added, check_budget
 from mindstone_tui.core.context.planning import Prepared
@@ -35,6 +35,7 @@ from mindstone_tui.core.errors import (
     MindstoneError,
     NotSaved,
 )
+from mindstone_tui.core.recall.standing import recognise_standing_instruction
 
 MOST_SHRINKS: Final = 2
 """How often a request is made smaller because its provider calls it too long."""
@@ -91,16 +92,17 @@ class _Turn:
         desk, turn = self._desk, self._turn
         _, asked = desk.record_all([TurnStarted(origin=origin), said], turn)
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
-        yield events.TurnStarted(turn=turn, entry=asked.id, text=text)
-        for notice in await desk.make_ready():
+        yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
+        for notice in await desk.surroundings.make_ready():
             yield notice
         lines = desk.load_standing_context(turn)
-        rule = desk.recognise(text)
-        if rule is not None and not desk.said_before(rule, asked.seq):
-            lines.append(desk.record(StandingInstructionOffered(text=rule, source=asked.seq), turn))
-        for event in _announced(lines):
+        rule = recognise_standing_instruction(text)
+        if rule is not None and not desk.said_before(rule.text, asked.seq):
+            offer = StandingInstructionOffered(text=rule.text, source=asked.seq)
+            lines.append(desk.record(offer, turn))
+        for event in announcements(*lines):
             yield event
-        for event in _announced(await desk.make_room()):
+        for event in announcements(*await desk.make_room()):
             yield event
         async for event in self._recall(text):
             yield event
@@ -160,13 +162,13 @@ class _Turn:
         )
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        for find in (self._desk.digest, self._desk.recaller.gather):
+        for find in (self._desk.digest, self._desk.recall):
             found = await find(text)
             if found is None:
                 continue
             line = self._desk.record(found, self._turn)
             self._tail = (*self._tail, line.seq)
-            if (event := announced(line)) is not None:
+            for event in announcements(line):
                 yield event
 
     async def _ask(self) -> AsyncIterator[events.AnyEvent]:
@@ -194,7 +196,7 @@ class _Turn:
         desk, turn = self._desk, self._turn
         self._calls += 1
         prepared = self._prepared = await desk.prepare(self._calls, self._tail)
-        for event in _announced(prepared.lines):
+        for event in announcements(*prepared.lines):
             yield event
         yield events.ContextReported(report=desk.report())
         yield events.ModelCalled(
@@ -225,7 +227,7 @@ class _Turn:
         )
         if remark := asking.remark():
             yield events.Noticed(message=remark, level="warning")
-        yield from _announced(desk.note_usage(reported))
+        yield from announcements(*desk.note_usage(reported))
         yield events.UsageReported(
             turn=turn, call=report.call, model=report.model, usage=report.usage
         )
@@ -234,7 +236,7 @@ class _Turn:
         """The event for something that the end of the turn wrote down."""
         line = self._desk.whole(line)
         if isinstance(line.entry, ToolReturned):
-            return ended_event(line, line.entry)
+            return tool_ended(line, line.entry)
         return events.AnswerRecorded(
             turn=self._turn, entry=line.id, text=_text_of(line), calls=0, partial=True
         )
@@ -249,12 +251,6 @@ class _Turn:
                 queued=waiting.queued,
                 text=_text_of(self._desk.whole(line)),
             )
-
-
-def _announced(lines: Iterable[Line]) -> Iterator[events.AnyEvent]:
-    for line in lines:
-        if (event := announced(line)) is not None:
-            yield event
 
 
 def _text_of(line: Line) -> str:

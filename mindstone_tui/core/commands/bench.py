@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mindstone_tui.core.agent.continuity import Continuity
-from mindstone_tui.core.agent.desk import Desk
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.providers.protocol import ModelInfo
-from mindstone_tui.core.recall.index import Found
-from mindstone_tui.core.tools.tool import Tool, ToolResult
-from mindstone_tui.core.tools.trust import ProjectInstructions
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.listing import SessionSummary
+if TYPE_CHECKING:  # a contract needs names only; the rooms behind it take long to load
+    from mindstone_tui.core.agent.continuity import Continuity
+    from mindstone_tui.core.agent.desk import Desk
+    from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+    from mindstone_tui.core.providers.protocol import ModelInfo
+    from mindstone_tui.core.recall.index import Found
+    from mindstone_tui.core.tools.tool import Tool, ToolResult
+    from mindstone_tui.core.tools.trust import ProjectInstructions
+    from mindstone_tui.core.transcript import History
+    from mindstone_tui.core.transcript.listing import SessionSummary
 
 
 class Bench(Protocol):

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
@@ -37,9 +37,8 @@ async def compact(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """
     del argument
     lines = await bench.compact()
-    for line in lines:
-        if (event := announced(line)) is not None:
-            yield event
+    for event in announcements(*lines):
+        yield event
     outcome = bench.continuity.modes.last_chain
     why = outcome.why if outcome is not None and outcome.why else ""
     done = any(line.kind == "summary_derived" for line in lines)
@@ -56,9 +55,8 @@ async def notes(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """
     memories = bench.continuity.memories
     if argument == "gather":
-        for line in await bench.continuity.gather_notes():
-            if (event := announced(line)) is not None:
-                yield event
+        for event in announcements(*await bench.continuity.gather_notes()):
+            yield event
     elif argument:
         category, _, text = argument.partition(" ")
         importance = {"!": "high", "!!": "critical"}.get(category[len(category.rstrip("!")) :], "")
@@ -107,8 +105,7 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
             (bench.desk.transcript.head.seq,),
             by="person",
         )
-        event = announced(line)
-        if event is not None:
+        for event in announcements(line):
             yield event
         name = made.entry.proposal
         text = f"Proposed as {name}:\n{made.diff}\n/memory approve {name}"
@@ -154,8 +151,7 @@ async def checkpoint(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     match argument:
         case "" | "save":
             line = continuity.save_checkpoint("asked")
-            event = announced(line)
-            if event is not None:
+            for event in announcements(line):
                 yield event
             yield CommandPrinted(command="checkpoint", text=f"Saved to {bench.places.checkpoint}.")
         case "show" | "resume":
@@ -178,8 +174,7 @@ async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     verb, _, how = argument.partition(" ")
     if verb in ("", "write"):
         line = await continuity.write_handoff("asked", prose=how.strip() == "prose")
-        event = announced(line)
-        if event is not None:
+        for event in announcements(line):
             yield event
         path = getattr(line.entry, "path", "")
         yield CommandPrinted(command="handoff", text=f"Written to {path}.", data={"path": path})
@@ -281,9 +276,8 @@ async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {found} findings so far."
         yield Noticed(message=f"{said} {piece.objection}".rstrip())
     lines, told = await continuity.after_review()
-    for line in lines:
-        if (event := announced(line)) is not None:
-            yield event
+    for event in announcements(*lines):
+        yield event
     sentences = [
         f"{found} findings were proposed. `/memory` shows them.",
         *([f"{left_out} hold something sensitive and were not proposed."] if left_out else []),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.memory import RecallDropped
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.recall.ranking import Hit
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.recall.ranking import Hit
 
 _SHOWN = 8
 _ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")

@@ -167,6 +167,8 @@ async def cost(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     del argument
     report = bench.desk.report()
     known = "unknown" if report.cost is None else f"${report.cost:.4f}"
+    delegated = report.cost_delegated
+    passed_on = f", ${delegated:.4f} of it delegated to sub-agents" if delegated else ""
     more = ", and some models have no known price" if report.cost_unknown else ""
     cached = report.cached_tokens
     share = (
@@ -174,4 +176,4 @@ async def cost(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         if not cached or not report.prompt.tokens
         else f"; {cached / report.prompt.tokens:.0%} of the last prompt came from the cache"
     )
-    yield CommandPrinted(command="cost", text=f"Cost so far: {known}{more}{share}.")
+    yield CommandPrinted(command="cost", text=f"Cost so far: {known}{passed_on}{more}{share}.")

@@ -8,7 +8,7 @@ from typing import get_args
 
 import msgspec
 
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.commands.reports import (
@@ -20,7 +20,15 @@ from mindstone_tui.core.commands.reports import (
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context.measure import COMPONENTS
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, ResultsTrimmed, ScreenAsked
+from mindstone_tui.core.events import (
+    AnyEvent,
+    CommandPrinted,
+    PruneBlocked,
+    ResultsTrimmed,
+    ScreenAsked,
+    WindowChanged,
+    WindowPruned,
+)
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -187,22 +195,27 @@ def _turns(bench: Bench, argument: str) -> list[int]:
 
 def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
-    told = [event for line in lines if (event := announced(line)) is not None]
+    told = announcements(*lines)
     text = "\n".join(_sentence(event) for event in told) if told else nothing
     return [*told, CommandPrinted(command=name, text=text)]
 
 
 def _sentence(event: AnyEvent) -> str:
-    if isinstance(event, ResultsTrimmed):
-        number, saved = len(event.results), event.tokens_before - event.tokens_after
-        which = (
-            "1 tool result is a placeholder"
-            if number == 1
-            else f"{number} tool results are placeholders"
-        )
-        return f"{which} now, {saved:,} tokens less; history has every word."
-    left = getattr(event, "left", None)
-    if left is not None:
-        names = ", ".join(str(each.turn) for each in left)
-        return f"Out of the window, indexed: turns {names}. `/restore turn N` brings one back."
-    return str(getattr(event, "detail", event.name))
+    match event:
+        case WindowPruned(left=left):
+            names = ", ".join(str(each.turn) for each in left)
+            return f"Out of the window, indexed: turns {names}. `/restore turn N` brings one back."
+        case ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
+            one = len(results) == 1
+            are = (
+                "1 tool result is a placeholder"
+                if one
+                else f"{len(results)} tool results are placeholders"
+            )
+            return f"{are} now, {before - after:,} tokens less; history has every word."
+        case WindowChanged(detail=detail):
+            return detail
+        case PruneBlocked(why=why, detail=detail):
+            return f"Not everything could leave: {why}. {detail}".rstrip()
+        case _:
+            return event.tag

@@ -23,6 +23,15 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter
 
 
+class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
+    """The exchanges that stay, and the newest line that does not."""
+
+    kept: dict[int, list[Line]]
+    tokens: int
+    head: int
+    first_out: Line
+
+
 def initial_prune(
     newest_first: Iterable[Line],
     *,
@@ -41,26 +50,14 @@ def initial_prune(
     had before. None when everything fits.
     """
     marks = budget.marks(room, settings.context, settings.zones)
-    ledger = Ledger(counter)
-    kept: dict[int, list[Line]] = {}
-    total, head, first_out = 0.0, -1, None
-    for line in newest_first:
-        head = max(head, line.seq)
-        if line.turn not in kept and total > marks.floor:
-            first_out = line
-            break
-        kept.setdefault(line.turn, []).append(line)
-        if said(line) is not None:
-            total += ledger.message(Placed((line.seq, None, False), line)) * UNCALIBRATED
-    if first_out is None or first_out.turn < 1:
+    found = _newest_that_fit(newest_first, Ledger(counter), marks.floor)
+    if found is None:
         return None
-    if len(kept) > 1 and total > marks.floor:
-        first_out = max(kept.pop(min(kept)), key=lambda line: line.seq)
     before = state or WindowState(through=-1)
-    spans = single(line.seq for lines in kept.values() for line in lines)
+    spans = single(line.seq for lines in found.kept.values() for line in lines)
     if task is not None:
         spans = merged((*spans, Span(task.seq, task.seq)))
-    out = first_out.turn
+    out = found.first_out.turn
     outside = Outside(
         exchanges=out, tokens=outside_tokens, unindexed=0 if receipt is not None else out
     )
@@ -68,7 +65,7 @@ def initial_prune(
         left=(
             Left(
                 turn=out,
-                span=Span(0, first_out.seq),
+                span=Span(0, found.first_out.seq),
                 tokens=outside_tokens,
                 score=0.0,
                 reason="imported before the window",
@@ -77,14 +74,33 @@ def initial_prune(
         ),
         state=msgspec.structs.replace(
             before,
-            through=head,
+            through=found.head,
             spans=spans,
             task=task.seq if task is not None else before.task,
             outside=outside,
         ),
-        tokens_before=round(total) + outside_tokens,
-        tokens_after=round(total),
+        tokens_before=found.tokens + outside_tokens,
+        tokens_after=found.tokens,
         policy="fifo",
         trigger="import",
-        marker=pruning.marker(outside, kept, ()) if settings.context.marker else "",
+        marker=pruning.marker(outside, found.kept, ()) if settings.context.marker else "",
     )
+
+
+def _newest_that_fit(newest_first: Iterable[Line], ledger: Ledger, floor: int) -> _Fitting | None:
+    """Whole exchanges from the end, as long as they fit under a mark; None when all of them do."""
+    kept: dict[int, list[Line]] = {}
+    total, head, first_out = 0.0, -1, None
+    for line in newest_first:
+        head = max(head, line.seq)
+        if line.turn not in kept and total > floor:
+            first_out = line
+            break
+        kept.setdefault(line.turn, []).append(line)
+        if said(line) is not None:
+            total += ledger.message(Placed((line.seq, None, False), line)) * UNCALIBRATED
+    if first_out is None or first_out.turn < 1:
+        return None
+    if len(kept) > 1 and total > floor:
+        first_out = max(kept.pop(min(kept)), key=lambda line: line.seq)
+    return _Fitting(kept=kept, tokens=round(total), head=head, first_out=first_out)

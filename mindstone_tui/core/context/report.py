@@ -136,8 +136,10 @@ class ContextReport(Part, omit_defaults=False):
     cached_tokens: int | None = None
     """What the provider read from its cache for the last request."""
     cost: float | None = None
-    """Dollars spent in this session, as far as known."""
+    """Dollars spent in this session and by its sub-agents, as far as known."""
     cost_unknown: bool = False
+    cost_delegated: float = 0.0
+    """The part of `cost` that sub-agents took."""
     prune: PruneCost = PruneCost()
     warnings: tuple[str, ...] = ()
     left: tuple[Left, ...] = ()

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.candidates import rank_exchanges
-from mindstone_tui.core.context.clipping import head
-from mindstone_tui.core.context.eviction import Scored, text_of
+from mindstone_tui.core.context.blocks import blocks, sections, tools
 from mindstone_tui.core.context.making_room import units_of
-from mindstone_tui.core.context.measure import Measured, Piece
+from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import Key
 from mindstone_tui.core.context.report import (
-    Block,
     ContextReport,
     Marks,
     OutsideWindow,
     Prompt,
     PruneCost,
-    SectionSize,
     Tokens,
 )
-from mindstone_tui.core.context.units import PINNED, TASK, Exchange, eligible
+from mindstone_tui.core.context.units import PINNED
 from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.window import Component
 
 _LEFT_SHOWN: Final = 50
-
-_PREVIEW: Final = 80
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -47,84 +38,130 @@ def build(
     view: View, call: Call, *, prices: Prices | None = None, number: int = 0
 ) -> ContextReport:
     """Everything there is to know about the next prompt; reading it changes nothing."""
-    measured = view.measure(call)
-    marks = budget.marks(call.room, view.settings.context, view.settings.zones)
-    units = units_of(view, call, measured, marks)
-    growth = view.growth(call)
-    final = completed(growth, call.turn, ended=view.turn_ended)
-    speed = budget.velocity(final, view.settings.zones.velocity_turns)
-    shares = budget.components(measured, call.room, view.settings.budget)
-    utilization = measured.total / call.room.usable
-    outside = view.fold.state.outside
-    pins = sum(unit.tokens for unit in units if unit.protected == PINNED)
-    anchor = view.watch.anchor
-    return ContextReport(
-        session=str(view.history.places.key),
-        model=call.model,
-        window=Tokens(tokens=call.room.window, label=call.room.label),
-        reserve=call.room.reserve,
-        usable=call.room.usable,
-        prompt=Prompt(
-            tokens=measured.total, label=measured.label, error_percent=view.watch.error_percent
-        ),
-        utilization=round(utilization, 4),
-        raw_utilization=round(measured.total / call.room.window, 4),
-        zone=budget.zone_after(
-            view.watch.carried.zone, utilization, call.room.window, view.settings.zones
-        ),
-        velocity=speed,
-        velocity_class=budget.velocity_class(speed),
-        turns_until_red=budget.turns_until(marks.red, measured.total, speed),
-        marks=marks,
-        components=shares,
-        blocks=blocks(view, call, measured, units),
-        outside=OutsideWindow(
+    return _Account(view, call).report(prices or Prices(), number)
+
+
+class _Account:
+    """The next prompt, measured once: whatever is reported about it is taken from here."""
+
+    def __init__(self, view: View, call: Call) -> None:
+        settings = view.settings
+        self.view = view
+        self.call = call
+        self.room = call.room
+        self.measured = view.measure(call)
+        self.marks = budget.marks(call.room, settings.context, settings.zones)
+        self.units = units_of(view, call, self.measured, self.marks)
+        self.shares = budget.components(self.measured, call.room, settings.budget)
+        self.growth = view.growth(call)
+        self.finished = completed(self.growth, call.turn, ended=view.turn_ended)
+        self.speed = budget.velocity(self.finished, settings.zones.velocity_turns)
+        self.utilization = self.measured.total / call.room.usable
+        self.pinned = sum(unit.tokens for unit in self.units if unit.protected == PINNED)
+        self.pin_budget = call.room.tokens(settings.context.pin_budget)
+        movable = sum(unit.freed for unit in self.units if not unit.protected)
+        self.fixed = self.measured.total - movable
+        """What cannot leave: the standing parts, the tail, and protected exchanges."""
+
+    def report(self, prices: Prices, number: int) -> ContextReport:
+        view, call, room, total = self.view, self.call, self.room, self.measured.total
+        return ContextReport(
+            session=str(view.history.places.key),
+            model=call.model,
+            window=Tokens(tokens=room.window, label=room.label),
+            reserve=room.reserve,
+            usable=room.usable,
+            prompt=self._prompt(),
+            utilization=round(self.utilization, 4),
+            raw_utilization=round(total / room.window, 4),
+            zone=budget.zone_after(
+                view.watch.carried.zone, self.utilization, room.window, view.settings.zones
+            ),
+            velocity=self.speed,
+            velocity_class=budget.velocity_class(self.speed),
+            turns_until_red=budget.turns_until(self.marks.red, total, self.speed),
+            marks=self.marks,
+            components=self.shares,
+            blocks=blocks(view, call, self.measured, self.units),
+            outside=self._outside(),
+            prompt_hash=self._prompt_hash(),
+            stable_prefix_tokens=self._stable_prefix(),
+            mode=view.mode,
+            policy=view.policy,
+            turn=call.turn,
+            call=number,
+            sections=sections(view, self.measured),
+            tools=tools(view, call, self.measured),
+            burn=budget.burn(self.finished, self.shares),
+            pins=view.fold.state.pins,
+            pin_tokens=self.pinned,
+            pin_budget=self.pin_budget,
+            protected_tokens=self.fixed,
+            recall_tokens=self.measured.component("memory_injection"),
+            recalled=self._recalled(),
+            cached_tokens=view.watch.anchor.cached if view.watch.anchor else None,
+            cost=self._cost(),
+            cost_unknown=view.watch.carried.cost_unknown,
+            cost_delegated=round(view.watch.carried.delegated, 6),
+            prune=_prune_cost(self.measured, self.marks, prices),
+            warnings=tuple(self._warnings()),
+            velocities=tuple(each.tokens for each in self.growth),
+            windows=view.windows,
+            left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
+        )
+
+    def _prompt(self) -> Prompt:
+        measured, error = self.measured, self.view.watch.error_percent
+        return Prompt(tokens=measured.total, label=measured.label, error_percent=error)
+
+    def _outside(self) -> OutsideWindow:
+        outside = self.view.fold.state.outside
+        return OutsideWindow(
             exchanges=outside.exchanges,
             tokens=outside.tokens,
             indexed=outside.unindexed == 0,
             unindexed=outside.unindexed,
-        ),
-        prompt_hash=view.fold.request(
-            call.model,
-            turn=call.turn,
-            tail=call.tail,
-            blob=view.blob() if call.images else None,
-        ).hash,
-        stable_prefix_tokens=stable_prefix(
-            view, measured, keys_of(view.fold, call.model, call.turn)
-        ),
-        mode=view.mode,
-        policy=view.policy,
-        turn=call.turn,
-        call=number,
-        sections=_sections(view, measured),
-        tools=_tools(view, call, measured),
-        burn=budget.burn(final, shares),
-        pins=view.fold.state.pins,
-        pin_tokens=pins,
-        pin_budget=call.room.tokens(view.settings.context.pin_budget),
-        protected_tokens=_protected(measured, units),
-        recall_tokens=measured.component("memory_injection"),
-        recalled=sum(
-            len(getattr(view.fold.recalls[seq].entry, "passages", ()))
-            for seq in call.tail
-            if seq in view.fold.recalls
-        ),
-        cached_tokens=anchor.cached if anchor else None,
-        cost=_cost(view),
-        cost_unknown=view.watch.carried.cost_unknown,
-        prune=_prune_cost(measured, marks, prices or Prices()),
-        warnings=tuple(_warnings(view, call, measured, units, shares, marks)),
-        velocities=tuple(each.tokens for each in growth),
-        windows=view.windows,
-        left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
-    )
+        )
 
+    def _prompt_hash(self) -> str:
+        call = self.call
+        blob = self.view.blob() if call.images else None
+        return self.view.fold.request(call.model, turn=call.turn, tail=call.tail, blob=blob).hash
 
-def _cost(view: View) -> float | None:
-    """Dollars as far as they are known; None when nothing is."""
-    spent = view.watch.carried.spent
-    return None if view.watch.carried.cost_unknown and not spent else round(spent, 6)
+    def _stable_prefix(self) -> int:
+        now = keys_of(self.view.fold, self.call.model, self.call.turn)
+        return stable_prefix(self.view, self.measured, now)
+
+    def _recalled(self) -> int:
+        """Passages that recall brought into this turn."""
+        recalls = self.view.fold.recalls
+        found = (recalls[seq].entry for seq in self.call.tail if seq in recalls)
+        return sum(len(getattr(entry, "passages", ())) for entry in found)
+
+    def _cost(self) -> float | None:
+        """Dollars as far as they are known; None when nothing is."""
+        carried = self.view.watch.carried
+        return None if carried.cost_unknown and not carried.spent else round(carried.spent, 6)
+
+    def _warnings(self) -> Iterator[str]:
+        room, state = self.room, self.view.fold.state
+        if room.label == "assumed":
+            yield f"Nobody knows this model's window; {room.window:,} is assumed."
+        if room.reserve < budget.SMALLEST_RESERVE:
+            yield f"The window is small: only {room.reserve:,} tokens for the answer."
+        for share in self.shares:
+            if share.tokens > share.hard:
+                yield f"{share.name} is {share.tokens - share.hard:,} tokens over its share."
+        if self.pinned > self.pin_budget:
+            yield f"Pins take {self.pinned:,} tokens; {self.pin_budget:,} are meant for them."
+        if self.fixed > self.marks.floor:
+            yield f"{self.fixed:,} tokens cannot leave; a prune cannot reach the floor."
+        if state.cut:
+            yield f"{len(state.cut)} messages are shortened in the prompt."
+        if state.outside.unindexed:
+            yield f"{state.outside.unindexed} exchanges left without an index entry."
+        if self.view.ledger(self.call.model).counter.method == "characters":
+            yield "Tokens are estimated from characters; the estimate errs high."
 
 
 def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
@@ -145,116 +182,6 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     )
 
 
-def blocks(
-    view: View, call: Call, measured: Measured, units: Sequence[Exchange]
-) -> tuple[Block, ...]:
-    """One block for each part of the prompt; their tokens add up to it."""
-    by_turn = {unit.turn: unit for unit in units}
-    scores = {
-        scored.candidate.key: scored
-        for scored in rank_exchanges(
-            view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
-        )
-    }
-    return tuple(
-        _block(view, call, piece, size, by_turn, scores)
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-    )
-
-
-def _block(
-    view: View,
-    call: Call,
-    piece: Piece,
-    size: int,
-    units: dict[int, Exchange],
-    scores: dict[int, Scored],
-) -> Block:
-    line = piece.line
-    if line is None:
-        state = view.fold.state
-        seq = {"tools": state.tools, "recall": call.tail[-1] if call.tail else None}.get(
-            piece.name, state.pruned if piece.name == "marker" else state.instructions
-        )
-        passing = piece.component == "memory_injection"
-        return Block(
-            entry="",
-            seq=-1 if seq is None else seq,
-            kind=piece.name,
-            turn=call.turn if passing else 0,
-            tokens=size,
-            protected=True,
-            why="passes with this turn" if passing else "standing part of the prompt",
-            role="user" if passing else "system",
-        )
-    state, unit = view.fold.state, units[line.turn]
-    scored = scores.get(line.turn)
-    is_task = line.seq == view.fold.task
-    why = unit.protected or (TASK if is_task else f"may leave: {view.policy}")
-    return Block(
-        entry=line.id,
-        seq=line.seq,
-        kind=line.kind,
-        turn=line.turn,
-        tokens=size,
-        protected=bool(unit.protected) or is_task,
-        why=why,
-        role=line.role,
-        preview=head(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
-        score=scored.score if scored and not is_task else None,
-        parts=scored.parts if scored and not is_task else {},
-        trimmed=line.seq in state.trimmed,
-        pinned=line.turn in state.pins,
-        age=max(call.turn - line.turn, 0),
-    )
-
-
-def _words_of(line: Line) -> str:
-    """What tells an entry apart at a glance; a tool result by its finding."""
-    entry = line.entry
-    if isinstance(entry, ToolReturned) and entry.finding:
-        return f"{entry.name}: {entry.finding}"
-    return text_of(line)
-
-
-def _sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
-    sizes = [
-        size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-        if piece.component == "system_prompt" and piece.name != "marker"
-    ]
-    shown = [section for section in view.fold.sections if section.text]
-    return tuple(
-        SectionSize(
-            name=section.name,
-            tokens=size,
-            source=section.source,
-            raw_size=section.raw_size or len(section.text),
-            injected_size=len(section.text),
-        )
-        for section, size in zip(shown, sizes, strict=True)
-    )
-
-
-def _tools(view: View, call: Call, measured: Measured) -> tuple[SectionSize, ...]:
-    """Tool schemas, the largest first."""
-    counter = view.ledger(call.model).counter
-    found = [
-        SectionSize(
-            name=tool.name,
-            tokens=round(counter.text(msgspec.json.encode(tool).decode()) * measured.factor),
-            injected_size=len(msgspec.json.encode(tool)),
-        )
-        for tool in view.fold.tools
-    ]
-    return tuple(sorted(found, key=lambda size: -size.tokens))
-
-
-def _protected(measured: Measured, units: Sequence[Exchange]) -> int:
-    """What cannot leave: the standing parts, the tail, and protected exchanges."""
-    return measured.total - sum(unit.freed for unit in units if not unit.protected)
-
-
 def _prune_cost(measured: Measured, marks: Marks, prices: Prices) -> PruneCost:
     """A prune makes the rest be read anew once; then every call is smaller."""
     if prices.prompt is None:
@@ -266,36 +193,3 @@ def _prune_cost(measured: Measured, marks: Marks, prices: Prices) -> PruneCost:
         once=round(kept * (prices.prompt - cached) / 1_000_000, 6),
         saves_per_turn=round(left * cached / 1_000_000, 6),
     )
-
-
-def _warnings(
-    view: View,
-    call: Call,
-    measured: Measured,
-    units: Sequence[Exchange],
-    shares: Sequence[Component],
-    marks: Marks,
-) -> list[str]:
-    found = []
-    if call.room.label == "assumed":
-        found.append(f"Nobody knows this model's window; {call.room.window:,} is assumed.")
-    if call.room.reserve < budget.SMALLEST_RESERVE:
-        found.append(f"The window is small: only {call.room.reserve:,} tokens for the answer.")
-    for share in shares:
-        if share.tokens > share.hard:
-            over = share.tokens - share.hard
-            found.append(f"{share.name} is {over:,} tokens over its share.")
-    pins = sum(unit.tokens for unit in units if unit.protected == PINNED)
-    pin_budget = call.room.tokens(view.settings.context.pin_budget)
-    if pins > pin_budget:
-        found.append(f"Pins take {pins:,} tokens; {pin_budget:,} are meant for them.")
-    protected = _protected(measured, units)
-    if protected > marks.floor:
-        found.append(f"{protected:,} tokens cannot leave; a prune cannot reach the floor.")
-    if view.fold.state.cut:
-        found.append(f"{len(view.fold.state.cut)} messages are shortened in the prompt.")
-    if view.fold.state.outside.unindexed:
-        found.append(f"{view.fold.state.outside.unindexed} exchanges left without an index entry.")
-    if view.ledger(call.model).counter.method == "characters":
-        found.append("Tokens are estimated from characters; the estimate errs high.")
-    return found

@@ -14,7 +14,7 @@ from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
-from mindstone_tui.core.entries.memory import TaskDone, TaskStarted
+from mindstone_tui.core.entries.memory import DelegationEnded, TaskDone, TaskStarted
 from mindstone_tui.core.entries.window import (
     Anchor,
     Carried,
@@ -52,7 +52,7 @@ class Watch:
             self.observe(line)
 
     def observe(self, line: Line) -> None:
-        """Take in a plan, a report, the start of a window or a task; nothing else matters here."""
+        """Take in what is counted: plans, reports, sub-agents, windows and tasks."""
         match line.entry:
             case PromptPlanned(purpose="") as plan:
                 self._plan = line
@@ -60,8 +60,10 @@ class Watch:
                     self.carried = plan.carried
                     self.anchor = plan.carried.anchor
             case UsageReported() as report:
-                self._spend(report)
+                self._spend(report.usage.cost)
                 self._anchor(line, report)
+            case DelegationEnded(tokens=tokens, cost=cost) if tokens:
+                self._spend(cost, delegated=cost or 0.0)
             case ContextWindowPruned():
                 self.carried = msgspec.structs.replace(
                     self.carried, windows=self.carried.windows + 1
@@ -118,12 +120,12 @@ class Watch:
             and report.by == "provider"
         )
 
-    def _spend(self, report: UsageReported) -> None:
-        cost = report.usage.cost
+    def _spend(self, cost: float | None, delegated: float = 0.0) -> None:
         self.carried = msgspec.structs.replace(
             self.carried,
             spent=self.carried.spent + (cost or 0.0),
             cost_unknown=self.carried.cost_unknown or cost is None,
+            delegated=self.carried.delegated + delegated,
         )
 
     def _anchor(self, line: Line, report: UsageReported) -> None:

@@ -148,6 +148,8 @@ class Carried(Part):
     """Dollars so far, as far as known."""
     cost_unknown: bool = False
     """Some request had no price."""
+    delegated: float = 0.0
+    """The part of `spent` that sub-agents took."""
     spiked: int = 0
     """The last turn whose growth was announced as a spike."""
     anchor: Anchor | None = None

@@ -53,6 +53,17 @@ def is_trivial(message: str) -> bool:
     return len(words) <= 8 and all(word in _TRIVIAL or word in STOPWORDS for word in words)
 
 
+def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
+    """What to ask with until something is found: the message alone, then with what it leans on.
+
+    The words around a message help when it says "that error again" and bury it when it is short
+    but clear. Nothing is asked for a message that history could not answer.
+    """
+    if is_trivial(message):
+        return ()
+    return tuple(dict.fromkeys((message, auto_query(message, recent))))
+
+
 def auto_query(message: str, exchange: Sequence[str] = ()) -> str:
     """What to look for: the message, with the latest words said when it leans on them."""
     leans = len(query_terms(message)) <= _FEW_TERMS or (

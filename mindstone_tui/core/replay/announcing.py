@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.agent.announce import announced
-from mindstone_tui.core.entries import Line, conversation, memory, store, window
-from mindstone_tui.core.foreign import inside
+from mindstone_tui.core.agent.announce import announcements, appeared, tool_ended, turn_ended
+from mindstone_tui.core.entries import Line, conversation, store, window
 from mindstone_tui.core.transcript import Damaged
 
 
@@ -27,8 +26,8 @@ class Announcer:
             )
             return
         match line.entry:
-            case conversation.UserMessage(text=text):
-                yield from self._said(line, text)
+            case conversation.UserMessage() as message:
+                yield from self._said(line, message)
             case conversation.TurnEnded() as entry:
                 yield from self._ended(line, entry)
             case _:
@@ -40,34 +39,20 @@ class Announcer:
             yield ev.TurnEnded(turn=self.open_turn, ending="interrupted", why=why)
             self.open_turn = 0
 
-    def _said(self, line: Line, text: str) -> Iterator[ev.AnyEvent]:
+    def _said(self, line: Line, message: conversation.UserMessage) -> Iterator[ev.AnyEvent]:
         if self.open_turn == line.turn:
-            yield ev.EntryAppeared(
-                entry=line.id,
-                seq=line.seq,
-                kind=line.kind,
-                role=line.role,
-                channel=line.channel,
-                turn=line.turn,
-                text=text,
-            )
+            yield appeared(line)
             return
         yield from self.end_open_turn("No end of this turn was recorded.")
         self.open_turn = line.turn
-        yield ev.TurnStarted(turn=line.turn, entry=line.id, text=text)
+        yield ev.TurnStarted(
+            turn=line.turn, entry=line.id, text=message.text, queued=message.queued
+        )
 
     def _ended(self, line: Line, entry: conversation.TurnEnded) -> Iterator[ev.AnyEvent]:
         if self.open_turn == line.turn:
             self.open_turn = 0
-            yield ev.TurnEnded(
-                turn=line.turn,
-                ending=entry.ending,
-                why=entry.why,
-                remedy=entry.remedy,
-                calls=entry.calls,
-                tools=entry.tools,
-                usage=entry.usage,
-            )
+            yield turn_ended(line, entry)
 
 
 def _of_turn(line: Line) -> list[ev.AnyEvent]:
@@ -85,19 +70,7 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             return [ev.ToolStarted(turn=turn, call=call, name=name, shown=shown)]
         case conversation.ToolReturned() as entry:
-            return [
-                ev.ToolEnded(
-                    turn=turn,
-                    call=entry.call,
-                    name=entry.name,
-                    entry=line.id,
-                    status=entry.status,
-                    text=inside(entry.text),
-                    finding=entry.finding,
-                    diff=entry.diff,
-                    elapsed=entry.elapsed,
-                )
-            ]
+            return [tool_ended(line, entry)]
         case window.PromptPlanned(purpose="") as plan:
             tokens = plan.measure.tokens if plan.measure else plan.raw_tokens
             return [
@@ -131,20 +104,9 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
             return [ev.MessageWithdrawn(entry=queued)]
         case conversation.ModelFailed(why=why):
             return [ev.Noticed(level="warning", message=why)]
-        case memory.DelegationEnded() as ended:
-            return [
-                ev.DelegationEnded(
-                    turn=line.turn,
-                    child=ended.child,
-                    ending=ended.ending,
-                    tokens=ended.tokens,
-                    cost=ended.cost,
-                )
-            ]
         case store.CommandRun(command=command, output=output, ok=ok):
             return [
                 ev.CommandPrinted(command=command, text=output, ok=ok),
                 ev.CommandEnded(command=command, ok=ok),
             ]
-    event = announced(line)
-    return [event] if event is not None else []
+    return announcements(line)

@@ -15,11 +15,10 @@ from mindstone_tui.core.context.eviction import text_of
 from mindstone_tui.core.context.facts import folded, holds, sentences
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.recall.injecting import Vacancy
 from mindstone_tui.core.recall.words import query_terms, words_of
 from mindstone_tui.core.replay.rehearsal import Rehearsal
 from mindstone_tui.core.replay.staging import UNNAMED
-from mindstone_tui.core.session.remembering import recent_texts
 
 Where = Literal["window", "summary", "recall"]
 
@@ -66,10 +65,9 @@ def _derived(text: str) -> list[Piece]:
 
 def brought_back(held: Rehearsal, question: str, room: int, count: Count) -> tuple[Piece, ...]:
     """What recall would add for a question, within its share."""
-    fold = held.working_set.fold
-    injected: RecallInjected | None = held.recollection.gather(
-        question, window=fold.lines.keys(), recent=recent_texts(fold)[:0], room=room, count=count
-    )
+    shown = held.working_set.fold.lines.keys()
+    vacancy = Vacancy(shown=shown, recent=(), tokens=room, count=count)
+    injected = held.recollection.gather(question, vacancy)
     if injected is None:
         return ()
     return tuple(

@@ -13,20 +13,19 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config.settings import RecallSettings
-from mindstone_tui.core.context.asking import Count
 from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.entries.window import Receipt
-from mindstone_tui.core.foreign import as_data
-from mindstone_tui.core.recall.auto import auto_query, fill, is_trivial
+from mindstone_tui.core.recall.auto import queries
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.gathering import Filter
 from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.recall.injecting import Vacancy, inject
 from mindstone_tui.core.recall.passing import PassingIndex
 from mindstone_tui.core.recall.tables import Mark
-from mindstone_tui.core.session.remembering import LOOKED_AT, recalled
+from mindstone_tui.core.session.remembering import LOOKED_AT
 
 ASKED_FOR: Final = 6
 """Hits that a model sees when it asks for something itself."""
@@ -60,35 +59,19 @@ class Recollection:
             receipts[exchange.turn] = receipt
         return receipts
 
-    def gather(
-        self,
-        text: str,
-        *,
-        window: Collection[int],
-        recent: Sequence[str],
-        room: int,
-        count: Count,
-    ) -> RecallInjected | None:
+    def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
         """What would be brought back for a message; None when nothing is good enough."""
-        if not self.on or is_trivial(text):
+        if not self.on:
             return None
-        found = self.search(auto_query(text, recent), LOOKED_AT, window)
+        found: Found | None = None
+        for query in queries(text, vacancy.recent):
+            found = self.search(query, LOOKED_AT, vacancy.shown)
+            if not found.abstained:
+                break
+        if found is None:
+            return None
         nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        left = room - count(as_data("", origin="recall", nonce=nonce))
-        chosen = [] if found.abstained else fill(found.hits, left, count, vectors=found.vectors)
-        chosen = chosen[: self._most]
-        if not chosen:
-            return None
-        block = as_data("\n\n".join(each.text for each in chosen), origin="recall", nonce=nonce)
-        return RecallInjected(
-            query=text,
-            passages=tuple(recalled(each) for each in chosen),
-            text=block,
-            tokens=count(block),
-            share=room,
-            nonce=nonce,
-            vectors=found.vectors,
-        )
+        return inject(text, found, found.hits, vacancy, most=self._most, nonce=nonce)
 
     def search(self, query: str, k: int = ASKED_FOR, window: Collection[int] = ()) -> Found:
         """The k best hits outside the window."""

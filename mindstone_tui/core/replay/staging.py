@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.agent.recalling import vacancy_beside
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
@@ -44,7 +45,6 @@ from mindstone_tui.core.replay.continuing import Continuing
 from mindstone_tui.core.replay.recollection import Recollection
 from mindstone_tui.core.replay.references import Place, Reference
 from mindstone_tui.core.replay.sketch import Sketch
-from mindstone_tui.core.session.remembering import recent_texts
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
 
@@ -225,10 +225,8 @@ class Stage:
             )
         except WindowError:
             return  # the request itself says so in a moment
-        fold = self.working_set.fold
-        injected = self.recollection.gather(
-            text, window=fold.lines.keys(), recent=recent_texts(fold), room=room, count=self._count
-        )
+        vacancy = vacancy_beside(self.working_set.fold, room, self._count)
+        injected = self.recollection.gather(text, vacancy)
         if injected is not None:
             recalled = self.sketch.append(injected, turn=line.turn)
             self.working_set.take(recalled)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
-from mindstone_tui.core.context.asking import Ask
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.memory import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
 from mindstone_tui.core.errors import (
     ContinuityError,
     MindstoneError,
-    NoSuchEntry,
     NotSaved,
     RecallError,
     UsageError,
@@ -35,12 +32,15 @@ from mindstone_tui.core.places import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.session.forking import fork_session
+from mindstone_tui.core.session.models import Answering
+from mindstone_tui.core.session.pointing import line_meant_by
+from mindstone_tui.core.session.project import Project
+from mindstone_tui.core.session.rack import Rack
 from mindstone_tui.core.session.remembering import Remembering
-from mindstone_tui.core.session.resuming import close_open_turn, never_sent, position_in
-from mindstone_tui.core.session.servers import Servers
+from mindstone_tui.core.session.resuming import close_open_turn, never_sent
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.tool import Tool, ToolResult
-from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile
+from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
 
@@ -55,16 +55,12 @@ class SessionBench:
         home: Places,
         places: SessionPlaces,
         cwd: Path,
-        remembering: Remembering,
-        tools: dict[str, Tool],
-        resolve: Callable[[str], Provider],
-        models: Callable[[], Sequence[ModelInfo]],
         history: History,
-        servers: Servers,
-        project: Callable[[], ProjectInstructions],
-        trust: TrustFile,
+        remembering: Remembering,
         continuity: Continuity,
-        side_calls: Callable[[str], Ask | None],
+        answering: Answering,
+        rack: Rack,
+        project: Project,
     ) -> None:
         self.desk = desk
         self.home = home
@@ -72,16 +68,11 @@ class SessionBench:
         self.key = places.key
         self.cwd = cwd
         self.remembering = remembering
-        self._tools = tools
-        self._resolve = resolve
-        self._models = models
-        self._history = history
-        self._servers = servers
-        self._project = project
-        self._trust = trust
         self.continuity = continuity
-        self._side_calls = side_calls
-        self._told: set[str] = set()
+        self._history = history
+        self._answering = answering
+        self._rack = rack
+        self._project = project
         self._tidying: asyncio.Task[None] | None = None
 
     # What commands ask for
@@ -92,18 +83,7 @@ class SessionBench:
 
     def refer(self, pointer: str) -> Line:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
-        pointer = pointer.strip()
-        if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
-            lines = self._history.turn(int(turn[1]))
-            if not lines:
-                raise NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
-            return next((line for line in lines if line.role == "user"), lines[0])
-        if number := re.fullmatch(r"#?(\d+)", pointer):
-            return self._history.line(int(number[1]))
-        for line in self.desk.working_set.fold.lines.values():
-            if isinstance(line.entry, ToolReturned) and line.entry.call == pointer:
-                return line
-        return self._history.find(pointer)
+        return line_meant_by(pointer, self._history, self.desk.working_set.fold)
 
     async def recall(self, query: str, k: int, scope: str) -> Found:
         """Search history."""
@@ -115,58 +95,52 @@ class SessionBench:
 
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
-        provider = self._resolve(name)
-        info = provider.info(name)
-        before = self.desk.provider
-        self.desk.provider = provider
-        self.desk.model = name
-        self.desk.position = position_in(self._history, name)
+        before = self._take_model(name)
+        info = self.desk.info
         self.desk.overridden = False
         window = self.desk.window or info.window or Window(tokens=0, label="assumed")
         self.desk.working_set.set_model(name, window=window.tokens, label=window.label)
-        self.continuity.answer_with(self._side_calls(name))
         await before.close()
         return info
 
+    def _take_model(self, name: str) -> Provider:
+        before = self._answering.take(name)
+        self.continuity.answer_with(self._answering.aside(name))
+        return before
+
     def models(self) -> Sequence[ModelInfo]:
         """What is usable now."""
-        return self._models()
+        return self._answering.usable()
 
     def all_tools(self) -> dict[str, Tool]:
         """Every tool, switched on or not."""
-        return self._tools
+        return self._rack.all
 
     def switch_tool(self, name: str, *, on: bool) -> bool:
         """Offer a tool to the model or not; False when there is no such tool."""
-        if name not in self._tools:
-            return False
-        if on:
-            self.desk.tools[name] = self._tools[name]
-        else:
-            self.desk.tools.pop(name, None)
-        return True
+        return self._rack.switch(name, on=on)
 
     async def accept_tools(self, server: str) -> list[str]:
         """Take a server's changed tools as they are now."""
-        return self._offer(await self._servers.accept(server))
+        return await self._rack.accept(server)
 
     def project(self) -> ProjectInstructions:
         """What the folder wants to tell the agent, and whether it may."""
-        return self._project()
+        return self._project.instructions()
 
     def trust_project(self) -> ProjectInstructions:
         """Let this folder's instruction files be read, as they are now."""
-        found = self._project()
+        found = self._project.instructions()
         if found.state != "none":
-            self._trust.trust(found.folder, found.digest)
+            self._project.trust(found)
             files = {each.path: str(each.raw_size) for each in found.files}
             entry = ProjectTrusted(folder=str(found.folder), files=files)
             self.desk.record(entry, self.desk.transcript.last_turn)
-        return self._project()
+        return self._project.instructions()
 
     def distrust_project(self) -> None:
         """Read this folder's instruction files no longer."""
-        self._trust.forget(self.cwd)
+        self._project.distrust()
 
     def sessions(self) -> Sequence[SessionSummary]:
         """All sessions but those of sub-agents, newest first."""
@@ -253,31 +227,7 @@ class SessionBench:
         if self.desk.overridden or name == self.desk.model:
             return
         with contextlib.suppress(MindstoneError):
-            self.desk.provider = self._resolve(name)
-            self.desk.model = name
-            self.desk.position = position_in(self._history, name)
-            self.continuity.answer_with(self._side_calls(name))
-
-    async def before_turn(self) -> list[events.Noticed]:
-        """Start the tool servers, look at the project."""
-        told = self._offer(await self._servers.start())
-        project = self._project()
-        if project.state in ("untrusted", "changed"):
-            names = ", ".join(each.path for each in project.files)
-            verb = (
-                "changed since it was trusted" if project.state == "changed" else "is not trusted"
-            )
-            told.append(f"This folder {verb}, so {names} is not read; `/trust` allows it.")
-        fresh = [each for each in told if each not in self._told]
-        self._told.update(fresh)
-        return [events.Noticed(message=each, level="warning") for each in fresh]
-
-    def _offer(self, found: tuple[dict[str, Tool], list[str]]) -> list[str]:
-        tools, told = found
-        self._tools |= tools
-        disabled = self.desk.settings.tools.disabled
-        self.desk.tools |= {name: tool for name, tool in tools.items() if name not in disabled}
-        return told
+            self._take_model(name)
 
     async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
         """Index the exchange, learn which recalled passages were used."""
@@ -311,14 +261,13 @@ class SessionBench:
         written = self.continuity.after_turn(
             lines,
             measured=probed.score if probed is not None else None,
-            lag=await self.unindexed(),
+            lag=await self.remembering.unindexed(),
             recall_failed=bool(self.remembering.failure),
         )
         if (saved := self.continuity.milestone()) is not None:
             written.append(saved)
-        for line in written:
-            if (event := announced(line)) is not None:
-                yield event
+        for event in announcements(*written):
+            yield event
 
     def _note_memory_use(self, lines: Sequence[Line], answer: str) -> None:
         """Count the memories that the answer leaned on."""
@@ -331,12 +280,6 @@ class SessionBench:
         if digested is not None and answer:
             with contextlib.suppress(ContinuityError, NotSaved):
                 self.continuity.memories.note_use(digested, question, answer)
-
-    async def unindexed(self) -> int:
-        """Exchanges whose words the index does not have yet."""
-        with contextlib.suppress(RecallError):
-            return await asyncio.to_thread(self.remembering.lag)
-        return 0
 
     def where_it_stands(self) -> list[str]:
         """Where open work goes on, and what changed around it meanwhile."""
@@ -366,6 +309,6 @@ class SessionBench:
         """Give back the model, the index and the reader."""
         self.stop_tidying()
         await self.desk.provider.close()
-        await self._servers.close()
+        await self._rack.close()
         await asyncio.to_thread(self.remembering.close)
         self._history.close()

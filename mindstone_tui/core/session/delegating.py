@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import announced
+from mindstone_tui.core.agent.announce import announcements
+from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.turn import take_turn
-from mindstone_tui.core.context.scribe import Scribe
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.handoff import delegation
@@ -20,7 +20,7 @@ from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.tools.rooms import DelegateArguments
 from mindstone_tui.core.tools.tool import ToolContext, ToolResult
 
-OpenChild = Callable[[SessionKey, tuple[str, ...], int], "tuple[Desk, SessionBench]"]
+OpenChild = Callable[[SessionKey, tuple[str, ...], int], SessionBench]
 """Assemble a session for a child: its key, the tools it is offered, its model calls."""
 
 
@@ -28,12 +28,12 @@ class Delegations:
     """The sub-agents of one session; at most two work at a time."""
 
     def __init__(
-        self, desk: Desk, key: SessionKey, open_child: OpenChild, scribe: Callable[[], Scribe]
+        self, desk: Desk, key: SessionKey, open_child: OpenChild, continuity: Continuity
     ) -> None:
         self._desk = desk
         self._key = key
         self._open_child = open_child
-        self._scribe = scribe
+        self._continuity = continuity
         self._running = 0
 
     async def run(self, arguments: DelegateArguments, context: ToolContext) -> ToolResult:
@@ -59,9 +59,9 @@ class Delegations:
             raise
         finally:
             self._running -= 1
-        brought = await delegation.bring_back(text, plan.limits, self._scribe())
+        brought = await delegation.bring_back(text, plan.limits, self._continuity.scribe)
         line = self._desk.record(delegation.ended(plan, brought, ending, spent), turn)
-        if (event := announced(line)) is not None:
+        for event in announcements(line):
             self._desk.tell(event)
         return ToolResult(
             text=delegation.result_text(plan, brought, ending, spent),
@@ -73,14 +73,14 @@ class Delegations:
 
     async def _work(self, plan: delegation.Delegation) -> tuple[str, str, delegation.Spent]:
         """The child's last answer, how it ended, and what it used."""
-        desk, bench = await self._open(plan)
+        bench = await self._open(plan)
         began = time.monotonic()
         spent = delegation.Spent()
         answer, ending, over = "", "failed", ""
         said = UserMessage(text=plan.message())
         try:
             async with asyncio.timeout(plan.limits.seconds) as limit:
-                async for event in take_turn(desk, said, "delegated"):
+                async for event in take_turn(bench.desk, said, "delegated"):
                     match event:
                         case events.AnswerRecorded(text=text) if text:
                             answer = text
@@ -102,10 +102,10 @@ class Delegations:
             if limit.expired():
                 ending = f"stopped: it took longer than {plan.limits.seconds:g} seconds"
         finally:
-            await self._close(desk, bench)
+            await _close(bench)
         return answer, ending, spent
 
-    async def _open(self, plan: delegation.Delegation) -> tuple[Desk, SessionBench]:
+    async def _open(self, plan: delegation.Delegation) -> SessionBench:
         """Assemble the child off the loop; whoever stops waiting for it leaves nothing open."""
         opening = asyncio.create_task(
             asyncio.to_thread(self._open_child, plan.child, plan.tools, plan.limits.calls)
@@ -113,15 +113,16 @@ class Delegations:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await self._close(*await opening)
+            await _close(await opening)
             raise
 
-    async def _close(self, desk: Desk, bench: SessionBench) -> None:
-        """Make the child's history searchable, and give its files back."""
-        with contextlib.suppress(RecallError):
-            await asyncio.to_thread(bench.remembering.keep_up)
-        await bench.close()
-        desk.transcript.close()
+
+async def _close(bench: SessionBench) -> None:
+    """Make a child's history searchable, and give its files back."""
+    with contextlib.suppress(RecallError):
+        await asyncio.to_thread(bench.remembering.keep_up)
+    await bench.close()
+    bench.desk.transcript.close()
 
 
 def _stop(why: str) -> None:

@@ -11,31 +11,28 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.indexing import ExchangeLines
-from mindstone_tui.core.context.window import Fold
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.memory import (
-    MemoryDigested,
-    RecalledPassage,
-    RecallInjected,
-    RecallUsed,
-)
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected, RecallUsed
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
-from mindstone_tui.core.foreign import as_data, fresh_nonce
+from mindstone_tui.core.foreign import fresh_nonce
 from mindstone_tui.core.places import Places, SessionPlaces
-from mindstone_tui.core.recall.auto import Injected, auto_query, fill, is_trivial
+from mindstone_tui.core.recall.auto import queries
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.gathering import Filter
 from mindstone_tui.core.recall.index import Found, RecallIndex, search_many
+from mindstone_tui.core.recall.injecting import Vacancy, inject
 from mindstone_tui.core.session.shelves import Shelves
 from mindstone_tui.core.transcript import History
 
@@ -59,11 +56,8 @@ class Remembering:
         places: SessionPlaces,
         settings: RecallSettings,
         embedder: Embedder | None,
+        shelves: Shelves,
         *,
-        count: Callable[[str], int],
-        window: Callable[[], Collection[int]],
-        recent: Callable[[], Sequence[str]],
-        share: Callable[[], int],
         dropped: Collection[str] = (),
     ) -> None:
         self.on = settings.auto
@@ -73,15 +67,10 @@ class Remembering:
         self._places = places
         self._settings = settings
         self._embedder = embedder
-        self._count = count
-        self._window = window
-        self._recent = recent
-        self._share = share
+        self._shelves = shelves
         self._dropped = set(dropped)
         self._opening = threading.Lock()
         self._index: RecallIndex | None = None
-        self.shelves: Shelves | None = None
-        """The agent's memories, log and journals."""
 
     @property
     def index(self) -> RecallIndex:
@@ -91,27 +80,15 @@ class Remembering:
                 self._index = RecallIndex.open(self._places.index, self._embedder)
             return self._index
 
-    @property
-    def embedder(self) -> Embedder | None:
-        """Who makes vectors."""
-        return self._embedder
-
-    async def digest(
-        self, text: str, render: Callable[[Mapping[str, float]], MemoryDigested | None]
-    ) -> MemoryDigested | None:
-        """The memories that bear on a message; None when recall is off or none does."""
-        if not self.on or self.shelves is None or is_trivial(text):
-            return None
-        # The words around it only help where the message alone finds nothing.
-        for query in dict.fromkeys((text, auto_query(text, self._recent()))):
-            try:
-                likeness = await asyncio.to_thread(self.shelves.likeness, query)
-            except RecallError as error:
-                self.failure = error.what
-                return None
-            if likeness and (found := render(likeness)) is not None:
-                return found
-        return None
+    async def likeness(self, query: str) -> Mapping[str, float]:
+        """How much each memory has to do with a question; nothing when recall is off."""
+        if not self.on:
+            return {}
+        try:
+            return await asyncio.to_thread(self._shelves.likeness, query)
+        except RecallError as error:
+            self.failure = error.what
+            return {}
 
     def switch(self, *, on: bool) -> None:
         """Recall before each turn, or only when asked."""
@@ -121,50 +98,36 @@ class Remembering:
         """Keep an entry out of automatic recall from here on."""
         self._dropped.add(f"{session} {entry}")
 
-    async def gather(self, text: str) -> RecallInjected | None:
+    async def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
         """What is worth bringing back for a message; None when nothing is good enough."""
-        if not self.on or is_trivial(text):
+        if not self.on:
             return None
         began = time.monotonic()
         try:
-            found = await self._look(text)
+            found = await self._look(text, vacancy)
         except RecallError as error:
             self.failure = error.what
+            return None
+        if found is None:
             return None
         kept = [
             hit
             for hit in found.hits
             if f"{hit.passage.session} {hit.passage.entry}" not in self._dropped
         ]
-        nonce = fresh_nonce()
-        room = self._share() - self._count(as_data("", origin="recall", nonce=nonce))
-        chosen = [] if found.abstained else fill(kept, room, self._count, vectors=found.vectors)
-        chosen = chosen[: self._settings.max_passages]
-        if not chosen:
+        most, nonce = self._settings.max_passages, fresh_nonce()
+        injected = inject(text, found, kept, vacancy, most=most, nonce=nonce)
+        if injected is None:
             return None
-        block = as_data("\n\n".join(each.text for each in chosen), origin="recall", nonce=nonce)
-        return RecallInjected(
-            query=text,
-            passages=tuple(recalled(each) for each in chosen),
-            text=block,
-            tokens=self._count(block),
-            share=self._share(),
-            nonce=nonce,
-            vectors=found.vectors,
-            elapsed=round(time.monotonic() - began, 4),
-        )
+        elapsed = round(time.monotonic() - began, 4)
+        return msgspec.structs.replace(injected, elapsed=elapsed)
 
-    async def _look(self, text: str) -> Found:
-        """Ask with the message alone; one that leans on what was said before, once more with that.
-
-        The words around a message help when it says "that error again" and bury it when it is
-        short but clear, so they are only taken when it finds nothing by itself.
-        """
-        scope, window = self._settings.scope, self._window()
-        found = await self.search(text, LOOKED_AT, scope, exclude=window)
-        leaning = auto_query(text, self._recent())
-        if found.abstained and leaning != text:
-            found = await self.search(leaning, LOOKED_AT, scope, exclude=window)
+    async def _look(self, text: str, vacancy: Vacancy) -> Found | None:
+        found: Found | None = None
+        for query in queries(text, vacancy.recent):
+            found = await self.search(query, LOOKED_AT, self._settings.scope, exclude=vacancy.shown)
+            if not found.abstained:
+                break
         return found
 
     async def search(
@@ -193,8 +156,7 @@ class Remembering:
             finally:
                 for index in others:
                     index.close()
-            kept = self.shelves.search(query, k) if self.shelves is not None else None
-            return _merged(_merged(own, elsewhere, k), kept, k)
+            return _merged(_merged(own, elsewhere, k), self._shelves.search(query, k), k)
 
         found = await asyncio.to_thread(work)
         if not aside:
@@ -225,7 +187,13 @@ class Remembering:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
         self._catch_up()
 
-    def lag(self) -> int:
+    async def unindexed(self) -> int:
+        """Exchanges whose words the index does not have yet, as far as it can be asked."""
+        with contextlib.suppress(RecallError):
+            return await asyncio.to_thread(self._lag)
+        return 0
+
+    def _lag(self) -> int:
         """Exchanges before the newest that are not in the index yet; blocks."""
         mark = self.index.mark
         with History(self._places) as history:
@@ -241,7 +209,7 @@ class Remembering:
         """Make a few of the vectors that are missing; False when none is, or none can be made."""
         if self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0:
             return True
-        return self.shelves is not None and self.shelves.embed_some(_EMBEDDED_AT_ONCE)
+        return self._shelves.embed_some(_EMBEDDED_AT_ONCE)
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
@@ -259,8 +227,7 @@ class Remembering:
             with contextlib.suppress(RecallError):
                 self.embed_within(VECTORS_AT_CLOSE)
             self._index.close()
-        if self.shelves is not None:
-            self.shelves.close()
+        self._shelves.close()
 
     def _catch_up(self) -> None:
         with History(self._places) as history:
@@ -289,37 +256,9 @@ def _merged(own: Found, elsewhere: Found | None, k: int) -> Found:
     )
 
 
-def recalled(chosen: Injected) -> RecalledPassage:
-    """A chosen hit as the transcript remembers it."""
-    passage = chosen.hit.passage
-    return RecalledPassage(
-        session=passage.session,
-        entry=passage.entry,
-        seq=passage.seq,
-        turn=passage.turn,
-        ts=passage.ts,
-        speaker=passage.speaker,
-        score=round(chosen.hit.score, 4),
-        tokens=chosen.tokens,
-        text=chosen.hit.text,
-        parts={name: round(value, 4) for name, value in chosen.hit.parts.items()},
-        supersedes=chosen.hit.supersedes,
-    )
-
-
 def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:
     if f"#{passage.seq}" in answer:
         return True
     asked = set(_TELLING.findall(question.lower()))
     shared = set(_TELLING.findall(passage.text.lower())) & set(_TELLING.findall(answer.lower()))
     return len(shared - asked) >= 3
-
-
-def recent_texts(fold: Fold) -> list[str]:
-    """What was said last before the newest message, for questions that lean on it."""
-    said = [
-        line.entry.text
-        for line in fold.lines.values()
-        if isinstance(line.entry, UserMessage | AssistantMessage) and line.entry.text
-    ]
-    return said[-3:-1]

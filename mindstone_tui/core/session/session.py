@@ -14,16 +14,15 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import appeared
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
     MessageQueued,
     MessageWithdrawn,
     TurnEnding,
-    UserMessage,
 )
 from mindstone_tui.core.errors import Interrupted, MindstoneError, NotSaved, UsageError
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
@@ -343,23 +342,6 @@ class Session:
 
     def _take_in(self, lines: Sequence[Line]) -> None:
         for line in lines:
-            self._emit(_appeared(line))
+            self._emit(appeared(line))
         if lines:
             self._emit(events.ContextReported(report=self._desk.report()))
-
-
-def _appeared(line: Line) -> events.EntryAppeared:
-    match line.entry:
-        case UserMessage(text=text) | AssistantMessage(text=text):
-            said = text
-        case _:
-            said = ""
-    return events.EntryAppeared(
-        entry=line.id,
-        seq=line.seq,
-        kind=line.kind,
-        role=line.role,
-        channel=line.channel,
-        turn=line.turn,
-        text=said,
-    )

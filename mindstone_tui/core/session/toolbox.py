@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.agent.announce import announcements
+from mindstone_tui.core.agent.continuity import Continuity
+from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
 from mindstone_tui.core.handoff.delegation import DESCRIPTION
 from mindstone_tui.core.memory.proposals import Draft
 from mindstone_tui.core.recall.auto import render
-from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.session.delegating import Delegations
+from mindstone_tui.core.session.pointing import line_meant_by
+from mindstone_tui.core.session.remembering import Remembering
 from mindstone_tui.core.tools.catalogue import BUILT_IN
 from mindstone_tui.core.tools.rooms import (
-    DelegateArguments,
     NoteArguments,
     ReadEntryArguments,
     RecallArguments,
@@ -28,27 +29,48 @@ from mindstone_tui.core.tools.rooms import (
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.transcript import History
 
-Search = Callable[[str, int], Awaitable[Found]]
-Refer = Callable[[str], Line]
-TakeNote = Callable[[str, str, str], object]
-Delegate = Callable[[DelegateArguments, ToolContext], Awaitable[ToolResult]]
 
-
-def toolbox(
-    search: Search,
-    refer: Refer,
-    open_history: Callable[[], History],
-    take_note: TakeNote,
-    remembering: Callable[[], Memories],
-    delegate: Delegate,
-    tell: Callable[[Line], None] = lambda line: None,
-    *,
-    asks: bool = True,
-) -> dict[str, Tool]:
+def toolbox(history: ToolsOfHistory, delegations: Delegations) -> dict[str, Tool]:
     """Every tool there is, by name."""
+    tools = (*BUILT_IN, *history.tools(), delegate_tool(delegations.run, DESCRIPTION))
+    return {tool.name: tool for tool in tools}
 
-    async def recall(arguments: RecallArguments, context: ToolContext) -> ToolResult:
-        found = await search(arguments.query, arguments.limit)
+
+class ToolsOfHistory:
+    """What the model may do with history: search it, read it, note, and propose to remember."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        history: History,
+        remembering: Remembering,
+        continuity: Continuity,
+        *,
+        asks: bool,
+    ) -> None:
+        self._desk = desk
+        self._history = history
+        self._remembering = remembering
+        self._continuity = continuity
+        self._asks = asks
+
+    def tools(self) -> tuple[Tool, ...]:
+        """All of them, as the model is offered them."""
+        return (
+            recall_tool(self.recall),
+            read_entry_tool(self.read_entry),
+            note_tool(self.note),
+            remember_tool(self.remember, self.diff, asks=self._asks),
+        )
+
+    async def recall(self, arguments: RecallArguments, context: ToolContext) -> ToolResult:
+        """Search what was said before this turn: its own question is not an answer."""
+        fold = self._desk.working_set.fold
+        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
+        scope = self._desk.settings.recall.scope
+        found = await self._remembering.search(
+            arguments.query, arguments.limit, scope, exclude=asking
+        )
         if not found.hits:
             return ToolResult(text="Nothing in history fits.", finding="nothing found")
         text, full = bounded("\n\n".join(render(hit) for hit in found.hits), context)
@@ -60,12 +82,10 @@ def toolbox(
             origin="recall",
         )
 
-    async def read_entry(arguments: ReadEntryArguments, context: ToolContext) -> ToolResult:
-        try:
-            line = refer(arguments.entry)
-        except NoSuchEntry as error:
-            raise ToolError(error.what, "Use a number as #42, or an id that recall gave.") from None
-        with open_history() as history:
+    async def read_entry(self, arguments: ReadEntryArguments, context: ToolContext) -> ToolResult:
+        """Read one entry whole, from an offset on."""
+        line = self._line(arguments.entry, "Use a number as #42, or an id that recall gave.")
+        with self._desk.transcript.history() as history:
             whole = _whole_text(history, line)[arguments.offset :]
         text, full = bounded(whole, context)
         return ToolResult(
@@ -75,56 +95,57 @@ def toolbox(
             origin=f"history #{line.seq}",
         )
 
-    async def note(arguments: NoteArguments, context: ToolContext) -> ToolResult:
+    async def note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
+        """Write a note into the session's own history."""
         del context
+        memories = self._continuity.memories
         try:
-            take_note(arguments.section, arguments.text, arguments.importance)
+            memories.take_note(arguments.section, arguments.text, arguments.importance)
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
         return ToolResult(text="Noted.", finding=f"note in {arguments.section}")
 
-    def proposed(arguments: RememberArguments) -> tuple[Draft, tuple[int, ...]]:
-        try:
-            source = refer(arguments.source).seq
-        except NoSuchEntry as error:
-            raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
-        return Draft(kind=arguments.kind, name=arguments.title, text=arguments.text), (source,)
+    async def remember(self, arguments: RememberArguments, context: ToolContext) -> ToolResult:
+        """Propose a memory, and store it where a person agreed.
 
-    async def remember(arguments: RememberArguments, context: ToolContext) -> ToolResult:
-        # Agreeing to this call, with its diff in front of them, is a person's agreement. Where
-        # nobody can be asked, the proposal waits for one.
+        Agreeing to this call, with its diff in front of them, is a person's agreement. Where
+        nobody can be asked, the proposal waits for one.
+        """
         del context
-        memories = remembering()
-        draft, sources = proposed(arguments)
+        memories = self._continuity.memories
+        draft, sources = self._drafted(arguments)
         try:
             line, made = memories.propose(draft, sources, by="model")
-            if not asks:
-                tell(line)
-                text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
-                return ToolResult(text=text, finding=f"proposed: {arguments.title}")
-            memories.decide(made.entry.proposal, "approved", by="person")
+            if self._asks:
+                memories.decide(made.entry.proposal, "approved", by="person")
+                return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
-        return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
+        for event in announcements(line):
+            self._desk.tell(event)
+        text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
+        return ToolResult(text=text, finding=f"proposed: {arguments.title}")
 
-    def diff(arguments: RememberArguments) -> str:
-        draft, sources = proposed(arguments)
+    def diff(self, arguments: RememberArguments) -> str:
+        """What remembering would change, with what to be careful about before it."""
+        draft, sources = self._drafted(arguments)
         try:
-            made = remembering().preview(draft, sources)
+            made = self._continuity.memories.preview(draft, sources)
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
         caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
         return f"{caution}{made.diff}"
 
-    tools = (
-        *BUILT_IN,
-        recall_tool(recall),
-        read_entry_tool(read_entry),
-        note_tool(note),
-        remember_tool(remember, diff, asks=asks),
-        delegate_tool(delegate, DESCRIPTION),
-    )
-    return {tool.name: tool for tool in tools}
+    def _drafted(self, arguments: RememberArguments) -> tuple[Draft, tuple[int, ...]]:
+        source = self._line(arguments.source, "Name the entry it comes from, as #42.")
+        draft = Draft(kind=arguments.kind, name=arguments.title, text=arguments.text)
+        return draft, (source.seq,)
+
+    def _line(self, pointer: str, remedy: str) -> Line:
+        try:
+            return line_meant_by(pointer, self._history, self._desk.working_set.fold)
+        except NoSuchEntry as error:
+            raise ToolError(error.what, remedy) from None
 
 
 def _whole_text(history: History, line: Line) -> str:

@@ -44,19 +44,18 @@ class Waiting(Vertical):
         match event:
             case ev.MessageQueued():
                 await self.mount(Queued(event))
-            case ev.MessageWithdrawn(entry=entry):
-                await self._leave(entry=entry)
-            case ev.MessageSteered(queued=entry):
-                await self._leave(entry=entry)
-            case ev.TurnStarted(text=text):
-                await self._leave(text=text)
+            case (
+                ev.MessageWithdrawn(entry=entry)
+                | ev.MessageSteered(queued=entry)
+                | ev.TurnStarted(queued=entry)
+            ):
+                await self._leave(entry)
 
-    async def _leave(self, *, entry: str = "", text: str = "") -> None:
+    async def _leave(self, entry: str) -> None:
         """A message is no longer waiting: it was taken back, or its turn has come."""
         for queued in self.messages:
-            if (entry and queued.entry == entry) or (text and queued.text == text):
+            if queued.entry == entry:
                 await queued.remove()
-                return
 
     @property
     def messages(self) -> list[Queued]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     ToolCalled,
@@ -15,28 +14,11 @@ from mindstone_tui.core.entries.memory import NoteTaken, RecallInjected, Summary
 from mindstone_tui.core.recall.chunks import passages_of, passages_of_file, telling_words
 from mindstone_tui.core.recall.passage import LONGEST_PIECE
 from mindstone_tui.core.recall.pieces import pieces_of
-
-
-def line(entry: Entry, seq: int = 1) -> Line:
-    return Line(
-        seq=seq,
-        id=f"id{seq}",
-        session="agent:default:main",
-        ts="2023-05-08T13:56:00Z",
-        turn=1,
-        role=entry.role,
-        channel="test",
-        entry=entry,
-        parent=None,
-        prev="",
-        hash="",
-        blobs={},
-        raw=b"",
-    )
+from tests.builders import line_of
 
 
 def test_a_message_is_indexed_with_its_speaker_and_its_date() -> None:
-    (passage,) = passages_of([line(UserMessage(text="I paint.", name="Mel", source_id="D1:3"))])
+    (passage,) = passages_of([line_of(UserMessage(text="I paint.", name="Mel", source_id="D1:3"))])
     assert passage.indexed_text == "Mel, 8 May 2023: I paint."
     assert (passage.text, passage.source_id, passage.id) == ("I paint.", "D1:3", "id1#0")
 
@@ -44,15 +26,15 @@ def test_a_message_is_indexed_with_its_speaker_and_its_date() -> None:
 def test_a_tool_result_is_indexed_with_the_call_that_made_it() -> None:
     called = ToolCalled(call="c", name="shell", shown="cat src/api.ts", digest="")
     returned = ToolReturned(call="c", name="shell", text="No such file", status="error")
-    (passage,) = passages_of([line(called), line(returned, 2)])
+    (passage,) = passages_of([line_of(called), line_of(returned, 2)])
     assert "cat src/api.ts (error)" in passage.indexed_text
     assert passage.text == "No such file"
 
 
 def test_bookkeeping_is_not_indexed_so_recall_does_not_feed_on_itself() -> None:
     injected = RecallInjected(query="q", passages=(), text="recalled words", tokens=2)
-    assert passages_of([line(injected), line(TurnEnded(ending="done"), 2)]) == []
-    assert passages_of([line(AssistantMessage(text="  "))]) == []
+    assert passages_of([line_of(injected), line_of(TurnEnded(ending="done"), 2)]) == []
+    assert passages_of([line_of(AssistantMessage(text="  "))]) == []
 
 
 def test_notes_and_summaries_keep_their_kind() -> None:
@@ -65,14 +47,14 @@ def test_notes_and_summaries_keep_their_kind() -> None:
         tokens_after=4,
         model="m",
     )
-    kinds = [passage.kind for passage in passages_of([line(note), line(summary, 2)])]
+    kinds = [passage.kind for passage in passages_of([line_of(note), line_of(summary, 2)])]
     assert kinds == ["note_taken", "summary_derived"]
 
 
 def test_a_long_output_keeps_its_ends_and_the_telling_words_of_its_middle() -> None:
     middle = "\n".join(f"{'filler ' * 20}{n}" for n in range(300))
     text = f"first line\n{middle}\nfatal: cannot open packages/core/src/loader.ts\n{middle}\nlast"
-    passages = passages_of([line(ToolReturned(call="c", name="shell", text=text))])
+    passages = passages_of([line_of(ToolReturned(call="c", name="shell", text=text))])
     whole = "\n".join(passage.text for passage in passages)
     assert passages[0].text.startswith("first line")
     assert passages[-1].text.endswith("last")

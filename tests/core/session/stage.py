@@ -19,7 +19,8 @@ from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.replay.proof import prove, rebuilt_calls
-from mindstone_tui.core.session.opening import Opening, open_session
+from mindstone_tui.core.session.assembly import open_session
+from mindstone_tui.core.session.opening import Opening
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.transcript import History, verify
 
@@ -45,11 +46,6 @@ def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "", **more: 
     return {"text": text, "tool_calls": named, **more}
 
 
-def tag(event: events.Event) -> str:
-    """The event's name as programs see it."""
-    return str(event.__struct_config__.tag)
-
-
 class Stage:
     """A session, and everything that was heard from it."""
 
@@ -73,7 +69,7 @@ class Stage:
         entry = getattr(event, "entry", "")
         if entry:
             written = self.places.transcript.read_bytes()
-            assert f'"id":"{entry}"'.encode() in written, f"{tag(event)} came before its entry"
+            assert f'"id":"{entry}"'.encode() in written, f"{event.tag} came before its entry"
 
     async def until(
         self,

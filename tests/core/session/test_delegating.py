@@ -107,6 +107,33 @@ async def test_interrupting_the_turn_ends_the_sub_agent_too(
     check_history(child)
 
 
+async def test_what_a_sub_agent_cost_is_part_of_what_the_session_cost_once(
+    home: Path, tmp_path: Path
+) -> None:
+    def priced(reply: dict[str, object], cost: float) -> dict[str, object]:
+        return {**reply, "usage": {"prompt": 100, "completion": 10, "cost": cost}}
+
+    # Each session takes the script from its top; the child is not offered `delegate` and goes on.
+    model = script(
+        tmp_path,
+        priced(calls(("delegate", TASK)), 0.25),
+        priced({"text": "The port is 8137."}, 0.5),
+        priced({"text": "Thanks."}, 1.0),
+    )
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Delegate it.")
+        (over,) = stage.entries(DelegationEnded)
+        assert over.cost == 0.75
+        _, text = await stage.run("/cost")
+        assert "$1.5000, $0.7500 of it delegated" in text
+        await stage.say("And now?")
+        report = stage.session.bench.desk.report()
+        assert (report.cost, report.cost_delegated) == (2.5, 0.75)
+    async with on_stage(home, model=model) as stage:
+        report = stage.session.bench.desk.report()
+        assert (report.cost, report.cost_delegated) == (2.5, 0.75)
+
+
 async def test_a_sub_agent_that_uses_up_its_limit_is_stopped_and_says_so(
     home: Path, tmp_path: Path
 ) -> None:

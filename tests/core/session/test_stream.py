@@ -17,7 +17,7 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.tools.tool import ToolResult
-from tests.core.session.stage import Stage, calls, check_history, on_stage, script, tag
+from tests.core.session.stage import Stage, calls, check_history, on_stage, script
 
 SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}
 
@@ -38,7 +38,7 @@ async def test_a_turn_is_told_in_order_and_ends_once(home: Path, tmp_path: Path)
     model = script(tmp_path, calls(("read", {"path": "a.txt"}), text="Looking."), {"text": "42."})
     async with on_stage(home, model=model, context_window=200_000) as stage:
         ended = await stage.say("what does a.txt say?")
-    names = [name for event in stage.heard if (name := tag(event)) != "context_reported"]
+    names = [name for event in stage.heard if (name := event.tag) != "context_reported"]
     assert names == [
         "session_ready",
         "turn_started",
@@ -94,6 +94,7 @@ async def test_a_message_during_a_turn_is_queued_on_disk_and_has_its_own_turn(
     ]
     assert getattr(messages[1].entry, "queued", "") == queued.entry
     assert [entry.origin for entry in stage.entries(said.TurnStarted)] == ["message", "queued"]
+    assert [event.queued for event in stage.all(events.TurnStarted)] == ["", queued.entry]
 
 
 async def test_a_withdrawn_message_never_has_a_turn(home: Path, tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""The models of a session: those that could answer, the one that does, and who writes summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.agent.side_calls import SideCalls
+from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.context.asking import Ask
+from mindstone_tui.core.places import Places
+from mindstone_tui.core.providers.guide import GUIDE
+from mindstone_tui.core.providers.protocol import ModelInfo, Provider
+from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
+from mindstone_tui.core.session.resuming import position_in, positions_in
+from mindstone_tui.core.transcript import History
+
+
+class Models:
+    """Who may answer on this machine, by name."""
+
+    def __init__(self, settings: ModelSettings, home: Places, environ: Mapping[str, str]) -> None:
+        self.settings = settings
+        self._home = home
+        self._environ = environ
+
+    def provider(self, name: str) -> Provider:
+        """Who speaks for a model."""
+        return resolve(name, self.settings, self._home, self._environ)
+
+    def default(self) -> str:
+        """The model of a session that has none yet."""
+        return default_model(self.settings, self._home)
+
+    def usable(self) -> list[ModelInfo]:
+        """What can answer here without a server or a key."""
+        return [self.provider(name).info(name) for name in embedded_models(self._home)]
+
+
+class Answering:
+    """Who answers in one session, and who answers beside the conversation."""
+
+    def __init__(self, desk: Desk, history: History, models: Models) -> None:
+        self._desk = desk
+        self._history = history
+        self._models = models
+
+    def usable(self) -> list[ModelInfo]:
+        """What can answer now."""
+        return self._models.usable()
+
+    def take(self, name: str) -> Provider:
+        """Let another model answer from here on; returns who answered before."""
+        provider, before = self._models.provider(name), self._desk.provider
+        self._desk.provider = provider
+        self._desk.model = name
+        self._desk.position = position_in(self._history, name)
+        return before
+
+    def aside(self, name: str) -> Ask | None:
+        """Who writes summaries: the configured model, else the session's own; the guide cannot."""
+        name = self._models.settings.summary or name
+        if name == GUIDE:
+            return None
+        desk = self._desk
+        provider = desk.provider if name == desk.model else self._models.provider(name)
+        return SideCalls(desk, name, provider, positions_in(self._history, name)).ask

@@ -1,0 +1,44 @@
+"""Entries and the events that announce them."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+import pytest
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.announce import ANNOUNCED_AS, announcements
+from mindstone_tui.core.entries import Entry
+from mindstone_tui.core.entries.conversation import UserMessage
+from tests.builders import line_of
+from tests.core.specimens import specimen
+
+PAIRS = pytest.mark.parametrize(
+    ("entry", "event"), ANNOUNCED_AS.items(), ids=lambda kind: kind.__name__
+)
+
+
+@PAIRS
+def test_an_event_asks_for_nothing_that_its_entry_does_not_say(
+    entry: type[Entry], event: type[events.AnyEvent]
+) -> None:
+    says = {**get_type_hints(entry), "turn": int, "entry": str}
+    asks = get_type_hints(event)
+    fields = event.__struct_fields__
+    assert {name: asks[name] for name in fields} == {name: says.get(name) for name in fields}
+
+
+@PAIRS
+def test_an_event_says_what_its_entry_says(
+    entry: type[Entry], event: type[events.AnyEvent]
+) -> None:
+    written = specimen(entry)
+    (told,) = announcements(line_of(written, turn=12))
+    assert isinstance(told, event)
+    own: dict[str, Any] = {"turn": 12, "entry": "id1"}
+    for name in event.__struct_fields__:
+        assert getattr(told, name) == own.get(name, getattr(written, name, None))
+
+
+def test_what_was_said_is_not_announced_as_a_decision() -> None:
+    assert announcements(line_of(UserMessage(text="hello"))) == []

@@ -1,0 +1,45 @@
+"""The tools of a live session: who brings them, and who switches them off."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.core.session.stage import Stage, on_stage, script
+
+SERVER = Path(__file__).parents[1] / "tools" / "servers" / "honest.py"
+
+
+def with_server(home: Path, disabled: str) -> None:
+    """A home whose settings name a tool server and switch one tool off."""
+    home.mkdir()
+    command = json.dumps([sys.executable, str(SERVER)])
+    (home / "config.toml").write_text(
+        f'[tools]\ndisabled = ["{disabled}"]\n[tools.mcp.here]\ncommand = {command}\n'
+    )
+
+
+def served(stage: Stage) -> list[str]:
+    """The server's tools that the model is offered now."""
+    return sorted(name for name in stage.session.bench.desk.tools if name.startswith("here__"))
+
+
+async def test_accepting_a_servers_tools_brings_back_none_that_were_switched_off(
+    home: Path, tmp_path: Path
+) -> None:
+    with_server(home, disabled="here__environment")
+    model = script(tmp_path, {"text": "hello"})
+    environ = {"PATH": os.environ["PATH"]}
+    async with on_stage(home, model=model, environ=environ) as stage:
+        await stage.say("hi")
+        assert served(stage) == ["here__add", "here__shout"]
+        await stage.run("/tools off here__shout")
+        ended, text = await stage.run("/tools accept here")
+        assert ended.ok
+        assert served(stage) == ["here__add"]
+        assert "off here__shout" in text
+        await stage.run("/tools on here__environment")
+        await stage.run("/tools accept here")
+        assert served(stage) == ["here__add", "here__environment"]
