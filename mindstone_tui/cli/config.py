@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command("show")(show)
     group.command("path")(path)
-    group.command("set")(set_key)
+    group.command("set", context_settings={"ignore_unknown_options": True})(set_key)
     group.command("explain")(explain)
     group.command("edit")(edit)
     group.command("profiles")(list_profiles)

@@ -19,9 +19,10 @@ from mindstone_tui.core.places import Places, SessionPlaces
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.gathering import Filter
-from mindstone_tui.core.recall.index import Found, RecallIndex, search_many
+from mindstone_tui.core.recall.index import Found, RecallIndex, best_of, search_many
 from mindstone_tui.core.recall.passage import parse_time
 from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.session.shelves import Shelves, kinds_of_files
 from mindstone_tui.core.transcript import History
 
 _AT_ONCE = 64
@@ -39,7 +40,8 @@ def recall(
     json: JsonOption = False,
     k: Annotated[int, typer.Option("-k", min=1, max=1_000, help="How many hits.")] = 10,
     scope: Annotated[
-        str, typer.Option(metavar="SCOPE", help="session, agent (its sessions) or all.")
+        str,
+        typer.Option(metavar="SCOPE", help="session, agent (with its log and journals) or all."),
     ] = "session",
     since: Annotated[str, typer.Option(metavar="DATE", help="Nothing older than this.")] = "",
     kind: Annotated[
@@ -52,7 +54,7 @@ def recall(
         str, typer.Option(metavar="FILE", help="One query a line, from a file or `-` for stdin.")
     ] = "",
 ) -> None:
-    """Search history: the best passages, each with the way to its source.
+    """Search history and memories: the best passages, each with the way to its source.
 
     The k best are always shown; `abstained` says that a turn would not have used any of them.
     """
@@ -67,14 +69,22 @@ def recall(
     own = home.session(session_key(session))
     indexes = [_fresh(each, embedder) for each in _searched(home, own, scope)]
     allowed = Filter(since=_moment(since), kinds=frozenset(kind or ()))
+    shelves = Shelves(home.agent(own.key.agent), embedder)
+    files = (
+        []
+        if since
+        else [each for each in kinds_of_files(scope, memories=True) if not kind or each in kind]
+    )
     try:
         for line in _queries(query, batch):
             found = search_many(indexes, line, k, allowed=allowed)
+            found = best_of(found, shelves.search(line, k, files, str(own.key)), k=k)
             if json:
                 say_json(_as_json(found))
             else:
                 _print(found, explain=explain)
     finally:
+        shelves.close()
         for index in indexes:
             index.close()
 
@@ -200,7 +210,10 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "supersedes": list(hit.supersedes),
         "entries": [
             {"id": passage.entry, "seq": passage.seq, "source_id": passage.source_id or None}
-        ],
+        ]
+        if passage.seq >= 0
+        else [],
+        "file": None if passage.seq >= 0 else passage.entry,
     }
 
 
@@ -210,11 +223,9 @@ def _print(found: Found, *, explain: bool) -> None:
     for hit in found.hits:
         passage = hit.passage
         who = passage.speaker or passage.role
-        say(
-            f"{hit.score:5.2f}  {passage.session} #{passage.seq}  turn {passage.turn}  "
-            f"{passage.ts[:16]}  {who}",
-            "bold",
-        )
+        said = f"{passage.session} #{passage.seq}  turn {passage.turn}"
+        where = said if passage.seq >= 0 else passage.entry
+        say(f"{hit.score:5.2f}  {where}  {passage.ts[:16]}  {who}", "bold")
         say(f"       {hit.text}")
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)

@@ -17,7 +17,7 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_piece
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.foreign import one_line
-from mindstone_tui.tui.numbers import plural
+from mindstone_tui.core.wording import plural
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.opening import Opening
@@ -258,17 +258,22 @@ def aside(event: events.AnyEvent) -> str:
             return f"{mark} {name}: {one_line(finding, 160)}"
         case events.RecallInjected(passages=passages, tokens=tokens):
             places = ", ".join(f"turn {each.turn}" for each in passages)
-            return f"recalled {len(passages)} passages ({tokens} tokens) from {places}"
+            return f"recalled {plural(len(passages), 'passage')} ({tokens} tokens) from {places}"
         case events.WindowPruned(left=left, tokens_before=before, tokens_after=after):
-            exchanges = plural(len(left), "exchange")
-            return f"{exchanges} left the window: {before:,} → {after:,} tokens, all indexed"
-        case events.PruneBlocked(why=why, detail=detail):
-            return f"nothing more could leave the window: {why}. {detail}".strip()
+            gone = plural(sum(each.exchanges for each in left), "exchange")
+            return f"{gone} left the window: {before:,} → {after:,} tokens, all indexed"
+        case events.SummaryDerived(tokens_before=before, tokens_after=after, fallback=fallback):
+            what = "sentences of them stand" if fallback else "a labelled summary stands"
+            return f"{what} for older messages: {before:,} → {after:,} tokens; the originals stay"
+        case events.WindowChanged(kind="head_shortened" | "window_repaired", detail=detail):
+            return detail
+        case events.PruneBlocked(detail=detail):
+            return f"nothing could leave the window: {detail}"
         case events.ShareCrossed(component="tool_results", after="hard") as share:
             return f"tool results are over their share: {share.tokens:,} of {share.limit:,} tokens"
         case events.ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
-            trimmed = plural(len(results), "tool result")
-            return f"{trimmed} trimmed: {before:,} → {after:,} tokens"
+            gone = plural(len(results), "tool result")
+            return f"{gone} trimmed: {before:,} → {after:,} tokens, whole in history"
         case events.ZoneChanged(after=zone, utilization=utilization):
             return f"the window is in the {zone} zone ({utilization:.0%} full)"
         case events.AlertRaised(message=message, remedy=remedy):

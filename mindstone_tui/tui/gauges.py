@@ -11,6 +11,7 @@ from textual.content import Content
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Component
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import inert, numbers
 
 NAMES = {
@@ -139,7 +140,7 @@ def pace(report: ContextReport, width: int) -> Content:
         alarming = turns < 3
         lines.append(
             Content.styled(
-                f"red in about {numbers.plural(turns, 'turn')}",
+                f"red in about {plural(turns, 'turn')}",
                 "$warning" if alarming else "$muted",
             )
         )

@@ -59,8 +59,3 @@ def ago(moment: datetime, now: datetime) -> str:
         if elapsed >= size:
             return f"{elapsed // size:.0f} {unit} ago"
     return "just now"
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """`1 exchange`, `12 exchanges`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -12,6 +12,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.values import Value
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import numbers
 
 Tone = Literal["quiet", "window", "good", "warning", "error"]
@@ -42,7 +43,7 @@ def _shrunk(before: int, after: int) -> str:
 def turns_of(event: ev.WindowPruned) -> str:
     """The exchanges that left, as runs: `3–14, 17`."""
     runs: list[list[int]] = []
-    for turn in sorted(left.turn for left in event.left):
+    for turn in sorted(turn for left in event.left for turn in left.turns):
         if runs and runs[-1][1] + 1 == turn:
             runs[-1][1] = turn
         else:
@@ -53,7 +54,7 @@ def turns_of(event: ev.WindowPruned) -> str:
 def _of_window(event: ev.AnyEvent) -> Told | None:
     match event:
         case ev.WindowPruned():
-            count = numbers.plural(len(event.left), "exchange")
+            count = plural(sum(left.exchanges for left in event.left), "exchange")
             return Told(
                 sign="↥",
                 what=f"{count} left the window: turn {turns_of(event)} · "
@@ -69,7 +70,7 @@ def _of_window(event: ev.AnyEvent) -> Told | None:
                 tone="warning",
             )
         case ev.ResultsTrimmed():
-            count = numbers.plural(len(event.results), "tool result")
+            count = plural(len(event.results), "tool result")
             shrunk = _shrunk(event.tokens_before, event.tokens_after)
             return Told(
                 sign="✂",
@@ -156,7 +157,7 @@ def _of_session(event: ev.AnyEvent) -> Told | None:
         case ev.NotSaved():
             return Told(sign="✗", what=f"NOT SAVED: {event.what}", hint=event.remedy, tone="error")
         case ev.SavedAgain():
-            count = numbers.plural(event.entries, "entry", "entries")
+            count = plural(event.entries, "entry", "entries")
             return Told(sign="✓", what=f"Everything is on disk again ({count})", tone="good")
         case ev.Noticed():
             tones: dict[str, Tone] = {"info": "quiet", "warning": "warning", "error": "error"}

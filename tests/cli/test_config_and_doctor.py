@@ -91,6 +91,8 @@ def test_doctor_names_what_is_wrong_and_a_remedy(home: Path, capsys: Capture) ->
     outcomes = {check["id"]: check["outcome"] for check in told["checks"]}
     assert outcomes["config"] == "fail"
     assert outcomes["permissions"] == "warn"
+    remedies = {check["id"]: check["remedy"] for check in told["checks"]}
+    assert str(places.transcript) in remedies["permissions"]
     assert outcomes["session"] == "fail"
     assert outcomes["index"] == "warn"
     assert run(["doctor"]) == 1

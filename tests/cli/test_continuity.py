@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.cli.running import mindstone
@@ -76,3 +77,20 @@ def test_health_and_memory_answer_programs(home: Path, tmp_path: Path) -> None:
     approved = mindstone("memory", "approve", proposal, cwd=tmp_path)
     assert approved.returncode == 0, approved.stderr
     assert list((home / "agents" / "default" / "memory").glob("preference_*.md"))
+
+
+def test_recall_finds_memories_by_their_file(home: Path, tmp_path: Path) -> None:
+    del home
+    script = tmp_path / "replies.jsonl"
+    script.write_text('{"text": "Fine."}\n{"loop": true}\n')
+    mindstone("run", "Let us begin.", "--model", f"scripted/{script}")
+    mindstone("memory", "add", "The deploy window is Wednesday 15:00.")
+    waiting = mindstone("memory").stdout
+    found = re.search(r"^(m\d+):", waiting, re.MULTILINE)
+    assert found is not None
+    assert mindstone("memory", "approve", found[1]).returncode == 0
+    best = json.loads(mindstone("recall", "deploy window", "--json").stdout)["hits"][0]
+    assert best["file"].startswith("memory/")
+    assert best["entries"] == []
+    assert "Wednesday" in best["text"]
+    assert best["file"] in mindstone("recall", "deploy window").stdout

@@ -85,6 +85,14 @@ def test_runs_of_turns_are_told_as_runs() -> None:
     assert "113k → 85.9k tokens" in told.what
 
 
+def test_all_that_lies_before_an_imported_window_is_named() -> None:
+    (last,) = pruned(1, 74).left
+    before = msgspec.structs.replace(last, exchanges=74)
+    told = tell(msgspec.structs.replace(pruned(1, 74), left=(before,)))
+    assert told is not None
+    assert told.what.startswith("74 exchanges left the window: turn 1–74 ·")
+
+
 @pytest.mark.parametrize(
     ("count", "shown"),
     [

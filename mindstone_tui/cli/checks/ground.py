@@ -87,8 +87,13 @@ def _permissions(around: Surroundings) -> Check:
         id="permissions",
         outcome="warn",
         detail=f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
-        remedy=f"chmod -R go= {around.places.agents}",
+        remedy=f"chmod -R go= {' '.join(map(str, _outermost(open_to_others)))}",
     )
+
+
+def _outermost(paths: list[Path]) -> list[Path]:
+    """Those that stand in none of the others."""
+    return [path for path in paths if not any(other in path.parents for other in paths)]
 
 
 def _file_system(around: Surroundings) -> Check:

@@ -34,6 +34,7 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line, Span
 from mindstone_tui.core.entries.memory import (
+    BackfillChecked,
     Consolidated,
     MemoryDecided,
     MemoryProposed,
@@ -54,6 +55,7 @@ from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.memory import ledger, notes
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.wording import plural
 
 _KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskStarted, TaskDone)
 """Kinds of lines that measures, notes, proposals and the task are made from."""
@@ -291,9 +293,10 @@ class Continuity:
         What could be merged is proposed; what was checked is told in sentences.
         """
         lines = self.memories.propose_merges()
-        told = [f"{len(lines)} memory files could be merged."] if lines else []
-        lag = await self._unindexed() if self._unindexed else 0
-        told.append(f"{lag} exchanges wait to be indexed." if lag else "The index is complete.")
+        told = [f"{plural(len(lines), 'memory file')} could be merged."] if lines else []
+        lag = await self._lag()
+        behind = f"{plural(lag, 'exchange')} could not be indexed."
+        told.append(behind if lag else "The index is complete.")
         told.append((await self._recall_health()).sentence())
         waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in self.memories.waiting]
         ledger.write_journal(
@@ -360,10 +363,18 @@ class Continuity:
             lambda: self.save_checkpoint("window"),
             lambda: self.write_handoff("window"),
             self.use_handoff,
-            self._unindexed,
+            self._check_backfill,
         )
         scribe = Scribe(count=self.desk.count, ask=self.ask, model=self.desk.model)
         return Means(scribe=scribe, steps=steps)
+
+    async def _check_backfill(self) -> Line:
+        """Record whether what a compaction left behind can be found again."""
+        return self._write(BackfillChecked(unindexed=await self._lag()))
+
+    async def _lag(self) -> int:
+        """Exchanges that could not be indexed even now."""
+        return await self._unindexed() if self._unindexed else 0
 
     def _window_lines(self) -> list[Line]:
         with self._history() as history:

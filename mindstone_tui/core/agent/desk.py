@@ -186,17 +186,17 @@ class Desk:
         self._digested = found.tokens if found is not None else 0
         return found
 
+    async def recall(self, text: str) -> RecallInjected | None:
+        """What was said before and bears on a message, in the room that the digest left."""
+        vacancy = vacancy_beside(self.working_set.fold, self.recall_room, self.count)
+        return await self.recaller.gather(text, vacancy)
+
     def said_before(self, words: str, seq: int) -> bool:
         """Whether the person said these words already in an earlier message of the window."""
         return any(
             isinstance(line.entry, UserMessage) and words in line.entry.text and line.seq < seq
             for line in self.working_set.fold.lines.values()
         )
-
-    async def recall(self, text: str) -> RecallInjected | None:
-        """What was said before and bears on a message, in the room that the digest left."""
-        vacancy = vacancy_beside(self.working_set.fold, self.recall_room, self.count)
-        return await self.recaller.gather(text, vacancy)
 
     def answered_calls(self, turn: int) -> frozenset[str]:
         """The calls of a turn that have a result, on disk or waiting to be written."""

@@ -13,7 +13,7 @@ def room_steps(
     checkpoint: Callable[[], Line],
     handoff: Callable[[], Awaitable[Line]],
     replay: Callable[[], Line],
-    unindexed: Callable[[], Awaitable[int]] | None,
+    backfilled: Callable[[], Awaitable[Line]],
 ) -> dict[StepName, Apply]:
     """The steps from outside the window; a refusal is no accident of the turn."""
 
@@ -30,8 +30,10 @@ def room_steps(
         return _tried(replay)
 
     async def backfill(_excess: int) -> Effect:
-        waiting = await unindexed() if unindexed else 0
-        return Effect(why=f"{waiting} exchanges wait to be indexed" if waiting else "")
+        try:
+            return Effect(lines=(await backfilled(),))
+        except NotSaved as error:
+            return Effect(why=error.what)
 
     return {
         "checkpoint": save,

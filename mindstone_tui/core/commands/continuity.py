@@ -19,6 +19,7 @@ from mindstone_tui.core.health.monitor import health_data, health_text
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.memory.proposals import Decision, Draft, diff
+from mindstone_tui.core.wording import plural
 
 FORMATS: Final = ("prometheus", "otlp")
 DECISIONS: Final[dict[str, Decision]] = {
@@ -102,13 +103,15 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     elif verb == "add" and rest:
         line, made = memories.propose(
             Draft(kind="fact", name=rest[:60], text=rest),
-            (bench.desk.transcript.head.seq,),
+            # The proposal's own line is what the person said.
+            (bench.desk.transcript.head.seq + 1,),
             by="person",
         )
         for event in announcements(line):
             yield event
         name = made.entry.proposal
-        text = f"Proposed as {name}:\n{made.diff}\n/memory approve {name}"
+        caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+        text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"
         yield CommandPrinted(command="memory", text=text, data={"proposal": name})
     elif verb in ("", "list", "show"):
         yield _shelf(bench, rest)
@@ -273,13 +276,17 @@ async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         found += len(piece.findings)
         left_out += piece.left_out
         finished = piece.finished
-        said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {found} findings so far."
+        said = (
+            f"Reviewed {piece.share:.0%} up to #{piece.through}: {plural(found, 'finding')} so far."
+        )
         yield Noticed(message=f"{said} {piece.objection}".rstrip())
     lines, told = await continuity.after_review()
     for event in announcements(*lines):
         yield event
     sentences = [
-        f"{found} findings were proposed. `/memory` shows them.",
+        f"{plural(found, 'finding')} proposed. `/memory` shows them."
+        if found
+        else "Nothing new is worth proposing.",
         *([f"{left_out} hold something sensitive and were not proposed."] if left_out else []),
         *told,
         *([] if finished else ["There is more history: /consolidate goes on with it."]),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mindstone_tui.core.context.report import Block, Burn, ContextReport
+from mindstone_tui.core.context.report import Block, Burn, ContextReport, SectionSize
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.wording import plural
 
 BAR = 30
 NAMES = {
@@ -33,7 +34,6 @@ def context_list(report: ContextReport) -> str:
 
 def context_detail(report: ContextReport) -> str:
     """Everything that is in the next prompt, entry by entry."""
-    sections = [f"  {each.name:24} {each.tokens:>8,}  {each.source}" for each in report.sections]
     tools = [f"  {each.name:24} {each.tokens:>8,}" for each in report.tools[:10]]
     more = len(report.tools) - 10
     if more > 0:
@@ -41,8 +41,9 @@ def context_detail(report: ContextReport) -> str:
     return "\n".join(
         [
             context_list(report),
-            *_titled("System prompt", sections),
+            *_titled("System prompt", [_section(each) for each in report.sections]),
             *_titled("Largest tool schemas", tools),
+            *_titled("History and tool results", _contributions(report)),
             *_titled("In the window", [_block(block) for block in report.blocks]),
             "",
             f"prompt hash    {report.prompt_hash}",
@@ -111,7 +112,32 @@ def _lasts(burn: Burn) -> str:
 
 
 def _turns(number: float) -> str:
-    return "1 turn" if round(number) == 1 else f"{number:,.0f} turns"
+    return plural(round(number), "turn")
+
+
+def _section(section: SectionSize) -> str:
+    """A part of the system prompt; of a file, how much it has and how much of it is sent."""
+    size = f"{section.injected_size:,} characters"
+    if section.raw_size != section.injected_size:
+        size = f"{section.raw_size:,} → {size}"
+    return f"  {section.name:14} {section.tokens:>8,}  {size}  {section.source}".rstrip()
+
+
+def _contributions(report: ContextReport) -> list[str]:
+    """What people, the model and tools take of the window, and the largest tool results."""
+    rows = []
+    for role, name in (("user", "user"), ("assistant", "assistant"), ("tool", "tool results")):
+        sizes = [block.tokens for block in report.blocks if _speaks(block, role)]
+        if sizes:
+            rows.append(f"  {name:14} {sum(sizes):>8,}  in {plural(len(sizes), 'message')}")
+    results = [block for block in report.blocks if _speaks(block, "tool")]
+    for block in sorted(results, key=lambda block: -block.tokens)[:3]:
+        rows.append(f"    #{block.seq:<11} {block.tokens:>8,}  {one_line(block.preview, 44)}")
+    return rows
+
+
+def _speaks(block: Block, role: str) -> bool:
+    return block.role == role and block.kind != "recall"
 
 
 def headline(report: ContextReport) -> list[str]:
@@ -140,7 +166,12 @@ def _bar(report: ContextReport) -> str:
 
 def _speed(report: ContextReport) -> str:
     red = report.turns_until_red
-    left = "red is not in sight" if red is None else f"red in about {_turns(red)}"
+    if red is None:
+        left = "red is not in sight"
+    elif red >= 1:
+        left = f"red in about {_turns(red)}"
+    else:
+        left = "red in less than a turn" if red else "red already"
     return f"velocity {report.velocity:+,.0f} tokens a turn ({report.velocity_class}); {left}"
 
 
@@ -159,7 +190,8 @@ def _outside(report: ContextReport) -> list[str]:
         return ["Nothing has left the window."]
     proof = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
     return [
-        f"Out of the window: {outside.exchanges:,} exchanges, {outside.tokens:,} tokens, {proof}."
+        f"Out of the window: {plural(outside.exchanges, 'exchange')}, "
+        f"{outside.tokens:,} tokens, {proof}."
     ]
 
 

@@ -202,20 +202,20 @@ def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
 
 def _sentence(event: AnyEvent) -> str:
     match event:
-        case WindowPruned(left=left):
-            names = ", ".join(str(each.turn) for each in left)
-            return f"Out of the window, indexed: turns {names}. `/restore turn N` brings one back."
-        case ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
-            one = len(results) == 1
-            are = (
+        case ResultsTrimmed(results=results):
+            saved = event.tokens_before - event.tokens_after
+            which = (
                 "1 tool result is a placeholder"
-                if one
+                if len(results) == 1
                 else f"{len(results)} tool results are placeholders"
             )
-            return f"{are} now, {before - after:,} tokens less; history has every word."
-        case WindowChanged(detail=detail):
+            return f"{which} now, {saved:,} tokens less; history has every word."
+        case WindowPruned(left=left):
+            names = ", ".join(each.name for each in left)
+            turns = "turn" if len(left) == 1 else "turns"
+            told = f"Out of the window, indexed: {turns} {names}."
+            return f"{told} `/restore turn N` brings one back."
+        case WindowChanged(detail=detail) | PruneBlocked(detail=detail):
             return detail
-        case PruneBlocked(why=why, detail=detail):
-            return f"Not everything could leave: {why}. {detail}".rstrip()
         case _:
             return event.tag

@@ -114,10 +114,25 @@ def check(settings: Settings, origin: Origin) -> None:
                     f"({origin(upper)}).",
                     f"Set them so that {' < '.join(run)}.",
                 )
+    _check_early_marks(value, said, origin)
     _check_budget(settings)
     _check_cascade(settings, said)
     _check_tables(settings, origin)
     _check_others(settings, origin)
+
+
+def _check_early_marks(
+    value: Callable[[str], float], said: Callable[[str], str], origin: Origin
+) -> None:
+    """What happens before exchanges leave, unless only the ceiling was lowered, on its own."""
+    ceiling = "context.ceiling"
+    for early in ("context.trim", "context.checkpoint"):
+        together = origin(ceiling) in (origin(early), "default") and origin(early) != "default"
+        if together and value(early) > value(ceiling):
+            raise ConfigError(
+                f"{said(early)}, above the ceiling: {said(ceiling)}.",
+                f"Set it at most as high as {ceiling}, or raise that.",
+            )
 
 
 def _check_budget(settings: Settings) -> None:

@@ -28,7 +28,10 @@ NEVER_OFF: Final = (
         "Nothing leaves history: the transcript is always written and never cleaned up.",
     ),
     (
-        re.compile(r"index(ed|ing)?_?(before|first|on)|require_index|unindexed|read_?back|index\."),
+        re.compile(
+            r"(index|vectori[sz]|embed)(ed|ing|e)?_?(before|first|on)|require_index|unindexed"
+            r"|read_?back|index\."
+        ),
         "Indexed, read back, then pruned: nothing leaves the window before it can be found again.",
     ),
 )
@@ -79,8 +82,9 @@ def key_named(name: str, where: str = "") -> Key:
     if key := all_keys().get(name):
         return key
     at = f"{where}: there" if where else "There"
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     for pattern, law in NEVER_OFF:
-        if pattern.search(name):
+        if pattern.search(plain):
             raise ConfigError(
                 f"{at} is no setting {name}, and there will be none. {law}",
                 "Remove it. `mindstone config show` lists what can be set.",

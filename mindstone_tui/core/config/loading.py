@@ -116,7 +116,7 @@ def store(places: Places, name: str, text: str) -> Path:
     """
     file = places.config_file.resolve()
     key = key_named(name)
-    value = value_of_text(key, text, name)
+    value = value_of_text(key, text)
     before = _text_of(file) if file.exists() else ""
     after = with_value(before, name, value)
     _merge(places, "", [_typed(tomllib.loads(after), str(file), Source("user", str(file)))], ())
@@ -236,12 +236,12 @@ def typed_value(key: Key, value: object, where: str) -> Any:
         return msgspec.convert(value, key.type)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{where}: {key.name} wants {key.wants}, not {value!r}.",
+            f"{f'{where}: ' if where else ''}{key.name} wants {key.wants}, not {value!r}.",
             f"{key.text} `mindstone config explain {key.name}` says more. ({error})",
         ) from error
 
 
-def value_of_text(key: Key, text: str, where: str) -> Any:
+def value_of_text(key: Key, text: str, where: str = "") -> Any:
     """A value written on a command line or in a variable, as the key's type."""
     if key.type is str:
         return text

@@ -170,7 +170,8 @@ class RecallSettings(Section):
     max_passages: int = 6
     """At most this many passages in a prompt."""
     scope: Literal["session", "agent", "all"] = "session"
-    """Where automatic recall looks."""
+    """Where automatic recall looks: this session, all of this agent's with its log and journals,
+    or everything. Memories are looked at in every turn."""
     embedder: str = "minilm"
     """`minilm` ships with the program; any other name is a litellm embedding model."""
     exclude: tuple[str, ...] = ()

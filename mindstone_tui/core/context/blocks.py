@@ -14,11 +14,18 @@ from mindstone_tui.core.context.measure import Measured, Piece
 from mindstone_tui.core.context.report import Block, SectionSize
 from mindstone_tui.core.context.units import TASK, Exchange, eligible
 from mindstone_tui.core.context.view import Call, View
+from mindstone_tui.core.context.window import Fold
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.window import WindowState
 
 _PREVIEW: Final = 80
+_STANDING: Final = {
+    "tools": "tool schemas",
+    "marker": "what is out of the window",
+    "derived": "derived: loses against its originals",
+    "recall": "recalled for this turn",
+}
+"""What the parts of a prompt are called that are nobody's message."""
 
 
 def blocks(
@@ -48,7 +55,7 @@ def _block(
 ) -> Block:
     line = piece.line
     if line is None:
-        return _standing_block(view.fold.state, call, piece, size)
+        return _standing_block(view.fold, call, piece, size)
     state, unit = view.fold.state, units[line.turn]
     is_task = line.seq == view.fold.task
     scored = None if is_task else scores.get(line.turn)
@@ -78,27 +85,31 @@ def _words_of(line: Line) -> str:
     return text_of(line)
 
 
-def _standing_block(state: WindowState, call: Call, piece: Piece, size: int) -> Block:
+def _standing_block(fold: Fold, call: Call, piece: Piece, size: int) -> Block:
     """A part of the prompt that is no message: it stands for all turns, or passes with this one."""
     passing = piece.component == "memory_injection"
     match piece.name:
         case "tools":
-            seq = state.tools
+            seq = fold.state.tools
         case "recall":
             seq = call.tail[-1] if call.tail else None
         case "marker":
-            seq = state.pruned
+            seq = fold.state.pruned
+        case "derived":
+            seq = fold.derived_at[piece.key[-1]]
         case _:
-            seq = state.instructions
+            seq = fold.state.instructions
+    source = fold.reference(seq) or fold.recalls.get(-1 if seq is None else seq)
     return Block(
-        entry="",
+        entry=source.id if source else "",
         seq=-1 if seq is None else seq,
-        kind=piece.name,
+        kind=source.kind if source and piece.name == "derived" else piece.name,
         turn=call.turn if passing else 0,
         tokens=size,
         protected=True,
         why="passes with this turn" if passing else "standing part of the prompt",
         role="user" if passing else "system",
+        preview=_STANDING.get(piece.name, piece.name.replace("_", " ")),
     )
 
 

@@ -104,6 +104,16 @@ def _component(name: str, tokens: int, limit: int, soft: float) -> Component:
     )
 
 
+def pressing(tokens: int, expected: int, room: Room) -> int:
+    """What the marks are held against: the prompt as it is shown.
+
+    What recall may still add has its own share beside it, and counts only where the two would not
+    fit together.
+    """
+    together = tokens + expected
+    return tokens if together <= room.usable else together
+
+
 def ceiling_percent(settings: ContextSettings, label: Label) -> float:
     """Where pruning begins; earlier when the window is only assumed."""
     if label != "assumed":
@@ -124,15 +134,17 @@ def edges(zones: ZoneSettings, window: int) -> tuple[float, float, float]:
 def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
     """Every mark in tokens of the usable room.
 
-    Where exchanges leave before the checkpoint mark, the task is written down before they do.
+    Results are trimmed and the task's state is saved before exchanges leave, not after: a low
+    ceiling takes the other marks down with it.
     """
     yellow, orange, red = edges(zones, room.window)
-    ceiling = ceiling_percent(settings, room.label)
+    ceiling = room.tokens(ceiling_percent(settings, room.label))
+    trim = min(room.tokens(settings.trim), ceiling)
     return Marks(
-        trim=room.tokens(settings.trim),
-        trim_to=room.tokens(settings.trim_to),
-        checkpoint=room.tokens(min(settings.checkpoint, ceiling)),
-        ceiling=room.tokens(ceiling),
+        trim=trim,
+        trim_to=min(room.tokens(settings.trim_to), trim),
+        checkpoint=min(room.tokens(settings.checkpoint), ceiling),
+        ceiling=ceiling,
         floor=room.tokens(settings.floor),
         emergency=room.tokens(settings.emergency),
         yellow=room.tokens(yellow),

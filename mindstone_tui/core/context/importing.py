@@ -70,6 +70,7 @@ def initial_prune(
                 score=0.0,
                 reason="imported before the window",
                 receipt=receipt,
+                exchanges=out,
             ),
         ),
         state=msgspec.structs.replace(

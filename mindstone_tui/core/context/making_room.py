@@ -163,7 +163,7 @@ def _trigger(call: Call, measured: Measured, marks: Marks, tempo: Tempo) -> str:
     After a spike, or at a high speed, room is made before the next turn of that size would need
     it, but only in the upper half of the gap: else every turn would prune.
     """
-    if measured.total + call.expected > marks.ceiling:
+    if budget.pressing(measured.total, call.expected, call.room) > marks.ceiling:
         return "ceiling"
     fast = budget.velocity_class(tempo.speed) == "high"
     if not (tempo.spike or fast) or measured.total <= (marks.floor + marks.ceiling) // 2:

@@ -69,8 +69,9 @@ class Shortening:
         )
 
     def fullness(self) -> float:
-        """How full the next prompt would be, with what recall may still add."""
-        return (self.live.measure(self.call).total + self.call.expected) / self.usable
+        """How full the next prompt would be."""
+        total = self.live.measure(self.call).total
+        return budget.pressing(total, self.call.expected, self.call.room) / self.usable
 
     def steps(self) -> dict[StepName, Apply]:
         """The steps that the window itself can take."""

@@ -107,6 +107,18 @@ class Standing:
         summaries = (self._named(seq) for seq in self._state.summaries)
         return (*texts, *(entry.text for entry in summaries if isinstance(entry, SummaryDerived)))
 
+    @property
+    def derived_at(self) -> tuple[int, ...]:
+        """The entries of `derived`, in the same order."""
+        named = (self._state.handoff, *self._state.summaries)
+        found = ((seq, self._named(seq)) for seq in named if seq is not None)
+        kinds = (HandoffReplayed, SummaryDerived)
+        return tuple(seq for seq, entry in found if isinstance(entry, kinds))
+
+    def reference(self, seq: int | None) -> Line | None:
+        """A line that the head or the tail of the prompt stands on, by its number."""
+        return None if seq is None else self._references.get(seq)
+
     def head_text(self) -> str:
         """The system message."""
         parts = (*(section.text for section in self.sections), *self.derived, self.marker)

@@ -52,7 +52,7 @@ class Watch:
             self.observe(line)
 
     def observe(self, line: Line) -> None:
-        """Take in what is counted: plans, reports, sub-agents, windows and tasks."""
+        """Take in plans, reports, the start of a window or a task, the end of a sub-agent."""
         match line.entry:
             case PromptPlanned(purpose="") as plan:
                 self._plan = line

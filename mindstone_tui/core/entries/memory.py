@@ -165,6 +165,12 @@ class HandoffReplayed(Entry):
     state: WindowState
 
 
+class BackfillChecked(Entry):
+    """After a compaction: how much of history still waits to be indexed."""
+
+    unindexed: int
+
+
 class Consolidated(Entry):
     """History was reviewed up to a point; what came of it are proposals."""
 

@@ -78,7 +78,7 @@ class Receipt(Part):
 
 
 class Left(Part):
-    """One exchange that left the window, and why."""
+    """An exchange that left the window, and why."""
 
     turn: int
     span: Span
@@ -88,6 +88,18 @@ class Left(Part):
     reason: str
     parts: dict[str, float] = {}
     receipt: Receipt | None = None
+    exchanges: int = 1
+    """How many end with this turn: all that lies before an imported session's window is one."""
+
+    @property
+    def turns(self) -> range:
+        """The exchanges this stands for."""
+        return range(self.turn + 1 - self.exchanges, self.turn + 1)
+
+    @property
+    def name(self) -> str:
+        """`7`, or `1–74`."""
+        return f"{self.turns[0]}–{self.turn}" if self.exchanges > 1 else str(self.turn)
 
 
 class Component(Part):

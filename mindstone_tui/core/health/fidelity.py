@@ -117,7 +117,7 @@ async def measure(
 ) -> Fidelity:
     """Ask recall for each probe; a fact counts when it stands within the top k and the budget."""
     if not probes:
-        return Fidelity(score=None, asked=0, found=0, why="nothing left the window")
+        return Fidelity(score=None, asked=0, found=0, why="nothing left that could be asked for")
     missed: list[Probe] = []
     for probe in probes:
         try:

@@ -235,7 +235,7 @@ def decide(
     if found and not knowingly:
         raise ContinuityError(
             f"This would remember {', '.join(found)}.",
-            "Edit it, or approve it again and say that it is meant.",
+            f"Edit it, or say that it is meant: /memory approve! {entry.proposal}.",
         )
     return MemoryDecided(proposal=entry.proposal, decision=decision, by=by, after=text)
 

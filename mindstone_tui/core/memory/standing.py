@@ -58,7 +58,7 @@ def head_sections(
     noted = render_notes(notes, count, settings.notes_tokens)
     texts = (
         ("invariants", "Always in force:", ruling.text),
-        ("memory", "Memories that can be read:", listed.text),
+        ("memory", "Memories; read_entry reads one by its file:", listed.text),
         (
             "notes",
             "Your notes:",

@@ -91,13 +91,15 @@ def fill(hits: Sequence[Hit], room: int, count: Counter, *, vectors: bool = True
 def render(hit: Hit) -> str:
     """One recalled passage with its pointer, date, speaker and score, on lines of its own."""
     passage = hit.passage
-    where = f"{passage.session} #{passage.seq}" if passage.seq >= 0 else passage.entry
-    facts = [where, f"turn {passage.turn}", spoken_date(passage.ts), _speaker(passage)]
+    said = passage.seq >= 0
+    where = (f"{passage.session} #{passage.seq}", f"turn {passage.turn}") if said else ()
+    facts = [*(where or (passage.entry,)), spoken_date(passage.ts), _speaker(passage)]
     if hit.supersedes:
-        facts.append("replaces " + ", ".join(f"#{seq}" for seq in hit.supersedes))
+        facts.append("newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes))
     facts.append(f"score {hit.score:.2f}")
     return f"[{' · '.join(fact for fact in facts if fact)}]\n{hit.text}"
 
 
 def _speaker(passage: Passage) -> str:
-    return f"{passage.speaker} ({passage.about})" if passage.about else passage.speaker
+    about = "" if passage.about == passage.entry else passage.about
+    return f"{passage.speaker} ({about})" if about else passage.speaker

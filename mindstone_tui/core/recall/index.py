@@ -31,7 +31,7 @@ from mindstone_tui.core.recall.tokenwise import passage_tokens
 
 T = TypeVar("T")
 
-CHUNKING: Final = "1"
+CHUNKING: Final = "2"
 """Counts up when passages are cut or worded differently: an older index then starts anew."""
 EVERYTHING: Final = Filter()
 
@@ -90,6 +90,10 @@ class RecallIndex:
     def add(self, passages: Sequence[Passage], mark: Mark) -> None:
         """Store many exchanges in one transaction, to catch up; receipts are read separately."""
         self._guarded(lambda: self._tables.store(passages, mark))
+
+    def keep_only(self, passages: Sequence[Passage], mark: Mark) -> None:
+        """Make these all that can be found; texts that stay keep their vectors."""
+        self._guarded(lambda: self._tables.store(passages, mark, alone=True))
 
     def receipts(self, passages: Iterable[Passage]) -> tuple[Receipt, ...]:
         """Read back, one receipt an exchange, without storing anything."""
@@ -276,12 +280,20 @@ def search_many(
     """One answer from several indexes; scores are on fixed scales, so they compare."""
     asked = next((found for index in indexes if (found := index.ask(query))), None)
     answers = [index.search(query, k, allowed=allowed, asked=asked) for index in indexes]
-    hits = sorted((hit for found in answers for hit in found.hits), key=lambda hit: -hit.score)
+    if not answers:
+        return Found(query=query, hits=(), abstained=True, vectors=False)
+    return best_of(*answers, k=k)
+
+
+def best_of(first: Found, *others: Found | None, k: int) -> Found:
+    """The k best of several answers to one question; None is no answer."""
+    given = [first, *(found for found in others if found is not None)]
+    hits = sorted((hit for found in given for hit in found.hits), key=lambda hit: -hit.score)
     return Found(
-        query=query,
+        query=first.query,
         hits=tuple(hits[:k]),
-        abstained=all(found.abstained for found in answers),
-        vectors=any(found.vectors for found in answers),
+        abstained=all(found.abstained for found in given),
+        vectors=any(found.vectors for found in given),
     )
 
 

@@ -44,6 +44,11 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a vector is made; the far end of a long tool output is found by words alone."""
 
     @property
+    def pointer(self) -> str:
+        """Where to look: `#42 of turn 7`, or the file."""
+        return f"#{self.seq} of turn {self.turn}" if self.seq >= 0 else self.entry
+
+    @property
     def heading(self) -> str:
         """Who, when and about what, as it is indexed before the text."""
         when = spoken_date(self.ts)

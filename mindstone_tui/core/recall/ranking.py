@@ -46,8 +46,8 @@ KINDS: Final = MappingProxyType(
     {
         "memory": 0.1,
         "note_taken": 0.05,
-        "handoff_written": -0.05,
-        "summary_derived": -0.1,
+        "log": -0.1,
+        "journal": -0.1,
         "tool_returned": -0.08,
     }
 )
@@ -215,7 +215,7 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     if (
         new.seq <= old.seq
         or new.speaker != old.speaker
-        or new.speaker in ("assistant", "summary")
+        or new.speaker == "assistant"
         or new.role == "tool"
         or newer.score < AS_STRONG * older.score
         or only_asks(new.text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import apsw
@@ -54,9 +54,14 @@ class Tables:
     def __init__(self, database: apsw.Connection) -> None:
         self._database = database
 
-    def store(self, passages: Sequence[Passage], mark: Mark | None) -> None:
-        """Add what is not there yet, and move the mark, in one transaction."""
+    def store(self, passages: Sequence[Passage], mark: Mark | None, *, alone: bool = False) -> None:
+        """Add what is not there yet, and move the mark, in one transaction.
+
+        With `alone`, whatever else was there goes.
+        """
         with writing(self._database):
+            if alone:
+                self._keep({passage.id for passage in passages})
             for passage in passages:
                 self._store_one(passage)
             if mark is not None:
@@ -225,8 +230,13 @@ class Tables:
         sitting, latest = last
         return int(sitting) + int(abs(at - latest) > SITTING_GAP)
 
+    def _keep(self, ids: Collection[str]) -> None:
+        known: list[tuple[int, str]] = list(self._database.execute("select row, id from passages"))
+        for row in [row for row, name in known if name not in ids]:
+            self._remove(row)
+
     def _remove(self, row: int) -> None:
-        """Take one passage out; only a text that changed under the same id comes to this."""
+        """Take one passage out; only files that changed or went come to this, never history."""
         self._database.execute("delete from words where rowid = ?", (row,))
         if self.fact("model"):
             self._database.execute("delete from vectors where rowid = ?", (row,))

@@ -26,6 +26,7 @@ from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.models import Answering, Models
 from mindstone_tui.core.session.opening import Opening
 from mindstone_tui.core.session.permissions import gate_for
+from mindstone_tui.core.session.pointing import line_meant_by
 from mindstone_tui.core.session.project import Project
 from mindstone_tui.core.session.rack import Rack
 from mindstone_tui.core.session.remembering import Remembering
@@ -33,6 +34,7 @@ from mindstone_tui.core.session.resuming import dropped_in, position_in
 from mindstone_tui.core.session.servers import Servers
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.shelves import Shelves
+from mindstone_tui.core.session.sources import Sources
 from mindstone_tui.core.session.surroundings import SessionSurroundings
 from mindstone_tui.core.session.toolbox import ToolsOfHistory, toolbox
 from mindstone_tui.core.tokens import Calibration
@@ -189,7 +191,7 @@ class _Assembly:
             self.opening.cwd,
             ask=self.answering.aside(self.desk.model),
             recall=self._probe,
-            unindexed=self.remembering.unindexed,
+            unindexed=self.remembering.backfill,
         )
 
     async def _probe(self, query: str, k: int) -> Sequence[Found]:
@@ -212,8 +214,15 @@ class _Assembly:
 
     @cached_property
     def tools_of_history(self) -> ToolsOfHistory:
+        sources = Sources(
+            self.home,
+            self.opening.key,
+            self.settings.recall,
+            lambda pointer: line_meant_by(pointer, self.history, self.working_set.fold),
+            self.transcript.history,
+        )
         return ToolsOfHistory(
-            self.desk, self.history, self.remembering, self.continuity, asks=self.opening.asks
+            self.desk, self.remembering, self.continuity, sources, asks=self.opening.asks
         )
 
     # The session as a whole

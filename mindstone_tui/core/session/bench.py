@@ -87,7 +87,7 @@ class SessionBench:
 
     async def recall(self, query: str, k: int, scope: str) -> Found:
         """Search history."""
-        return await self.remembering.search(query, k, scope)
+        return await self.remembering.search(query, k, scope, memories=True)
 
     def last_recall(self) -> Found | None:
         """The newest search of this session."""

@@ -31,9 +31,9 @@ from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.gathering import Filter
-from mindstone_tui.core.recall.index import Found, RecallIndex, search_many
+from mindstone_tui.core.recall.index import Found, RecallIndex, best_of, search_many
 from mindstone_tui.core.recall.injecting import Vacancy, inject
-from mindstone_tui.core.session.shelves import Shelves
+from mindstone_tui.core.session.shelves import Shelves, kinds_of_files
 from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
@@ -137,26 +137,28 @@ class Remembering:
         scope: Scope,
         *,
         exclude: Collection[int] = (),
+        memories: bool = False,
         aside: bool = False,
     ) -> Found:
         """The k best hits; what is in the window may be left out.
 
-        A search aside is nobody's newest search: a probe, say.
+        Memories are looked at when somebody asks; a turn has them in its digest. A search aside
+        is nobody's newest search: a probe, say.
         """
         allowed = Filter(exclude=frozenset(exclude))
 
         def work() -> Found:
             self._catch_up()
             own = self.index.search(query, k, allowed=allowed)
-            if scope == "session":
-                return own
             others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
             try:
                 elsewhere = search_many(others, query, k) if others else None
             finally:
                 for index in others:
                     index.close()
-            return _merged(_merged(own, elsewhere, k), self._shelves.search(query, k), k)
+            kinds = kinds_of_files(scope, memories=memories)
+            kept = self._shelves.search(query, k, kinds, str(self._places.key))
+            return best_of(own, elsewhere, kept, k=k)
 
         found = await asyncio.to_thread(work)
         if not aside:
@@ -186,6 +188,12 @@ class Remembering:
     def keep_up(self) -> None:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
         self._catch_up()
+
+    async def backfill(self) -> int:
+        """Index what is not yet; how many exchanges wait nevertheless."""
+        with contextlib.suppress(RecallError):
+            await asyncio.to_thread(self.keep_up)
+        return await self.unindexed()
 
     async def unindexed(self) -> int:
         """Exchanges whose words the index does not have yet, as far as it can be asked."""
@@ -236,24 +244,12 @@ class Remembering:
     def _others(self, scope: Scope) -> Iterator[SessionPlaces]:
         """Other sessions that may be searched: the agent's, or everyone's."""
         excluded = set(self._settings.exclude)
-        for each in self._home.sessions():
+        for each in () if scope == "session" else self._home.sessions():
             same_agent = each.key.agent == self._places.key.agent
             if each.key == self._places.key or str(each.key) in excluded:
                 continue
             if each.index.exists() and (scope == "all" or same_agent):
                 yield each
-
-
-def _merged(own: Found, elsewhere: Found | None, k: int) -> Found:
-    if elsewhere is None:
-        return own
-    hits = sorted((*own.hits, *elsewhere.hits), key=lambda hit: -hit.score)
-    return Found(
-        query=own.query,
-        hits=tuple(hits[:k]),
-        abstained=own.abstained and elsewhere.abstained,
-        vectors=own.vectors or elsewhere.vectors,
-    )
 
 
 def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.errors import ContinuityError, VectorsUnavailable
-from mindstone_tui.core.memory.files import parse, read_text
+from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.places import AgentPlaces
-from mindstone_tui.core.recall.abstaining import FLOOR, WORDS_FLOOR, evidence
+from mindstone_tui.core.recall.abstaining import FLOOR, WORDS_FLOOR, evidence, good_enough
 from mindstone_tui.core.recall.chunks import passages_of_file
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.gathering import Filter
@@ -74,12 +76,20 @@ class Shelves:
         texts = ((path.name, text) for path in self._memories() if (text := _memory_text(path)))
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
-    def search(self, query: str, k: int) -> Found | None:
-        """Sections of the log and of the journals; None when there are none."""
-        index = self._level()
+    def search(self, query: str, k: int, kinds: Collection[str], apart_from: str) -> Found | None:
+        """The best of these kinds of files; None when there are none.
+
+        What the log and the journals say of a session that is searched itself is left out: it is
+        derived from what stands there.
+        """
+        index = self._level() if kinds else None
         if index is None:
             return None
-        return index.search(query, k, allowed=Filter(kinds=frozenset({"log", "journal"})))
+        found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset(kinds)))
+        kept = [hit for hit in found.hits if not hit.passage.entry.endswith(f"· {apart_from}")]
+        return msgspec.structs.replace(
+            found, hits=tuple(kept[:k]), abstained=not good_enough(kept, vectors=found.vectors)
+        )
 
     def embed_some(self, limit: int) -> bool:
         """Make a few of the vectors that are missing; False when none is."""
@@ -101,7 +111,7 @@ class Shelves:
                 self._index = RecallIndex.open(self._agent.index, self._embedder)
             if signature != self._seen:
                 passages = list(self._passages())
-                self._index.add(passages, Mark(len(passages), ""))
+                self._index.keep_only(passages, Mark(len(passages), ""))
                 self._seen = signature
             return self._index
 
@@ -117,9 +127,12 @@ class Shelves:
             yield from sorted(self._agent.journals.glob("*.md"))[-JOURNALS:]
 
     def _passages(self) -> Iterator[Passage]:
+        live = {one.file for one in read_shelf(self._agent).live}
         for path in self._files():
             written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
             if path.parent == self._agent.memory:
+                if path.name not in live:
+                    continue
                 name, text = f"memory/{path.name}", _memory_text(path)
                 yield from passages_of_file(name, text, session=self._agent.agent, ts=written)
                 continue
@@ -129,6 +142,12 @@ class Shelves:
                 yield from passages_of_file(
                     name, text, session=self._agent.agent, ts=written, kind=kind
                 )
+
+
+def kinds_of_files(scope: str, *, memories: bool) -> tuple[str, ...]:
+    """Which of an agent's own files belong to a scope: its log and journals span its sessions."""
+    spanning = () if scope == "session" else ("log", "journal")
+    return (*spanning, "memory") if memories else spanning
 
 
 def _stamp(path: Path) -> tuple[str, int, int]:

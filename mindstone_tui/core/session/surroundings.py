@@ -47,7 +47,7 @@ class SessionSurroundings:
         return [events.Noticed(message=each, level="warning") for each in fresh]
 
     def standing(self) -> Standing:
-        """Who the agent is, whom it works for, what the project, the task and memory add."""
+        """Who the agent is, whom it works for, what the project and memory add."""
         remembered, warnings = self._continuity.memories.head_sections()
         task = self._continuity.task
         found = standing_context(
@@ -56,7 +56,7 @@ class SessionSurroundings:
             count=self._desk.count,
             room=self._desk.settings.memory.standing_tokens,
             with_tools=self._desk.info.tools,
-            extra=(*self._project.sections(), *([task] if task else []), *remembered),
+            extra=(*self._project.sections(), *([task] if task else ()), *remembered),
         )
         return Standing(found.sections, (*found.warnings, *warnings))
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.agent.desk import Desk
-from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
 from mindstone_tui.core.handoff.delegation import DESCRIPTION
 from mindstone_tui.core.memory.proposals import Draft
 from mindstone_tui.core.recall.auto import render
 from mindstone_tui.core.session.delegating import Delegations
-from mindstone_tui.core.session.pointing import line_meant_by
 from mindstone_tui.core.session.remembering import Remembering
+from mindstone_tui.core.session.sources import Sources
 from mindstone_tui.core.tools.catalogue import BUILT_IN
 from mindstone_tui.core.tools.rooms import (
     NoteArguments,
@@ -27,7 +25,6 @@ from mindstone_tui.core.tools.rooms import (
     remember_tool,
 )
 from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult, bounded
-from mindstone_tui.core.transcript import History
 
 
 def toolbox(history: ToolsOfHistory, delegations: Delegations) -> dict[str, Tool]:
@@ -42,16 +39,16 @@ class ToolsOfHistory:
     def __init__(
         self,
         desk: Desk,
-        history: History,
         remembering: Remembering,
         continuity: Continuity,
+        sources: Sources,
         *,
         asks: bool,
     ) -> None:
         self._desk = desk
-        self._history = history
         self._remembering = remembering
         self._continuity = continuity
+        self._sources = sources
         self._asks = asks
 
     def tools(self) -> tuple[Tool, ...]:
@@ -69,31 +66,28 @@ class ToolsOfHistory:
         asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
         scope = self._desk.settings.recall.scope
         found = await self._remembering.search(
-            arguments.query, arguments.limit, scope, exclude=asking
+            arguments.query, arguments.limit, scope, exclude=asking, memories=True
         )
         if not found.hits:
             return ToolResult(text="Nothing in history fits.", finding="nothing found")
         text, full = bounded("\n\n".join(render(hit) for hit in found.hits), context)
-        best = found.hits[0].passage
         return ToolResult(
             text=text,
             full=full,
-            finding=f"{len(found.hits)} passages, best #{best.seq} of turn {best.turn}",
+            finding=f"{len(found.hits)} passages, best {found.hits[0].passage.pointer}",
             origin="recall",
         )
 
     async def read_entry(self, arguments: ReadEntryArguments, context: ToolContext) -> ToolResult:
-        """Read one entry whole, from an offset on."""
-        line = self._line(arguments.entry, "Use a number as #42, or an id that recall gave.")
-        with self._desk.transcript.history() as history:
-            whole = _whole_text(history, line)[arguments.offset :]
-        text, full = bounded(whole, context)
-        return ToolResult(
-            text=text,
-            full=full,
-            finding=f"#{line.seq}, {line.kind} of turn {line.turn}",
-            origin=f"history #{line.seq}",
-        )
+        """Read one entry or memory whole, from an offset on."""
+        try:
+            source = self._sources.read(arguments.entry)
+        except NoSuchEntry as error:
+            raise ToolError(
+                error.what, "Use a number as #42, an id that recall gave, or a memory's file."
+            ) from None
+        text, full = bounded(source.text[arguments.offset :], context)
+        return ToolResult(text=text, full=full, finding=source.finding, origin=source.origin)
 
     async def note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
         """Write a note into the session's own history."""
@@ -137,23 +131,9 @@ class ToolsOfHistory:
         return f"{caution}{made.diff}"
 
     def _drafted(self, arguments: RememberArguments) -> tuple[Draft, tuple[int, ...]]:
-        source = self._line(arguments.source, "Name the entry it comes from, as #42.")
+        try:
+            source = self._sources.refer(arguments.source)
+        except NoSuchEntry as error:
+            raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
         draft = Draft(kind=arguments.kind, name=arguments.title, text=arguments.text)
         return draft, (source.seq,)
-
-    def _line(self, pointer: str, remedy: str) -> Line:
-        try:
-            return line_meant_by(pointer, self._history, self._desk.working_set.fold)
-        except NoSuchEntry as error:
-            raise ToolError(error.what, remedy) from None
-
-
-def _whole_text(history: History, line: Line) -> str:
-    """All that an entry says; for a cut tool result, the whole output."""
-    entry = history.whole(line).entry
-    if isinstance(entry, ToolReturned) and entry.full:
-        return history.blob(entry.full).decode("utf-8", "replace")
-    if isinstance(entry, Unknown):
-        return line.raw.decode("utf-8", "replace")
-    text = getattr(entry, "text", None)
-    return text if isinstance(text, str) else line.raw.decode("utf-8", "replace")

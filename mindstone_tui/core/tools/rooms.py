@@ -35,7 +35,9 @@ class ReadEntryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     entry: Annotated[
         str,
         msgspec.Meta(
-            min_length=1, max_length=200, description="An entry's id or number, or a call's id."
+            min_length=1,
+            max_length=200,
+            description="An entry's id or number, a call's id, or a memory's file.",
         ),
     ]
     offset: Annotated[int, msgspec.Meta(ge=0, description="First byte of the whole text.")] = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.foreign import for_terminal
-from mindstone_tui.tui import numbers
+from mindstone_tui.core.wording import plural
 
 LONG_LINES: Final = 8
 LONG_CHARACTERS: Final = 1_200
@@ -35,7 +35,7 @@ class Pastes:
         lines = text.count("\n") + 1
         if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS:
             return text
-        size = numbers.plural(lines, "line") if lines > LONG_LINES else f"{len(text):,} characters"
+        size = plural(lines, "line") if lines > LONG_LINES else f"{len(text):,} characters"
         sign = f"[pasted {size} {self._number()}]"
         self._texts[sign] = text
         return sign

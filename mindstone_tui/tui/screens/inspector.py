@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.entries.window import Left
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import gauges, inert, numbers
 
 _HEAD = "    turn   tokens  age  what            state      score"
@@ -169,7 +170,7 @@ class InspectorScreen(Screen[None]):
             return
         tokens, full = self.effect()
         before = self.report
-        count = numbers.plural(len(self.marked), "exchange")
+        count = plural(len(self.marked), "exchange")
         ask = "  x again prunes, escape does not" if self._confirming else "  x prunes"
         effect.update(
             Content.assemble(

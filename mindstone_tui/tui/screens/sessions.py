@@ -18,6 +18,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.ports import Library, SessionHit, SessionRow
 from mindstone_tui.tui.prompt.completing import ranked
@@ -94,8 +95,8 @@ class SessionsScreen(ModalScreen[Picked]):
         self._list.add_options(options)
         if options:
             self._list.highlighted = 0
-        found = f" · {numbers.plural(len(hits), 'place')} found" if typed else ""
-        self._say(numbers.plural(len(rows), "session") + found)
+        found = f" · {plural(len(hits), 'place')} found" if typed else ""
+        self._say(plural(len(rows), "session") + found)
 
     def action_move(self, by: int) -> None:
         if by < 0:
@@ -123,7 +124,7 @@ def _session(row: SessionRow, current: bool, now: datetime) -> Content:
         ("● " if current else "  ", "$primary"),
         key,
         " " * max(1, 36 - key.cell_length),
-        (f"{when:>10}  {numbers.plural(row.turns, 'turn'):>11}  ", "$muted"),
+        (f"{when:>10}  {plural(row.turns, 'turn'):>11}  ", "$muted"),
         inert.line(row.title, 120),
     )
 

@@ -20,6 +20,7 @@ from textual.widgets.option_list import Option
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Left
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import gauges, inert, numbers
 
 LOG_LENGTH = 200
@@ -119,7 +120,7 @@ def _left(left: Left) -> Content:
         else f" · vectors {receipt.vectors}"
     )
     return Content.assemble(
-        (f"turn {left.turn}".ljust(10), "$context-pruned"),
+        (f"turn {left.name}".ljust(10), "$context-pruned"),
         numbers.tokens(left.tokens).rjust(6),
         "  ",
         inert.line(left.reason + state, 40, "$muted"),
@@ -154,7 +155,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
         outside = report.outside
         if outside.exchanges:
             state = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
-            count = numbers.plural(outside.exchanges, "exchange")
+            count = plural(outside.exchanges, "exchange")
             self.query_one("#left-title", Static).update(
                 Content.assemble(
                     ("Left the window\n", "bold $muted"),

@@ -13,10 +13,12 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.feed import Exchange
 from mindstone_tui.tui.telling import Told, tell
 from mindstone_tui.tui.widgets.fold import Fold
+from mindstone_tui.tui.widgets.growing import GrowsQuietly
 from mindstone_tui.tui.widgets.prose import Prose
 from mindstone_tui.tui.widgets.recalled import Recalled
 from mindstone_tui.tui.widgets.tool_call import ToolCall
@@ -44,7 +46,7 @@ class Thought(Fold):
 
     def title(self) -> Content:
         words = len("".join(self._text).split())
-        return Content.styled(f"thinking · {numbers.plural(words, 'word')}", "$muted")
+        return Content.styled(f"thinking · {plural(words, 'word')}", "$muted")
 
     def body(self) -> Iterator[Widget]:
         yield Static(inert.text("".join(self._text)), classes="body", markup=False)
@@ -60,7 +62,7 @@ class LongQuestion(Fold):
     def title(self) -> Content:
         lines = self._text.count("\n") + 1
         start = inert.line(self._text, 200)
-        return start + Content.styled(f"  {numbers.plural(lines, 'line')}", "$muted")
+        return start + Content.styled(f"  {plural(lines, 'line')}", "$muted")
 
     def body(self) -> Iterator[Widget]:
         yield Static(inert.text(self._text), classes="body", markup=False)
@@ -89,7 +91,7 @@ class Printed(Static):
         self.set_class(not event.ok, "-failed")
 
 
-class ExchangeView(Vertical):
+class ExchangeView(Vertical, GrowsQuietly):
     """A question, what it set off, and the answer."""
 
     DEFAULT_CSS = """
@@ -214,7 +216,7 @@ def ending(event: ev.TurnEnded) -> Content:
     if event.elapsed:
         parts.append(numbers.seconds(event.elapsed))
     if event.tools:
-        parts.append(numbers.plural(event.tools, "tool call"))
+        parts.append(plural(event.tools, "tool call"))
     if event.usage.completion is not None:
         parts.append(f"{numbers.tokens(event.usage.completion)} tokens out")
     if event.usage.cost is not None:

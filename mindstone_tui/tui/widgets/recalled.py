@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.memory import RecalledPassage
+from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import inert, numbers
 
 
@@ -46,12 +47,10 @@ class Card(Static, can_focus=True):
 
     def _drawn(self) -> Content:
         passage = self.passage
-        where = [
-            passage.session,
-            f"turn {passage.turn}",
-            f"#{passage.seq}",
-            numbers.day(passage.ts),
-        ]
+        place = [passage.session, f"turn {passage.turn}", f"#{passage.seq}"]
+        if passage.seq < 0:  # a section of a file, which has no turn
+            place = [passage.entry]
+        where = [*place, numbers.day(passage.ts)]
         head = Content.assemble(
             (f"{passage.score:.2f} ", "bold $context-recalled"),
             (f"{inert.line(passage.speaker, 20).plain} ", "$muted"),
@@ -61,9 +60,14 @@ class Card(Static, can_focus=True):
         return Content("\n").join([head, text])
 
     def action_open(self) -> None:
-        self.post_message(self.Opened(self.passage))
+        if self.passage.seq < 0:
+            self.action_unfold()
+        else:
+            self.post_message(self.Opened(self.passage))
 
     def action_drop(self) -> None:
+        if self.has_class("-dropped"):
+            return
         self.add_class("-dropped")
         self.post_message(self.Dropped(self.passage))
 
@@ -83,7 +87,7 @@ class Recalled(Vertical):
         self._event = event
 
     def compose(self) -> ComposeResult:
-        count = numbers.plural(len(self._event.passages), "passage")
+        count = plural(len(self._event.passages), "passage")
         yield Static(
             Content.styled(
                 f"↺ {count} recalled · {numbers.tokens(self._event.tokens)} tokens", "$muted"

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from mindstone_tui.core.replay.playback import Position
 from mindstone_tui.core.replay.survey import Kind, Mark, Survey
-from mindstone_tui.tui import numbers
+from mindstone_tui.core.wording import plural
 
 _STEPS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 2
@@ -108,7 +108,7 @@ def _bars(columns: list[Mark], row: int, here: int) -> Content:
         step = _STEPS[min(max(height - row * levels, 0), levels)]
         colour = f"$zone-{mark.zone}"
         if at == here:
-            cells.append((step, f"bold {colour}") if step != " " else ("│", "$accent"))
+            cells.append((step, f"bold reverse {colour}") if step != " " else ("│", "$accent"))
         else:
             cells.append((step, colour if at < here else f"{colour} 40%"))
     return Content.assemble(*cells)
@@ -126,12 +126,8 @@ def _legend(position: Position | None, survey: Survey, width: int) -> Content:
     )
     counts = {kind: sum(mark.kind == kind for mark in survey.marks) for kind in _SIGNS}
     told = [
-        numbers.plural(len(survey.calls), "request"),
-        *(
-            f"{_SIGNS[kind][0]} {numbers.plural(count, kind)}"
-            for kind, count in counts.items()
-            if count
-        ),
+        plural(len(survey.calls), "request"),
+        *(f"{_SIGNS[kind][0]} {plural(count, kind)}" for kind, count in counts.items() if count),
     ]
     while told:
         right = Content.styled(" · ".join(told), "$muted")

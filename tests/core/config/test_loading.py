@@ -100,6 +100,10 @@ def test_what_is_wrong_names_the_key_and_a_way_out(
         ("history.enabled", "Nothing leaves history"),
         ("context.retention_days", "Nothing leaves history"),
         ("session.cleanup", "Nothing leaves history"),
+        ("context.preserveTranscript", "Nothing leaves history"),
+        ("contextManagement.preserveTranscript", "Nothing leaves history"),
+        ("context.vectorizeBeforePrune", "Indexed, read back, then pruned"),
+        ("context.vectorize_before_prune", "Indexed, read back, then pruned"),
         ("context.index_before_prune", "Indexed, read back, then pruned"),
         ("recall.require_index", "Indexed, read back, then pruned"),
         ("context.prune_unindexed", "Indexed, read back, then pruned"),
@@ -111,6 +115,22 @@ def test_asking_to_turn_a_law_off_names_the_law(places: Places, key: str, law: s
         _load(places, f"[{section}]\n{field} = false\n")
     with pytest.raises(ConfigError, match=law):
         store(places, key, "false")
+
+
+@pytest.mark.parametrize("mark", ["trim", "checkpoint"])
+def test_a_mark_that_could_never_be_reached_is_refused(places: Places, mark: str) -> None:
+    with pytest.raises(ConfigError, match=rf"context\.{mark} is 97 .*above the ceiling"):
+        _load(places, f"[context]\n{mark} = 97\n")
+
+
+def test_a_lower_ceiling_alone_is_no_mistake(places: Places) -> None:
+    assert _load(places, "[context]\nceiling = 72\n").settings.context.checkpoint == 85
+
+
+def test_a_wrong_value_names_its_key_once(places: Places) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        store(places, "context.mode", "foo")
+    assert refusal.value.what.startswith("context.mode wants one of sliding_window")
 
 
 def test_variables_set_keys_of_every_type(places: Places) -> None:

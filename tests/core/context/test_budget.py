@@ -11,6 +11,7 @@ from mindstone_tui.core.context.budget import (
     components,
     edges,
     marks,
+    pressing,
     resolve_window,
     room_for,
     shares,
@@ -142,3 +143,18 @@ def test_looking_before_adding_warns_for_a_share_and_refuses_for_the_whole() -> 
     refused = check_before_add("tool_results", room.usable - 2_999, used, room)
     assert not refused.allowed
     assert "1 tokens too large" in refused.reason
+
+
+def test_a_low_ceiling_takes_the_earlier_marks_down_with_it() -> None:
+    room = room_for(32_768, "measured", BUDGET)
+    found = marks(room, ContextSettings(ceiling=50, floor=40), ZoneSettings())
+    assert found.checkpoint == found.trim == found.trim_to == found.ceiling
+    usual = marks(room, ContextSettings(), ZoneSettings())
+    assert usual.trim_to < usual.trim < usual.checkpoint < usual.ceiling < usual.emergency
+
+
+def test_room_that_recall_may_need_counts_only_where_it_would_not_fit() -> None:
+    room = room_for(8_000, "measured", BUDGET)
+    assert pressing(5_000, 500, room) == 5_000
+    assert pressing(5_500, 500, room) == 5_500
+    assert pressing(5_501, 500, room) == 6_001

@@ -10,7 +10,14 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     UserMessage,
 )
-from mindstone_tui.core.entries.memory import NoteTaken, RecallInjected, SummaryDerived
+from mindstone_tui.core.entries.memory import (
+    HandoffReplayed,
+    MemoryDecided,
+    NoteTaken,
+    RecallInjected,
+    SummaryDerived,
+)
+from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.recall.chunks import passages_of, passages_of_file, telling_words
 from mindstone_tui.core.recall.passage import LONGEST_PIECE
 from mindstone_tui.core.recall.pieces import pieces_of
@@ -37,8 +44,12 @@ def test_bookkeeping_is_not_indexed_so_recall_does_not_feed_on_itself() -> None:
     assert passages_of([line_of(AssistantMessage(text="  "))]) == []
 
 
-def test_notes_and_summaries_keep_their_kind() -> None:
+def test_a_note_keeps_its_kind() -> None:
     note = NoteTaken(category="decisions", text="We use tabs.")
+    assert [passage.kind for passage in passages_of([line_of(note)])] == ["note_taken"]
+
+
+def test_derived_text_is_not_indexed_so_that_recall_brings_back_originals() -> None:
     summary = SummaryDerived(
         strategy="progressive",
         sources=(),
@@ -47,8 +58,9 @@ def test_notes_and_summaries_keep_their_kind() -> None:
         tokens_after=4,
         model="m",
     )
-    kinds = [passage.kind for passage in passages_of([line_of(note), line_of(summary, 2)])]
-    assert kinds == ["note_taken", "summary_derived"]
+    handoff = HandoffReplayed(sha256="", text="They chose tabs.", state=WindowState(through=0))
+    memory = MemoryDecided(proposal="m1", decision="approved", by="person", after="Use tabs.")
+    assert passages_of([line_of(summary), line_of(handoff, 2), line_of(memory, 3)]) == []
 
 
 def test_a_long_output_keeps_its_ends_and_the_telling_words_of_its_middle() -> None:

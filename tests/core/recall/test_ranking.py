@@ -96,7 +96,7 @@ def test_what_repeats_an_earlier_hit_goes_further_down() -> None:
 
 def test_pins_and_kinds_weigh_in() -> None:
     items = [
-        candidate("tabs please", 1, words=0.8, kind="summary_derived"),
+        candidate("tabs please", 1, words=0.8, kind="journal"),
         candidate("tabs always", 5, words=0.8),
         candidate("tabs it is", 9, words=0.8),
     ]

@@ -27,6 +27,16 @@ WINDOW = 4_000
 PADDING = "Some more words that fill the window without a meaning of their own follow here. " * 22
 
 
+CHAIN = (
+    "checkpoint_saved",
+    "handoff_written",
+    "summary_derived",
+    "context_window_pruned",
+    "handoff_replayed",
+    "backfill_checked",
+)
+
+
 def settle(home: Path, **context: object) -> None:
     """Write the settings: few tools, no automatic recall, small floors."""
     rows = "\n".join(f"{name} = {_toml(value)}" for name, value in context.items())
@@ -110,6 +120,8 @@ async def test_a_good_summary_is_labelled_audited_and_names_its_sources(
         assert all(span.first in read for span in summary.sources)
         assert "derived from the transcript, which wins" in summary.text
         assert stage.entries(HandoffReplayed)
+        chain = [line.kind for line in stage.lines() if line.kind in CHAIN]
+        assert " ".join(CHAIN) in " ".join(chain)
 
 
 async def test_a_cascade_takes_the_cheapest_steps_first_and_fits(
@@ -181,6 +193,19 @@ async def test_the_last_step_of_a_cascade_has_the_rest_read_in_a_clean_window(
         assert "derived from the transcript, which wins" in summary.text
         assert (await stage.say("And now?")).ending == "done"
         assert "nothing stayed open" in str(stage.requests()[-1][0]["content"])
+
+
+async def test_under_a_low_ceiling_the_state_is_saved_before_anything_leaves(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, ceiling=70, floor=50, min_recent=2)
+    async with on_stage(
+        home, model=script(tmp_path, answer(), loop=True), context_window=WINDOW
+    ) as stage:
+        await talk(stage, 8)
+        kinds = [line.kind for line in stage.lines()]
+    assert "context_window_pruned" in kinds
+    assert kinds.index("checkpoint_saved") < kinds.index("context_window_pruned")
 
 
 async def test_the_checkpoint_mark_fires_once_however_many_processes_pass_it(

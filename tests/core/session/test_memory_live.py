@@ -195,7 +195,7 @@ async def test_a_review_proposes_merges_checks_and_hands_over_but_writes_no_memo
     async with on_stage(home, model=model) as stage:
         await stage.say("From now on always answer in British English.")
         said = await _review(stage)
-        assert "1 memory files could be merged." in said
+        assert "1 memory file could be merged." in said
         assert "The index is complete." in said
         assert any(event.message.startswith("Reviewed 100%") for event in stage.all(events.Noticed))
         paths = [one.path for one in stage.entries(MemoryProposed)]

@@ -69,10 +69,10 @@ def marker_of(line: Line) -> Marker | None:
 
 def pruned_marker(line: Line, pruned: ContextWindowPruned) -> Marker:
     """Which exchanges left, and the proof that each can be found again."""
-    title = f"{count(len(pruned.left), 'exchange')} left the window"
+    title = f"{count(sum(each.exchanges for each in pruned.left), 'exchange')} left the window"
     sizes = f"{pruned.tokens_before:,} → {pruned.tokens_after:,} tokens"
     details = [
-        f"turn {each.turn}: {each.tokens:,} tokens, {each.reason}"
+        f"turn {each.name}: {each.tokens:,} tokens, {each.reason}"
         + (f", {count(each.receipt.passages, 'passage')} read back" if each.receipt else "")
         for each in pruned.left
     ]
