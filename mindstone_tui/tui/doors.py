@@ -15,6 +15,7 @@ from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
+from mindstone_tui.tui.screens.judging import JudgingScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
@@ -202,7 +203,7 @@ class Doors:
             ("In the inspector", InspectorScreen.BINDINGS),
             ("In the transcript", TranscriptScreen.BINDINGS),
             ("In a recording", ReplayScreen.BINDINGS),
-            ("When a tool asks", ApprovalScreen.BINDINGS),
+            ("When a tool asks", [*ApprovalScreen.BINDINGS, *JudgingScreen.BINDINGS]),
             ("When a memory is proposed", MemoryScreen.BINDINGS),
             ("Everywhere", type(self._app).BINDINGS),
         )

@@ -135,7 +135,7 @@ def pace(report: ContextReport, width: int) -> Content:
         lines.append(Content.styled(spark(report.velocities, width), "$primary"))
     speed = f"{numbers.tokens(round(report.velocity))} tokens a turn · {report.velocity_class}"
     lines.append(Content.styled(speed, "$muted"))
-    if report.turns_until_red is not None:
+    if report.turns_until_red is not None and report.zone != "red":
         turns = max(0, round(report.turns_until_red))
         alarming = turns < 3
         lines.append(

@@ -11,16 +11,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from mindstone_tui.core.events import Answer, ToolAsked
 from mindstone_tui.core.foreign import exact
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.prose.code import diffed
+from mindstone_tui.tui.screens.judging import JudgingScreen
 
 
-class ApprovalScreen(ModalScreen[Answer]):
+class ApprovalScreen(JudgingScreen[Answer]):
     """Asks once; keys that were typed for the prompt are not taken for an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

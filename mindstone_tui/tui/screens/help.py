@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,6 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.ports import CommandHelp
 
@@ -37,12 +39,23 @@ class HelpScreen(ModalScreen[None]):
         self._commands = commands
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(id="dialog"):
-            yield Static(help_text(self._families, self._keys, self._commands), markup=False)
+        with VerticalScroll(id="dialog") as dialog:
+            dialog.border_subtitle = "Esc closes"
+            yield Static("", markup=False, id="help")
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        told = self.query_one("#help", Static)
+        told.update(help_text(self._families, self._keys, self._commands, told.size.width))
 
 
 def help_text(
-    families: Sequence[Family], keys: Mapping[str, str], commands: Sequence[CommandHelp]
+    families: Sequence[Family],
+    keys: Mapping[str, str],
+    commands: Sequence[CommandHelp],
+    width: int,
 ) -> Content:
     """All keys, with the user's own in place of the defaults, and all commands."""
     lines: list[Content] = []
@@ -61,12 +74,23 @@ def help_text(
         lines.append(Content(""))
     lines.append(Content.styled("Commands", "bold $primary"))
     for command in commands:
-        name = inert.line(f"/{command.name} {command.usage}", 60)
-        gap = " " * max(1, 26 - name.cell_length)
-        lines.append(
-            Content.assemble("  ", name.stylize("$accent"), gap, inert.line(command.help, 120))
-        )
+        lines += _command(command, max(width, 40))
     lines.append(Content(""))
     hint = "The names on the right are keys of [tui.keys] in config.toml."
     lines.append(Content.styled(hint, "$muted"))
     return Content("\n").join(lines)
+
+
+_COLUMN = 26
+"""Where the sentences begin."""
+
+
+def _command(command: CommandHelp, width: int) -> list[Content]:
+    """How it is written, then what it does, each line of that in its column."""
+    name = inert.line(f"/{command.name} {command.usage}".rstrip(), width - 2)
+    said = wrap(one_line(command.help, 400), width - _COLUMN) or [""]
+    short = name.cell_length < _COLUMN - 2
+    head = Content.assemble("  ", name.stylize("$accent"))
+    if short:
+        head += Content(" " * (_COLUMN - head.cell_length) + said.pop(0))
+    return [head, *(Content(" " * _COLUMN + line) for line in said)]

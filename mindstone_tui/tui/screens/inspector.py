@@ -23,6 +23,14 @@ from mindstone_tui.tui import gauges, inert, numbers
 _HEAD = "    turn   tokens  age  what            state      score"
 
 
+class Blocks(OptionList):
+    """The rows; Enter opens one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select", "Open", id="inspector.open"),
+    ]
+
+
 class InspectorScreen(Screen[None]):
     """The window as a list; marks are for whole exchanges, because they leave whole."""
 
@@ -32,7 +40,6 @@ class InspectorScreen(Screen[None]):
         Binding("p", "pin", "Pin / unpin", id="inspector.pin"),
         Binding("x,delete", "prune", "Prune marked", id="inspector.prune"),
         Binding("r", "restore", "Restore", id="inspector.restore"),
-        Binding("enter", "open", "Open in transcript", id="inspector.open"),
         Binding("escape,q,f2", "close", "Back", id="inspector.close"),
     ]
 
@@ -59,7 +66,7 @@ class InspectorScreen(Screen[None]):
         with Vertical():
             yield Static("", id="summary", markup=False)
             yield Static(Content.styled(_HEAD, "$faint"), id="head", markup=False)
-            yield OptionList(id="blocks", markup=False)
+            yield Blocks(id="blocks", markup=False)
             yield Static("", id="detail", markup=False)
             yield Static("", id="effect", markup=False)
         yield Footer(show_command_palette=False)
@@ -79,8 +86,14 @@ class InspectorScreen(Screen[None]):
 
     def _draw(self) -> None:
         report = self.report
+        self.query_one("#head").display = report is not None
+        self.query_one("#detail").display = report is not None
         if report is None:
-            self.query_one("#summary", Static).update(Content("Nothing was measured yet."))
+            said = (
+                "The window is measured before the first answer; its blocks are listed here then."
+            )
+            self.query_one("#summary", Static).update(Content(said))
+            self._preview()
             return
         width = max(self.size.width - 6, 40)
         self.query_one("#summary", Static).update(
@@ -93,6 +106,7 @@ class InspectorScreen(Screen[None]):
                         (f"  {report.mode} · {report.policy}", "$muted"),
                     ),
                     gauges.fullness(report, min(width, 100)),
+                    gauges.marks(report),
                 ]
             )
         )
@@ -165,6 +179,7 @@ class InspectorScreen(Screen[None]):
 
     def _preview(self) -> None:
         effect = self.query_one("#effect", Static)
+        effect.display = bool(self.marked)
         if not self.marked or self.report is None:
             effect.update(Content(""))
             return

@@ -10,16 +10,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.core.foreign import exact
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.prose.code import diffed
+from mindstone_tui.tui.screens.judging import JudgingScreen
 
 
-class MemoryScreen(ModalScreen[str]):
+class MemoryScreen(JudgingScreen[str]):
     """Nothing is stored unless `approve` comes back; leaving decides nothing."""
 
     AUTO_FOCUS = "#later"

@@ -88,15 +88,15 @@ class SessionsScreen(ModalScreen[Picked]):
         names = {f"{row.key} {row.title}": row for row in self._rows}
         rows = [names[name] for name in ranked(typed, names)] if typed else list(self._rows)
         now = self._now()
-        options = [Option(_session(row, row.key == self._current, now)) for row in rows]
+        width = max((len(row.key) for row in rows), default=0)
+        options = [Option(_session(row, row.key == self._current, now, width)) for row in rows]
         options += [Option(_hit(hit)) for hit in hits]
         self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]
         self._list.clear_options()
         self._list.add_options(options)
         if options:
             self._list.highlighted = 0
-        found = f" · {plural(len(hits), 'place')} found" if typed else ""
-        self._say(plural(len(rows), "session") + found)
+        self._say(_found(len(rows), len(hits), typed))
 
     def action_move(self, by: int) -> None:
         if by < 0:
@@ -114,7 +114,19 @@ class SessionsScreen(ModalScreen[Picked]):
         self.dismiss(self._picks[event.option_index])
 
 
-def _session(row: SessionRow, current: bool, now: datetime) -> Content:
+def _found(sessions: int, places: int, typed: str) -> str:
+    """What the list holds, and what can be done with it."""
+    if not sessions and not places:
+        return (
+            "No session is called that, and nobody said it."
+            if typed
+            else "There is no session yet."
+        )
+    found = f" · {plural(places, 'place')} found" if typed else ""
+    return plural(sessions, "session") + found + " · Enter opens, Esc goes back"
+
+
+def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
     try:
         when = numbers.ago(datetime.fromisoformat(row.changed), now)
     except ValueError:
@@ -123,8 +135,8 @@ def _session(row: SessionRow, current: bool, now: datetime) -> Content:
     return Content.assemble(
         ("● " if current else "  ", "$primary"),
         key,
-        " " * max(1, 36 - key.cell_length),
-        (f"{when:>10}  {plural(row.turns, 'turn'):>11}  ", "$muted"),
+        " " * max(0, min(width, 34) - key.cell_length),
+        (f"{when:>12}{plural(row.turns, 'turn'):>11}  ", "$muted"),
         inert.line(row.title, 120),
     )
 

@@ -32,12 +32,12 @@ class TranscriptScreen(Screen[None]):
     AUTO_FOCUS = "LineList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", id="transcript.search"),
-        Binding("n", "older", "Next older match", id="transcript.older"),
-        Binding("r", "restore", "Restore turn", id="transcript.restore"),
-        Binding("p", "pin", "Pin turn", id="transcript.pin"),
-        Binding("f", "fork", "Fork here", id="transcript.fork"),
+        Binding("n", "older", "Older", id="transcript.older"),
+        Binding("r", "restore", "Restore", id="transcript.restore"),
+        Binding("p", "pin", "Pin", id="transcript.pin"),
+        Binding("f", "fork", "Fork", id="transcript.fork"),
         Binding("o", "open", "Open session", id="transcript.open"),
-        Binding("y", "copy", "Copy line", id="transcript.copy"),
+        Binding("y", "copy", "Copy", id="transcript.copy"),
         Binding("escape,q", "close", "Back", id="transcript.close"),
     ]
 

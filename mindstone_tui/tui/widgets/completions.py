@@ -9,6 +9,9 @@ from textual.widgets.option_list import Option
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.prompt.completing import Completion, Offer
 
+LABEL = 34
+"""Columns for what would be written, where there is something to say about it."""
+
 
 class Completions(OptionList, can_focus=False):
     """Shown while there is something to complete."""
@@ -25,7 +28,7 @@ class Completions(OptionList, can_focus=False):
         self.clear_options()
         self.set_class(completion is not None, "-open")
         if completion is not None:
-            width = min(36, max(len(offer.label) for offer in completion.offers))
+            width = min(LABEL, max(len(offer.label) for offer in completion.offers))
             self.add_options([Option(_drawn(offer, width)) for offer in completion.offers])
             self.highlighted = 0
 
@@ -38,6 +41,6 @@ class Completions(OptionList, can_focus=False):
 
 
 def _drawn(offer: Offer, width: int) -> Content:
-    label = inert.line(offer.label, 80)
+    label = inert.line(offer.label, LABEL if offer.help else 160)
     gap = " " * max(2, width - label.cell_length + 2)
     return label + Content(gap) + inert.line(offer.help, 100, "$muted")

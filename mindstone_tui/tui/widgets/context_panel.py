@@ -156,13 +156,10 @@ class ContextPanel(VerticalScroll, can_focus=False):
         if outside.exchanges:
             state = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
             count = plural(outside.exchanges, "exchange")
-            self.query_one("#left-title", Static).update(
-                Content.assemble(
-                    ("Left the window\n", "bold $muted"),
-                    (
-                        f"{count} · {numbers.tokens(outside.tokens)} · {state}",
-                        "$muted" if outside.indexed else "$warning",
-                    ),
+            self._title_log(
+                Content.styled(
+                    f"{count} · {numbers.tokens(outside.tokens)} · {state}",
+                    "$muted" if outside.indexed else "$warning",
                 )
             )
 
@@ -182,6 +179,12 @@ class ContextPanel(VerticalScroll, can_focus=False):
                 self._alerts = [event, *self._alerts][:5]
                 self._alarm()
         log.display = bool(log.entries)
+        if log.entries and self.report is not None and not self.report.outside.exchanges:
+            self._title_log(Content.styled("since this was measured", "$muted"))
+
+    def _title_log(self, told: Content) -> None:
+        title = Content.styled("Left the window\n", "bold $muted")
+        self.query_one("#left-title", Static).update(title + told)
 
     def _recalled(self, event: ev.RecallInjected) -> None:
         lines = [Content.styled("Recalled", "bold $muted")]

@@ -23,10 +23,16 @@ class Queued(Static):
 
     def __init__(self, event: ev.MessageQueued) -> None:
         self.entry, self.text = event.entry, event.text
-        content = Content.assemble(
-            ("» ", "$accent"), inert.line(event.text, 160), ("  ↑ takes it back", "$faint")
+        super().__init__(markup=False, classes="queued")
+
+    def render(self) -> Content:
+        hint = "  ↑ takes it back"
+        room = max(self.size.width - len(hint) - 2, 8)
+        return Content.assemble(
+            ("» ", "$accent"),
+            inert.line(self.text, 4 * room).truncate(room, ellipsis=True),
+            (hint, "$faint"),
         )
-        super().__init__(content, markup=False, classes="queued")
 
     def on_click(self) -> None:
         self.post_message(self.TakenBack(self.entry))

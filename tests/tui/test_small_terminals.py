@@ -1,0 +1,131 @@
+"""Eighty columns by twenty-four rows: what must be read or pressed is in view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from textual.widgets import Button, Static
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.commands import COMMANDS
+from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.ports import CommandHelp, SessionHit, SessionRow
+from mindstone_tui.tui.screens.approval import ApprovalScreen
+from mindstone_tui.tui.screens.help import HelpScreen
+from mindstone_tui.tui.screens.sessions import SessionsScreen
+from tests.tui.scenes import DIFF, WISH
+from tests.tui.shelf import Shelf
+from tests.tui.staged import around, asked, pruned, reported, settle, staged, streamed, until
+
+SIZE = (80, 24)
+REGISTERED = tuple(
+    CommandHelp(name=one.name, usage=one.usage, help=one.help, choices=one.words)
+    for one in COMMANDS.values()
+)
+
+
+def shown(app: MindstoneApp) -> list[str]:
+    """The rows of the screen."""
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+class Nothing(Shelf):
+    """A library with no session at all, or one that nobody said anything in."""
+
+    async def sessions(self) -> Sequence[SessionRow]:
+        return []
+
+    async def search(self, text: str) -> Sequence[SessionHit]:
+        return []
+
+
+@pytest.mark.parametrize("size", [(60, 16), SIZE, (160, 50)])
+async def test_every_answer_is_in_view_however_long_the_diff_is(size: tuple[int, int]) -> None:
+    wish = msgspec.structs.replace(WISH, turn=1, diff=DIFF * 30)
+    app, _ = staged(asked(1, "go"), wish)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await until(pilot, lambda: any("PgDn reads on" in row for row in shown(app)))
+        rows = shown(app)
+        for button in app.screen.query(Button):
+            assert any(str(button.label) in row for row in rows)
+        await pilot.press("pagedown")
+        await until(pilot, lambda: app.screen.query_one("#exact").scroll_y > 0)
+        assert isinstance(app.screen, ApprovalScreen)
+
+
+async def test_a_session_is_told_by_more_than_its_name(home: Path) -> None:
+    given = msgspec.structs.replace(around(), library=Shelf(home))
+    app, talk = staged(given=given)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f3")
+        await until(pilot, lambda: any("112 turns  Make the landing" in row for row in shown(app)))
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [("", "There is no session yet."), ("zebra", "No session is called that, and nobody said it.")],
+)
+async def test_an_empty_list_says_why(home: Path, typed: str, told: str) -> None:
+    app, talk = staged(given=msgspec.structs.replace(around(), library=Nothing(home)))
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.press(*typed)
+        await until(pilot, lambda: str(app.screen.query_one("#note", Static).render()) == told)
+
+
+async def test_an_inspector_without_a_measure_says_when_there_will_be_one() -> None:
+    app, talk = staged()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f2")
+        await until(pilot, lambda: any("measured before the first" in row for row in shown(app)))
+        assert not any("tokens" in row for row in shown(app))
+
+
+async def test_help_keeps_its_columns() -> None:
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=REGISTERED))
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await until(pilot, lambda: "/prune" in str(app.screen.query_one("#help").render()))
+        text = str(app.screen.query_one("#help").render())
+        commands = text.split("Commands\n")[1].split("\n\n")[0].split("\n")
+        assert all(line.startswith(("  /", " " * 26)) for line in commands)
+        width = app.screen.query_one("#help").size.width
+        assert max(map(len, commands)) <= width
+
+
+async def test_commands_are_offered_one_a_row() -> None:
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=REGISTERED))
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("slash")
+        await pilot.pause()
+        completions = app.chat.desk.completions
+        assert completions.virtual_size.height == completions.option_count
+
+
+async def test_a_long_queued_message_keeps_the_way_to_take_it_back_in_view() -> None:
+    app, talk = staged(
+        asked(1, "go"), *streamed(1, "well"), ev.MessageQueued(entry="q", text="and then " * 60)
+    )
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        await until(
+            pilot, lambda: any("… " in row and "takes it back" in row for row in shown(app))
+        )
+
+
+async def test_a_log_of_what_left_has_a_heading_before_the_next_measure() -> None:
+    app, talk = staged(reported(), asked(1, "go"), pruned(1, 3, 4))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: any("Left the window" in row for row in shown(app)))
