@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Final, NoReturn
 
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.config.keys import nearest
+from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.errors import ExitCode, PlaceError, UsageError
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.places import CHILD, SessionPlaces
@@ -78,20 +79,50 @@ def log(
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", "-k", metavar="KIND", help="Only lines of this kind; repeatable."),
+    ] = None,
+    turn: Annotated[
+        int | None, typer.Option("--turn", "-t", min=0, help="Only lines of this turn.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines appear.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Read a session's transcript, oldest line first."""
+    """Read a session's transcript, oldest line first.
+
+    `-k context_window_pruned -k tool_results_trimmed` is the record of what left the window: each
+    with its score, its parts and its reason.
+    """
     where = places().session(session_key(session))
+    wanted = _wanted(kind or (), turn)
     with _open(where) as history:
         newest = history.head.seq
-        items = history.read() if tail is None else _last(history, tail)
+        if tail is None:
+            items: Iterable[Line | Damaged] = filter(wanted, history.read())
+        else:
+            items = _last(filter(wanted, history.back()), tail)
         damaged = sum(_print(item, json) for item in items)
     if damaged:
         hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
     if follow:
         sys.stdout.flush()
-        _follow(where, newest, json)
+        _follow(where, newest, wanted, json)
+
+
+def _wanted(kinds: Collection[str], turn: int | None) -> Callable[[Line | Damaged], bool]:
+    """Which lines are shown; a damaged one always is."""
+    for kind in kinds:
+        if kind not in KINDS:
+            near = nearest(kind, KINDS)
+            raise UsageError(
+                f"There is no kind of line {kind!r}.",
+                f"{f'Did you mean {near}? ' if near else ''}There are: {', '.join(sorted(KINDS))}.",
+            )
+    return lambda item: (
+        not isinstance(item, Line)
+        or ((not kinds or item.kind in kinds) and (turn is None or item.turn == turn))
+    )
 
 
 def verify_sessions(
@@ -136,21 +167,18 @@ def _no_such_session(where: SessionPlaces) -> PlaceError:
     )
 
 
-def _last(history: History, count: int) -> Iterator[Line | Damaged]:
-    newest: deque[Line | Damaged] = deque()
-    for item in history.back():
-        if len(newest) >= count:
-            break
-        newest.appendleft(item)
-    yield from newest
+def _last(newest_first: Iterable[Line | Damaged], count: int) -> Iterator[Line | Damaged]:
+    yield from reversed(list(islice(newest_first, count)))
 
 
-def _follow(where: SessionPlaces, after: int, json: bool) -> NoReturn:
+def _follow(
+    where: SessionPlaces, after: int, wanted: Callable[[Line | Damaged], bool], json: bool
+) -> NoReturn:
     """Print lines as they appear, until interrupted."""
     follower = Follower(where, after)
     try:
         while True:
-            for item in follower.poll():
+            for item in filter(wanted, follower.poll()):
                 _print(item, json)
             sys.stdout.flush()
             time.sleep(_LOOK_AGAIN)

@@ -18,7 +18,8 @@ from mindstone_tui.cli.recalling import index_session
 from mindstone_tui.cli.rehearsing import SampleOption
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.disk import ensure_folder
-from mindstone_tui.core.errors import ExitCode, InterchangeError, UsageError
+from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
+from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.interchange.collecting import import_each, sources
 from mindstone_tui.core.interchange.importing import ImportReport, import_file
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
@@ -29,8 +30,10 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.settling import settle
 from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.wording import plural
 
 _SHOWN: Final = 20
+_NAMED: Final = 5
 _CHUNK: Final = 1 << 20
 
 
@@ -65,19 +68,75 @@ def import_(
     assert path is not None
     importing = _Importing(places(), origin, json=json, wait=not no_wait)
     files = sources(path)
-    refused = 0
-    for file in files:
+    key = SessionKey.parse(session) if session else None
+    outcome = _take_all(importing, files, key, json=json)
+    if len(files) > 1 and not json:
+        outcome.say()
+    if not outcome.sessions_or_empty:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+class _Outcome:
+    """What came of many files."""
+
+    def __init__(self) -> None:
+        self.sessions: set[str] = set()
+        self.added = 0
+        self.empty = 0
+        self.no_sessions: list[Path] = []
+        self.refused = 0
+
+    @property
+    def sessions_or_empty(self) -> bool:
+        """Whether any file was what it should be."""
+        return bool(self.sessions or self.empty)
+
+    def count(self, report: ImportReport) -> None:
+        """Take in one conversation."""
+        self.added += report.added
+        self.empty += not report.session
+        self.sessions |= {report.session} - {""}
+
+    def say(self) -> None:
+        """The sum, after the last file."""
+        added = plural(self.added, "message")
+        say(f"{plural(len(self.sessions), 'session')}, {added} added")
+        if self.empty:
+            hint(f"{plural(self.empty, 'conversation')} without a message left out")
+        if self.no_sessions:
+            names = ", ".join(one_line(each.name, 60) for each in self.no_sessions[:_NAMED])
+            more = len(self.no_sessions) - _NAMED
+            rest = f" and {more:,} more" if more > 0 else ""
+            hint(f"{plural(len(self.no_sessions), 'file')} without a session: {names}{rest}")
+        if self.refused:
+            hint(f"{plural(self.refused, 'file')} not read, for the reasons above")
+
+
+def _take_all(
+    importing: _Importing, files: list[Path], key: SessionKey | None, *, json: bool
+) -> _Outcome:
+    """Import every file; among many, one that cannot be taken must not keep the others out."""
+    outcome = _Outcome()
+    for number, file in enumerate(files, 1):
+        label = f"file {number:,}/{len(files):,}" if len(files) > 1 else "records"
         try:
-            for report in importing.take(file, SessionKey.parse(session) if session else None):
-                say_json(report) if json else _print(report)
+            for report in importing.take(file, key, label):
+                outcome.count(report)
+                if json:
+                    say_json(report)
+                elif report.session or len(files) == 1:
+                    _print(report)
+        except NotASession:
+            if len(files) == 1:
+                raise
+            outcome.no_sessions.append(file)
         except InterchangeError as error:
             if len(files) == 1:
                 raise
-            # One file among many that is no session must not keep the others out.
-            refused += 1
-            complain(error.what, error.remedy)
-    if refused == len(files):
-        raise typer.Exit(ExitCode.FAILED)
+            outcome.refused += 1
+            if outcome.refused <= _NAMED:
+                complain(error.what, error.remedy)
+    return outcome
 
 
 class _Importing:
@@ -93,13 +152,14 @@ class _Importing:
         self._redactor = Redactor(secrets_of(os.environ))
         self._lease: Lease | None = None
 
-    def take(self, file: Path, key: SessionKey | None) -> Iterator[ImportReport]:
+    def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
         """Import one file, into one session or one a conversation."""
-        with Progress("records", _lines_in(file), quiet=self._quiet) as bar:
+        with Progress(label, _lines_in(file), quiet=self._quiet) as bar:
             reports = self._into(file, key, bar) if key else self._each(file, bar)
             try:
                 for report in reports:
-                    self._finish(self._home.session(SessionKey.parse(report.session)), report)
+                    if report.session:
+                        self._finish(self._home.session(SessionKey.parse(report.session)), report)
                     yield report
                     self._give_back()
             finally:
@@ -164,10 +224,13 @@ def _lines_in(file: Path) -> int:
 
 
 def _print(report: ImportReport) -> None:
-    say(
-        f"{report.session}: {report.added:,} messages added, {report.already_there:,} were there "
-        f"already ({report.format})"
-    )
+    if report.session:
+        say(
+            f"{report.session}: {report.added:,} messages added, {report.already_there:,} were "
+            f"there already ({report.format})"
+        )
+    else:
+        say(f"{report.path} ({report.format}) has no message, and no session was made of it.")
     for skipped in report.skipped[:_SHOWN]:
         hint(f"line {skipped.line} skipped: {skipped.why}")
     if report.skipped_total > _SHOWN:

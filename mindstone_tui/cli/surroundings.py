@@ -14,6 +14,7 @@ from mindstone_tui.core.places import Places, SessionKey
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.listing import list_sessions
 from mindstone_tui.tui.browsing import HistoryBrowse
+from mindstone_tui.tui.few_colours import palette_of
 from mindstone_tui.tui.ports import (
     Browse,
     CommandHelp,
@@ -38,6 +39,7 @@ def surroundings(
         models=lambda: _models(home, settings),
         recordings=lambda key, turn: _recording(home, settings, key, turn),
         user_themes=home.themes,
+        palette=palette_of(os.environ),
         folder=folder,
         session=session,
         at=at,

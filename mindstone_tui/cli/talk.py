@@ -267,8 +267,10 @@ def aside(event: events.AnyEvent) -> str:
             return f"{what} for older messages: {before:,} → {after:,} tokens; the originals stay"
         case events.WindowChanged(kind="head_shortened" | "window_repaired", detail=detail):
             return detail
-        case events.PruneBlocked(detail=detail):
-            return f"nothing could leave the window: {detail}"
+        case events.PruneBlocked(why=why, detail=detail):
+            return f"nothing more could leave the window: {why}. {detail}".strip()
+        case events.ShareCrossed(component="tool_results", after="hard") as share:
+            return f"tool results are over their share: {share.tokens:,} of {share.limit:,} tokens"
         case events.ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
             gone = plural(len(results), "tool result")
             return f"{gone} trimmed: {before:,} → {after:,} tokens, whole in history"

@@ -186,6 +186,10 @@ class InterchangeError(MindstoneError):
     """A file to import or export is not what it should be."""
 
 
+class NotASession(InterchangeError):
+    """A file is none that a conversation is kept in."""
+
+
 class Interrupted(MindstoneError):
     """The person stopped it."""
 

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandInput
+from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events import MemoryProposed
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.foreign import for_terminal, one_line
 from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import clipboard, themes
+from mindstone_tui.tui.few_colours import filter_for
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.wishes import (
@@ -49,12 +52,21 @@ class MindstoneApp(App[int]):
     def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
         self.around = around
         super().__init__()
+        self._limit_colours()
         self.chat = ChatScreen(open_conversation, around)
         self.proposals: list[MemoryProposed] = []
         """Memories that wait for a decision."""
         self.list_themes()
         wanted = around.settings.theme
         self.theme = wanted if wanted in self.available_themes else "basalt"
+
+    def _limit_colours(self) -> None:
+        """Draw with what the terminal has; Textual itself would draw greys for `NO_COLOR`."""
+        palette = self.around.palette
+        self.no_color = palette != "full"
+        kept = [each for each in self._filters if not isinstance(each, Monochrome | NoColor)]
+        limit = filter_for(palette)
+        self._filters = [*kept, limit] if limit is not None else kept
 
     @cached_property
     def doors(self) -> Doors:
@@ -169,6 +181,12 @@ class MindstoneApp(App[int]):
 
     # the palette
 
+    async def on_event(self, event: events.Event) -> None:
+        """The palette's input is Textual's own: what is pasted into it is made harmless here."""
+        if isinstance(event, events.Paste) and isinstance(self.focused, CommandInput):
+            event.text = one_line(event.text, 1_000)
+        await super().on_event(event)
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every slash command and every screen, by name."""
         for binding in ChatScreen.BINDINGS:
@@ -184,7 +202,7 @@ class MindstoneApp(App[int]):
         for command in self.around.commands:
             yield SystemCommand(
                 f"/{command.name}",
-                command.help.replace("[", "("),
+                one_line(command.help, 120).replace("[", "("),
                 lambda command=command: self._type_or_run(command),
             )
 

@@ -17,6 +17,7 @@ import msgspec
 from mindstone_tui.core.config.settings import TuiSettings
 from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.values import Value
+from mindstone_tui.tui.few_colours import Palette
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
@@ -127,6 +128,8 @@ class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     recordings: Callable[[str, int], Awaitable[Replay]] | None = None
     """Opens a session as a recording, at a turn or (0) at its beginning."""
     user_themes: Path | None = None
+    palette: Palette = "full"
+    """How many colours the terminal has."""
     folder: Path = Path()
     """Where `@` completion looks for files."""
     session: str = ""

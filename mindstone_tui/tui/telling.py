@@ -6,7 +6,7 @@ as it came; whoever draws it makes it inert.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -16,6 +16,10 @@ from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import numbers
 
 Tone = Literal["quiet", "window", "good", "warning", "error"]
+
+
+_STANDING: Final = ("system_prompt", "tool_definitions")
+"""Shares that do not grow by talking; the panel and `/budget` show them."""
 
 
 class Told(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -90,6 +94,11 @@ def _of_window(event: ev.AnyEvent) -> Told | None:
                 what=f"{event.before} → {event.after} · {numbers.percent(event.utilization)} full",
                 tone="warning" if event.after in ("orange", "red") else "quiet",
             )
+        case ev.ShareCrossed() if event.component not in _STANDING:
+            name = event.component.replace("_", " ")
+            word = {"hard": "over its share", "soft": "near its share", "free": "within its share"}
+            used = f"{numbers.tokens(event.tokens)} of {numbers.tokens(event.limit)} tokens"
+            return Told(sign="▪", what=f"{name} {word[event.after]} · {used}", hint="/budget")
         case ev.VelocitySpiked():
             return Told(
                 sign="↗",

@@ -27,10 +27,15 @@ from typing import TypeVar
 
 import psutil
 
+from tests.tui.screen_model import FRAME_ENDS, ScreenModel
 from tests.tui.shelf import fill
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
+RATES = (200, 40)
+"""Tokens a second: more than anyone reads, and what most models do."""
+_CAN_YOU, _I_CAN = b"\x1b[?2026$p", b"\x1b[?2026;1$y"
+"""Whether the terminal shows an update as a whole: asked, and answered as most do."""
 
 
 class Terminal:
@@ -51,12 +56,18 @@ class Terminal:
         os.close(follower)
         self.process = psutil.Process(self.child.pid)
         self.seen = 0
+        self.tape: list[bytes] | None = None
+        """What arrived, once somebody wants it kept."""
 
     def read(self, seconds: float) -> bytes:
         """What arrives within a time; empty if nothing does."""
         ready, _, _ = select.select([self._leader], [], [], seconds)
         data = os.read(self._leader, 1 << 16) if ready else b""
         self.seen += len(data)
+        if _CAN_YOU in data:
+            os.write(self._leader, _I_CAN)
+        if self.tape is not None:
+            self.tape.append(data)
         return data
 
     def until(self, wanted: bytes, patience: float = 60.0) -> float:
@@ -164,18 +175,25 @@ def idle_latency(terminal: Terminal) -> float:
     return terminal.key_latency("ZXQWKJ")
 
 
-def streaming() -> dict[str, float]:
-    terminal = Terminal("stream")
+def streaming(rate: int, seconds: int = 5) -> dict[str, float]:
+    """What an answer costs while it arrives: the terminal's work and the processor's."""
+    terminal = Terminal("stream", str(rate))
     try:
         terminal.until(b"remembers")
-        terminal.drain(1)
+        terminal.drain(20 / min(rate, 20) + 2)
         before, cpu = terminal.seen, terminal.process.cpu_times()
-        terminal.drain(5)
+        terminal.tape = []
+        terminal.drain(seconds)
         after = terminal.process.cpu_times()
+        tape, terminal.tape = b"".join(terminal.tape).decode("utf-8", "replace"), None
+        screen = ScreenModel(120, 40)
+        screen.feed(tape)
         spent = after.user + after.system - cpu.user - cpu.system
         return {
-            "bytes per token": (terminal.seen - before) / (5 * 200),
-            "cpu %": 100 * spent / 5,
+            "bytes per token": (terminal.seen - before) / (seconds * rate),
+            "cells per token": screen.printed / (seconds * rate),
+            "updates per second": tape.count(FRAME_ENDS) / seconds,
+            "cpu %": 100 * spent / seconds,
             "key ms": terminal.key_latency("ZXQWKJ"),
         }
     finally:
@@ -203,8 +221,9 @@ def main() -> None:
     rows["first paint, ratio of processor time"] = painted[1] / bare[1]
     rows["idle CPU, %"] = idle_cpu()
     rows["key to screen, idle, ms"] = with_terminal(idle_latency, "app")
-    for name, value in streaming().items():
-        rows[f"streaming 200 tokens/s, {name}"] = value
+    for rate in RATES:
+        for name, value in streaming(rate).items():
+            rows[f"streaming {rate} tokens/s, {name}"] = value
     sizes = (100, 10_000, 400_000) if "--million" in sys.argv else (100, 10_000)
     for messages in sizes:
         for name, value in opening(messages).items():

@@ -1,12 +1,13 @@
-"""Run by the benchmark on a terminal of its own: `python -m tests.bench.tui_stage SCENE [HOME]`.
+"""Run by the benchmark on a terminal of its own: `python -m tests.bench.tui_stage SCENE [WITH]`.
 
 Scenes: `empty` (a Textual app with one line), `app` (ours), `stream` (ours, while an answer arrives
-at 200 tokens a second), `open` (ours, on the session in HOME).
+at WITH tokens a second), `open` (ours, on the session in the folder WITH).
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def empty() -> None:
     Empty().run()
 
 
-def ours(scene: str, home: str) -> None:
+def ours(scene: str, given: str) -> None:
     from mindstone_tui.core.config.settings import TuiSettings
     from mindstone_tui.tui.app import MindstoneApp
     from mindstone_tui.tui.ports import Surroundings
@@ -36,25 +37,34 @@ def ours(scene: str, home: str) -> None:
         talk = Staged([ready(turns), reported()])
         if scene == "stream":
             talk.announce(asked(1, "go"))
-            talk.streaming = asyncio.create_task(stream(talk))  # type: ignore[attr-defined]
+            talk.streaming = asyncio.create_task(stream(talk, int(given)))  # type: ignore[attr-defined]
         return talk
 
     library = None
     if scene == "open":
         from tests.tui.shelf import Shelf
 
-        library = Shelf(Path(home))
+        library = Shelf(Path(given))
     around = Surroundings(settings=TuiSettings(), library=library)
     MindstoneApp(open_conversation, around).run()  # type: ignore[arg-type]
 
 
-async def stream(talk: object) -> None:
+ANSWER = (
+    "stone remembers what was said, and the prompt is only what it needs to see of it next. "
+    "Nothing leaves the file; whole exchanges leave the window once they can be found again.\n\n"
+    "- an item of a list\n- another with `code` in it\n\n"
+)
+
+
+async def stream(talk: object, rate: int) -> None:
     from mindstone_tui.core.events import TextDelta
 
-    words = ("stone ", "remembers ", "what ", "was ", "said.\n\n", "- item\n", "`code` ")
+    words = re.findall(r"\S+\s*", ANSWER)
+    start = asyncio.get_running_loop().time()
     for number in range(100_000):
         talk.announce(TextDelta(turn=1, text=words[number % len(words)]))  # type: ignore[attr-defined]
-        await asyncio.sleep(1 / 200)
+        due = start + (number + 1) / rate
+        await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
 
 
 if __name__ == "__main__":

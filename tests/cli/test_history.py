@@ -45,6 +45,23 @@ def test_sessions_come_newest_first_with_turns_size_and_last_words(
     assert "second answer with a second line" in rows[1]
 
 
+def test_log_shows_only_the_kinds_and_the_turn_that_are_asked_for(
+    home: Path, capsys: Capture
+) -> None:
+    transcript = transcript_in(home)
+    for number in range(3):
+        say(transcript, f"question {number}", f"answer {number}")
+    assert run(["log", "--json", "-k", "user_message", "-k", "assistant_message", "-t", "2"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["text"] for line in shown] == ["question 1", "answer 1"]
+    assert run(["log", "--kind", "user_message", "--tail", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "question 2" in out
+    assert "question 1" not in out
+    assert run(["log", "--kind", "user_mesage"]) == 2
+    assert "Did you mean user_message?" in capsys.readouterr().err
+
+
 def test_a_session_with_a_broken_end_is_listed_as_what_it_is(home: Path, capsys: Capture) -> None:
     say(transcript_in(home), "question", "answer")
     places_in(home).transcript.write_bytes(b"garbage\n" * 20)

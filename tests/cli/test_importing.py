@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,10 +61,57 @@ def test_a_file_that_is_no_session_does_not_keep_the_others_out(
     (folder / "b.jsonl").write_bytes((IMPORTS / "messages.jsonl").read_bytes())
     assert run(["import", str(folder), "--no-wait"]) == 0
     shown = capsys.readouterr()
-    assert "6 messages added" in shown.out
-    assert "a.json" in shown.err
+    assert "1 session, 6 messages added" in shown.out
+    assert "1 file without a session: a.json" in shown.err
+    assert "error" not in shown.err
     (folder / "b.jsonl").unlink()
     assert run(["import", str(folder), "--no-wait"]) == 1
+
+
+def test_the_folder_of_a_program_is_taken_with_all_that_lies_in_it(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "projects" / "-home-ada-server"
+    agents = project / "5c1d7c1e-0000-4000-8000-000000000001" / "subagents"
+    agents.mkdir(parents=True)
+    shutil.copy(IMPORTS / "claude-code.jsonl", project)
+    shutil.copy(IMPORTS / "claude-code-subagents" / "agent-a1b2c3d.jsonl", agents)
+    (agents / "agent-a1b2c3d.meta.json").write_text('{"agentType":"Explore"}')
+    snapshot = {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}
+    (project / "silent.jsonl").write_text(json.dumps(snapshot))
+    (project / "torn.jsonl").write_bytes(b"")
+    packed = project / "rollout-2026.jsonl.zst"
+    packed.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(9))
+
+    assert run(["import", str(tmp_path / "projects"), "--no-wait"]) == 0
+    shown = capsys.readouterr()
+    assert "2 sessions, 8 messages added" in shown.out
+    assert "1 conversation without a message left out" in shown.err
+    assert "2 files without a session: agent-a1b2c3d.meta.json, torn.jsonl" in shown.err
+    assert "1 file not read" in shown.err
+    assert "zstd -d" in shown.err
+    made = {each.name for each in places_in(home).folder.parent.iterdir()}
+    main = "claude-code-5c1d7c1e-0000-4000-8000-000000000001"
+    assert made == {main, f"{main}-a1b2c3d"}
+
+
+def test_the_storage_of_opencode_gives_sessions_and_not_their_pieces(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["import", str(IMPORTS / "opencode-storage"), "--no-wait"]) == 0
+    shown = capsys.readouterr()
+    assert "1 session, 5 messages added" in shown.out
+    assert "1 file without a session: ses_0000000002.json" in shown.err
+
+
+def test_a_file_without_a_message_makes_no_session(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "silent.jsonl"
+    path.write_text('{"type":"summary","summary":"Nothing","leafUuid":"x"}\n')
+    assert run(["import", str(path), "--no-wait"]) == 0
+    assert "has no message" in capsys.readouterr().out
+    assert not places_in(home).folder.parent.exists()
 
 
 def test_an_import_waits_for_a_turn_that_is_being_taken(home: Path) -> None:

@@ -23,7 +23,7 @@ from mindstone_tui.core.entries.window import (
     Trimmed,
     WindowState,
 )
-from mindstone_tui.core.health.alerts import active
+from mindstone_tui.core.health.alerts import Alert, active
 from mindstone_tui.core.health.checks import checks
 from mindstone_tui.core.health.export import otlp, prometheus, write_textfile
 from mindstone_tui.core.health.loops import saying_the_same
@@ -248,6 +248,14 @@ def test_prometheus_text_has_every_measured_metric_and_no_other() -> None:
     for line in text.splitlines():
         assert line.startswith("#") or float(line.rsplit(" ", 1)[1]) >= 0
     assert prometheus([]) == ""
+
+
+def test_active_alerts_are_exported_with_their_level() -> None:
+    alert = Alert(level="critical", metric="utilization", message="full", value=0.95)
+    text = prometheus([("s", measure(turn(1)))], [("s", alert)])
+    sample = 'mindstone_alert_active{session="s",metric="utilization",level="critical"} 1'
+    assert text.splitlines()[-1] == sample
+    assert "# TYPE mindstone_alert_active gauge" in text
 
 
 def test_a_textfile_is_replaced_whole(home: Path) -> None:

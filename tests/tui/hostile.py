@@ -1,31 +1,37 @@
 """Run by the test beside it, on a terminal of its own: hostile text through every widget.
 
 `python -m tests.tui.hostile COUNT HOME` shows COUNT payloads in each place, one place after the
-other, and leaves. `COUNT` 0 shows harmless text instead, to learn what the app itself writes.
+other, and leaves. `COUNT` 0 shows only brackets instead, to learn what the app itself writes.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 from textual.events import Paste
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context.report import Block
+from mindstone_tui.core.replay.playback import Replay
+from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.ports import CommandHelp, ModelChoice, SessionHit, SessionRow
-from mindstone_tui.tui.screens.sessions import SessionsScreen
+from mindstone_tui.tui.screens.approval import ApprovalScreen
+from mindstone_tui.tui.screens.replay import ReplayScreen
+from mindstone_tui.tui.screens.wishes import ScreenWanted
 from mindstone_tui.tui.widgets.fold import Fold
-from mindstone_tui.tui.widgets.line_input import LineInput
 from mindstone_tui.tui.widgets.recalled import Card
-from tests.builders import say, transcript_in, use_tool
+from tests.builders import places_in, say, transcript_in, use_tool
 from tests.corpora import lines, unescaped
 from tests.tui.shelf import Hasty, Shelf
 from tests.tui.staged import (
@@ -42,6 +48,8 @@ from tests.tui.staged import (
     until,
 )
 
+PLACES = "places.json"
+"""Where the tour leaves its notes."""
 BRACKETS = (
     "[TODO] plan",
     "[/b] end",
@@ -67,7 +75,7 @@ def payloads(count: int) -> list[str]:
 def text_of(count: int) -> str:
     """The payloads as one text, several a line."""
     if not count:
-        return "harmless words"
+        return "\n".join(BRACKETS)
     parts = [payload.replace("\n", "") for payload in payloads(count)]
     rows = [" ".join(parts[at : at + 6]) for at in range(0, len(parts), 6)]
     return "\n".join([*BRACKETS, *rows])
@@ -77,7 +85,6 @@ def events_of(text: str) -> list[ev.AnyEvent]:
     """The text in every event that carries some."""
     one = " ".join(text.split())
     return [
-        ready(),
         asked(1, text),
         recalled(1, passage(text)),
         ev.ThinkingDelta(turn=1, text=text),
@@ -155,55 +162,153 @@ class Loaded(Staged):
     """A staged conversation that knows its text."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(events_of(text))
+        super().__init__([ready(model=text, note=text)])
         self.text = text
 
 
-async def tour(pilot: Pilot[object], app: MindstoneApp, talk: Loaded) -> None:
-    """Show everything once."""
-    await settle(pilot, talk)
-    for fold in app.chat.query(Fold):
-        fold.opened = True
-    for card in app.chat.query(Card):
-        card.action_unfold()
-    await pilot.pause(0.1)
-    prompt = app.chat.desk.prompt
-    prompt.write(talk.text)
-    await pilot.pause()
-    prompt.clear()
-    await pilot.press("slash")
-    await pilot.pause()
-    prompt.clear()
-    app.notify(talk.text, markup=False)
-    for key in ("f2", "f4", "f5", "f8", "f1", "f6"):
-        await pilot.press(key)
+class Tour:
+    """A walk through every place that shows foreign text, and what was to be read there."""
+
+    def __init__(self, pilot: Pilot[object], app: MindstoneApp, talk: Loaded) -> None:
+        self.pilot, self.app, self.talk = pilot, app, talk
+        self.seen: dict[str, bool] = {}
+
+    async def see(self, place: str, where: str) -> None:
+        """Look until the beginning of the text stands there as it is."""
+        for _ in range(200):
+            await self.pilot.pause(0.01)
+            self.seen[place] = BRACKETS[0] in self._read(where)
+            if self.seen[place]:
+                return
+
+    def _read(self, where: str) -> str:
+        """What stands in one widget of the screen: dialogs let what is below shine through."""
+        screen = self.app.screen
+        widgets = screen.query(where)
+        strips = screen._compositor.render_strips()
+        return "\n".join(
+            strip.crop(widget.region.x, widget.region.right).text
+            for widget in widgets
+            for strip in strips[widget.region.y : widget.region.bottom]
+        )
+
+    async def paste(self) -> None:
+        """As a terminal pastes: the app hands it to whatever has the focus."""
+        self.app.post_message(Paste(self.talk.text))
+        await self.pilot.pause(0.05)
+
+    async def over(self, place: str, *keys: str, where: str = "#dialog") -> None:
+        """Open a screen, see it, paste into it where one can type, and come back."""
+        if keys:
+            await self.pilot.press(*keys)
+        if where:
+            await self.see(place, where)
+        if isinstance(self.app.focused, Input):
+            await self.paste()
+            await self.pilot.press("home")
+            await self.see(f"{place}, pasted", "Input:focus")
+        for _ in range(4):
+            if self.app.screen is self.app.chat:
+                break
+            await self.pilot.press("escape")
+            await self.pilot.pause(0.02)
+
+    async def chat(self) -> None:
+        pilot, app, talk = self.pilot, self.app, self.talk
+        await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))
+        await self.see("first run", "#welcome")
+        talk.announce(*events_of(talk.text))
+        await settle(pilot, talk)
+        await self.see("conversation", "#conversation")
+        await self.see("panel", "#panel")
+        for fold in app.chat.query(Fold):
+            fold.opened = True
+        for card in app.chat.query(Card):
+            card.action_unfold()
         await pilot.pause(0.1)
-        if key == "f4":
-            await pilot.press("home", "down", "down")
-            await pilot.pause(0.1)
-        await pilot.press("escape")
-        await pilot.pause()
-    await pilot.press("f3")
-    await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-    await pilot.press(*"abc")
-    app.screen.query_one(LineInput).post_message(Paste(talk.text))
-    await pilot.pause(0.1)
-    await pilot.press("escape")
-    wish = ev.ToolAsked(
-        turn=1,
-        call="c",
-        name=talk.text,
-        risk=talk.text,
-        shown=talk.text,
-        digest="0",
-        diff=talk.text,
-        why=talk.text,
-        remember=(talk.text,),
-    )
-    talk.announce(wish)
-    await pilot.pause(0.2)
-    await pilot.press("n")
+        prompt = app.chat.desk.prompt
+        prompt.write(talk.text)
+        prompt.move_cursor((0, 0))
+        await self.see("prompt", "#prompt")
+        prompt.clear()
+        await self.paste()
+        await pilot.press("ctrl+o")
+        prompt.move_cursor((0, 0))
+        await self.see("prompt, pasted", "#prompt")
+        prompt.clear()
+        await pilot.press("slash")
+        await self.see("commands", "#completions")
+        prompt.clear()
+        await pilot.press("at")
+        await self.see("files", "#completions")
+        await pilot.press("tab")
+        await pilot.pause(0.05)
+        prompt.clear()
+        app.notify(talk.text, markup=False)
+        await self.see("notice", "Toast")
+
+    async def screens(self) -> None:
+        await self.over("inspector", "f2", where="#blocks")
+        await self.pilot.press("f4")
+        await self.pilot.pause(0.1)
+        await self.over("transcript", "home", "down", "down", "slash", where="LineList")
+        await self.over("models", "f5")
+        await self.over("themes", "f8")
+        await self.over("help", "f1", "end")
+        await self.over("memory", "f6")
+        await self.over("sessions", "f3")
+        await self.over("search results", "f3", *"abc")
+        # Textual parses a command's help as markup: ours shows round brackets there.
+        await self.over("palette", "ctrl+p", *"/x", where="")
+        await self.app.doors.open("replay", "1")
+        await until(self.pilot, lambda: isinstance(self.app.screen, ReplayScreen))
+        await self.over("recording", "end", "slash", where="#conversation")
+        self.app.post_message(ScreenWanted(self.talk.text))
+        await self.see("refused", "Toast")
+
+    async def approval(self) -> None:
+        text = self.talk.text
+        wish = ev.ToolAsked(
+            turn=1,
+            call="c",
+            name=text,
+            risk=text,
+            shown=text,
+            digest="0",
+            diff=text,
+            why=text,
+            remember=(text,),
+        )
+        self.talk.announce(wish)
+        await until(self.pilot, lambda: isinstance(self.app.screen, ApprovalScreen))
+        await self.over("approval")
+
+
+async def tour(
+    pilot: Pilot[object], app: MindstoneApp, talk: Loaded, take: Callable[[str], object]
+) -> None:
+    """Show everything once, and note where the text was seen."""
+    walk = Tour(pilot, app, talk)
+    await walk.chat()
+    await walk.screens()
+    await walk.approval()
+    take(json.dumps(walk.seen))
     app.exit(0)
+
+
+def strew(folder: Path, text: str) -> Path:
+    """Files with hostile names, and a theme that cannot be used for a hostile reason."""
+    folder.mkdir(parents=True)
+    text = text.encode("utf-8", "replace").decode()
+    for number, part in enumerate(text.split("\n")[:40]):
+        name = f"{part[:40]} {number}".replace("/", "|").replace("\0", "")
+        (folder / name).touch()
+    themes = folder / "themes"
+    themes.mkdir()
+    quoted = json.dumps(" ".join(text.split())[:400])
+    (themes / "named.toml").write_text(f"name = {quoted}\nprimary = 'red'\n", encoding="utf-8")
+    (themes / "broken.toml").write_text(f"primary = {quoted}\n", encoding="utf-8")
+    return folder
 
 
 def main(count: int, home: Path) -> None:
@@ -219,14 +324,20 @@ def main(count: int, home: Path) -> None:
     async def models() -> list[ModelChoice]:
         return [ModelChoice(name=text, note=text, found=True)]
 
+    async def recordings(key: str, turn: int) -> Replay:
+        return Replay(History(places_in(home)), Settings(), speed=0.0, playing=True)
+
+    folder = strew(home / "folder", text)
     given = msgspec.structs.replace(
-        around(),
+        around(folder),
         library=HostileShelf(home, text),
         models=models,
+        recordings=recordings,
+        user_themes=folder / "themes",
         commands=(CommandHelp(name="x", usage=text, help=text),),
     )
     app = MindstoneApp(open_conversation, given)
-    app.run(auto_pilot=lambda pilot: tour(pilot, app, talk))
+    app.run(auto_pilot=lambda pilot: tour(pilot, app, talk, (home / PLACES).write_text))
 
 
 if __name__ == "__main__":

@@ -130,11 +130,15 @@ async def settle(pilot: Pilot[Any], talk: Staged) -> None:
     await pilot.pause()
 
 
-def ready(turns: int = 0) -> ev.SessionReady:
+def ready(
+    turns: int = 0,
+    model: str = "local/guide",
+    note: str = "It is no language model: it answers from your history, quotes and runs tools.",
+) -> ev.SessionReady:
     return ev.SessionReady(
         session=SESSION,
-        model="local/guide",
-        note="It is no language model: it answers from your history, quotes and runs tools.",
+        model=model,
+        note=note,
         turns=turns,
         entries=turns * 4,
     )

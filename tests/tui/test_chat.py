@@ -164,8 +164,25 @@ async def test_a_recalled_passage_can_be_dropped_and_opened_by_key() -> None:
         card.focus()
         await pilot.press("x")
         await pilot.pause()
-        assert talk.did == [("command", "/recall drop p17")]
+        assert talk.did == [("command", "/recall drop p17 agent:default:main")]
         assert card.has_class("-dropped")
+
+
+async def test_a_passage_of_a_file_shows_the_file_and_opens_in_place() -> None:
+    text = "Decided: httpx.\n" + "because requests hangs " * 20
+    section = msgspec.structs.replace(passage(text), seq=-1, turn=0, entry="journals/2026-01-02.md")
+    app, talk = staged(asked(1, "go"), recalled(1, section))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        card = app.screen.query_one(Card)
+        assert "journals/2026-01-02.md" in str(card.render())
+        assert "turn 0" not in str(card.render())
+        card.focus()
+        await pilot.press("enter", "x", "x")
+        await pilot.pause()
+        assert app.screen is app.chat
+        assert "\n" + text in str(card.render())
+        assert talk.did == [("command", f"/recall drop {section.entry} agent:default:main")]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.segment import Segment
 from textual.color import Color
 
 from mindstone_tui.tui import clipboard, outside, themes
+from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.few_colours import Palette, palette_of
+from mindstone_tui.tui.ports import Surroundings
 from mindstone_tui.tui.screens.choose import ChooseScreen
+from tests.tui.scenes import WISH
+from tests.tui.shelf import Shelf
 from tests.tui.staged import around, reported, said, settle, staged, until
 
 SHIPPED = themes.find(themes.shipped())
@@ -111,19 +117,81 @@ async def test_every_theme_can_be_drawn(name: str) -> None:
         assert app.export_screenshot()
 
 
-async def test_no_color_draws_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_says_how_many_colours_it_has() -> None:
+    assert palette_of({"TERM": "xterm-256color"}) == "full"
+    assert palette_of({"TERM": "xterm", "COLORTERM": "truecolor"}) == "full"
+    assert palette_of({"TERM": "linux"}) == "sixteen"
+    assert palette_of({"TERM": "xterm-256color", "NO_COLOR": "1"}) == "none"
+    assert palette_of({"TERM": "xterm-256color", "NO_COLOR": ""}) == "full"
+
+
+def drawn(app: MindstoneApp) -> list[Segment]:
+    """Everything on the screen as it goes to the terminal."""
+    return [part for strip in app.screen._compositor.render_strips() for part in strip]
+
+
+def colours_of(parts: list[Segment]) -> set[str]:
+    """The names of the colours in which something is drawn, or on which."""
+    styles = [part.style for part in parts if part.style is not None]
+    both = [colour for style in styles for colour in (style.color, style.bgcolor)]
+    return {colour.name for colour in both if colour is not None}
+
+
+def with_palette(palette: Palette, theme: str) -> Surroundings:
+    return msgspec.structs.replace(around(theme=theme), palette=palette, library=Shelf(Path()))
+
+
+@pytest.mark.parametrize("theme", ["basalt", "chalk"])
+async def test_no_color_draws_in_the_terminals_own_two_colours(
+    theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app, talk = staged(*said(1, "q", "**a**"), reported("red", 0.95))
+    events = (*said(1, "q", "**a** `b`"), reported("red", 0.95))
+    app, talk = staged(*events, given=with_palette("none", theme))
     async with app.run_test(size=(110, 30)) as pilot:
         await settle(pilot, talk)
-        colours = {
-            (part.red, part.green, part.blue)
-            for strip in app.screen._compositor.render_strips()
-            for segment in strip.apply_filter(app._filters[-1], app.screen.background_colors[1])
-            if segment.style is not None and segment.style.color is not None
-            for part in [segment.style.color.get_truecolor()]
-        }
-        assert all(max(colour) - min(colour) <= 1 for colour in colours)
+        assert colours_of(drawn(app)) == {"default"}
+        assert any(part.style and part.style.bold and "red" in part.text for part in drawn(app))
+
+
+@pytest.mark.parametrize("theme", ["basalt", "chalk"])
+async def test_sixteen_colours_are_the_terminals_own_on_its_own_ground(theme: str) -> None:
+    events = (*said(1, "q", "**a** `b`"), reported("red", 0.95))
+    app, talk = staged(*events, given=with_palette("sixteen", theme))
+    async with app.run_test(size=(110, 30)) as pilot:
+        await settle(pilot, talk)
+        parts = drawn(app)
+        assert colours_of(parts) <= {"default", "red", "green", "yellow", "blue", "cyan", "magenta"}
+        zone = next(part for part in parts if part.text.endswith("● red"))
+        assert zone.style is not None
+        assert zone.style.color is not None
+        assert zone.style.color.name == "red"
+        grounds = {part.style.bgcolor.name for part in parts if part.style and part.style.bgcolor}
+        assert grounds == {"default"}
+
+
+@pytest.mark.parametrize("theme", ["basalt", "chalk"])
+@pytest.mark.parametrize("palette", ["none", "sixteen"])
+async def test_what_is_chosen_is_reversed_where_grounds_cannot_differ(
+    palette: Palette, theme: str
+) -> None:
+    app, talk = staged(*said(1, "q", "a"), reported(), given=with_palette(palette, theme))
+
+    def reversed_text() -> str:
+        return "".join(p.text for p in drawn(app) if p.style and p.style.reverse)
+
+    async with app.run_test(size=(110, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"xyz", "shift+left", "shift+left")
+        await until(pilot, lambda: "yz" in reversed_text())
+        await pilot.press("f2", "down")
+        await until(pilot, lambda: "What the entry 1 begins" in reversed_text())
+        await pilot.press("escape", "f3")
+        await until(pilot, lambda: "How do we store" in reversed_text())
+        await pilot.press("escape")
+        talk.announce(WISH)
+        await until(pilot, lambda: "Deny" in reversed_text())
+        assert "Allow" not in reversed_text()
 
 
 def test_copying_asks_the_terminal_and_tmux_around_it() -> None:

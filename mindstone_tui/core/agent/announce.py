@@ -29,6 +29,7 @@ ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[events.AnyEvent]]] = {
     memory.CheckpointSaved: events.CheckpointSaved,
     memory.HandoffWritten: events.HandoffWritten,
     pressure.ZoneChanged: events.ZoneChanged,
+    pressure.ShareCrossed: events.ShareCrossed,
     pressure.VelocitySpiked: events.VelocitySpiked,
     pressure.AlertRaised: events.AlertRaised,
 }

@@ -13,9 +13,18 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.agent.ground import LOOKED_BACK, Ground, now, stamp
 from mindstone_tui.core.agent.memories import Memories
-from mindstone_tui.core.agent.open_work import BEFORE, begun_as_task, where_it_stands
+from mindstone_tui.core.agent.open_work import (
+    BEFORE,
+    begun_as_task,
+    running_task,
+    summary_text,
+    task_section,
+    where_it_stands,
+)
 from mindstone_tui.core.agent.room_steps import room_steps
 from mindstone_tui.core.agent.vitals import judge_summary, probe_spans
 from mindstone_tui.core.context.asking import Ask
@@ -31,9 +40,10 @@ from mindstone_tui.core.entries.memory import (
     MemoryProposed,
     NoteTaken,
     TaskDone,
+    TaskStarted,
 )
 from mindstone_tui.core.entries.pressure import HealthMeasured
-from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.entries.window import ContextWindowPruned, Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff import keeping, letter, resuming, taking_over, tasks
 from mindstone_tui.core.handoff.environment import Environment, files_touched, observe
@@ -47,8 +57,8 @@ from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.wording import plural
 
-_KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskDone)
-"""Kinds of lines that measures, notes and proposals are made from."""
+_KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskStarted, TaskDone)
+"""Kinds of lines that measures, notes, proposals and the task are made from."""
 HANDOFF_SHARE: Final = 10
 """Percent of the usable room that a handoff may take."""
 
@@ -93,6 +103,11 @@ class Continuity:
         )
 
     @cached_property
+    def task(self) -> Section | None:
+        """The task under way, for the head of every prompt; None when none was started."""
+        return running_task(self._earlier, self.desk.working_set.fold.sections)
+
+    @cached_property
     def _earlier(self) -> list[Line]:
         """The end of history, newest first; read when it is first needed, not when opening."""
         with self._history() as history:
@@ -102,7 +117,7 @@ class Continuity:
     def look_again(self, lines: Iterable[Line]) -> None:
         """Another surface wrote these: what is known from history is read anew if need be."""
         if any(isinstance(line.entry, _KEPT) for line in lines):
-            for name in ("_earlier", "monitor", "memories"):
+            for name in ("_earlier", "monitor", "memories", "task"):
                 self.__dict__.pop(name, None)
 
     def answer_with(self, ask: Ask | None) -> None:
@@ -125,9 +140,10 @@ class Continuity:
     def save_checkpoint(self, trigger: str) -> Line:
         """Write the task's state down, for machines, for people and into the log."""
         state = self.standing()
+        windows = max(state.checkpoint.window, self.desk.report().windows)
         saved = keeping.save(
             self.places,
-            state.checkpoint,
+            msgspec.structs.replace(state.checkpoint, window=windows),
             environment=self._environment(self._window_lines()),
             saved_at=stamp(self._clock()),
             trigger=trigger,
@@ -171,7 +187,10 @@ class Continuity:
 
     def start_task(self, argument: str) -> Line:
         """Begin a task: `title | when: criterion | rule: constraint`."""
-        return self._write(tasks.parse_start(argument))
+        line = self._write(tasks.parse_start(argument))
+        if isinstance(line.entry, TaskStarted):
+            self.task = task_section(line.entry)
+        return line
 
     def finish_task(self) -> Line:
         """End the task: a last checkpoint, archived, a summary, and health that starts anew."""
@@ -184,6 +203,7 @@ class Continuity:
             trend=trend.sentence() if trend else "",
         )
         line = self._write(entry)
+        self.task = None
         self.monitor.reset()
         self.memories.notes = ()
         return line
@@ -193,9 +213,10 @@ class Continuity:
         with self._history() as history:
             return bootstrap(
                 lambda: keeping.load_proven(self.places, history),
-                lambda files: observe(self.cwd, files),
+                lambda files: observe(self.cwd, files, tools=self._tool_names()),
                 self.desk.count,
                 budget,
+                lambda seq: summary_text(reader(history), seq),
             )
 
     def where_it_stands(self) -> list[str]:
@@ -364,7 +385,11 @@ class Continuity:
             return [*lines, *read(last + 1, history.head.seq)]
 
     def _environment(self, lines: Sequence[Line]) -> Environment:
-        return observe(self.cwd, [file.path for file in files_touched(lines)])
+        files = [file.path for file in files_touched(lines)]
+        return observe(self.cwd, files, tools=self._tool_names())
+
+    def _tool_names(self) -> list[str]:
+        return [tool.name for tool in self.desk.working_set.fold.tools]
 
     def _history(self) -> History:
         return self.desk.transcript.history()

@@ -12,7 +12,8 @@ from mindstone_tui.core.agent.gate import Gate
 from mindstone_tui.core.agent.recalling import Recaller, recent_texts, vacancy_beside
 from mindstone_tui.core.agent.surroundings import Nothing, Surroundings
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.working_set import WorkingSet
@@ -25,11 +26,13 @@ from mindstone_tui.core.errors import NotSaved
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.providers.protocol import Finished, ModelInfo, Options, Provider, Window
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.tokens import counter_for
+from mindstone_tui.core.tokens import UNCALIBRATED, counter_for
 from mindstone_tui.core.tools.tool import Tool, ToolContext
 from mindstone_tui.core.transcript import Transcript
 
 _SHRINK: Final = 3 / 4
+_DELIMITERS: Final = 48
+"""Tokens around recalled passages that say whose words they are."""
 
 
 class Questions:
@@ -151,6 +154,13 @@ class Desk:
             model=self.model, window=self._window[0], label=self._window[1]
         )
 
+    def check_before_add(self, component: ComponentName, tokens: int) -> budget.Admission:
+        """Whether something may be added to the next prompt."""
+        window, label = self._window
+        return self.working_set.check_before_add(
+            component, tokens, model=self.model, window=window, label=label
+        )
+
     def count(self, text: str) -> int:
         """How large a text is for the model that answers."""
         return counter_for(self.model).text(text)
@@ -158,14 +168,14 @@ class Desk:
     @property
     def memory_share(self) -> int:
         """Tokens for what recall and memory bring into one prompt."""
-        window, _ = self._window
-        share = self.settings.budget.memory_injection / 100
-        return int((window or ASSUMED_WINDOW) * share)
+        room = budget.room_for(*self._window, self.settings.budget)
+        return budget.limit_of("memory_injection", room, self.settings.budget)
 
     @property
     def recall_room(self) -> int:
-        """Tokens that recalled passages may take in one prompt."""
-        return max(self.memory_share - self._digested, 0)
+        """Tokens that recalled passages may take in one prompt, as we count them."""
+        counted = int(self.memory_share / UNCALIBRATED) - _DELIMITERS
+        return max(counted - self._digested, 0)
 
     async def digest(self, text: str) -> MemoryDigested | None:
         """The memories that bear on a message, within their part of the share."""
@@ -180,6 +190,13 @@ class Desk:
         """What was said before and bears on a message, in the room that the digest left."""
         vacancy = vacancy_beside(self.working_set.fold, self.recall_room, self.count)
         return await self.recaller.gather(text, vacancy)
+
+    def said_before(self, words: str, seq: int) -> bool:
+        """Whether the person said these words already in an earlier message of the window."""
+        return any(
+            isinstance(line.entry, UserMessage) and words in line.entry.text and line.seq < seq
+            for line in self.working_set.fold.lines.values()
+        )
 
     def answered_calls(self, turn: int) -> frozenset[str]:
         """The calls of a turn that have a result, on disk or waiting to be written."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from mindstone_tui.core.context.window import ReadLines
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.memory import TaskDone, TaskStarted
+from mindstone_tui.core.entries.memory import SummaryDerived, TaskDone, TaskStarted
+from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.handoff.resuming import Resumption
 
+TASK: Final = "task"
+"""The section of the prompt's head that states the task."""
 BEFORE: Final = 64
 """Lines before a task's first message among which its start is looked for."""
 _SHOWN: Final = 120
@@ -28,6 +33,32 @@ def begun_as_task(read: ReadLines, first: int | None) -> bool:
         ):
             return False
     return False
+
+
+def task_section(task: TaskStarted) -> Section:
+    """A task as the head of every prompt says it: in the person's words, until it is done."""
+    when = ["Done when:", *(f"- {one}" for one in task.criteria)] if task.criteria else []
+    rules = ["Rules that bind:", *(f"- {one}" for one in task.constraints)]
+    text = "\n".join(
+        ["The task under way:", task.title, *when, *(rules if task.constraints else [])]
+    )
+    return Section(name=TASK, text=text, source="/task start", raw_size=len(text))
+
+
+def running_task(newest_first: Iterable[Line], standing: Iterable[Section]) -> Section | None:
+    """The task under way, from the end of history, else as the newest prompts say it."""
+    for line in newest_first:
+        if isinstance(line.entry, TaskStarted):
+            return task_section(line.entry)
+        if isinstance(line.entry, TaskDone):
+            return None
+    return next((section for section in standing if section.name == TASK), None)
+
+
+def summary_text(read: ReadLines, seq: int) -> str:
+    """The summary that a line derived; empty when it is none."""
+    found = (line.entry.text for line in read(seq, seq) if isinstance(line.entry, SummaryDerived))
+    return next(found, "")
 
 
 def where_it_stands(found: Resumption) -> list[str]:

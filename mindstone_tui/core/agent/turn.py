@@ -96,7 +96,8 @@ class _Turn:
         for notice in await desk.surroundings.make_ready():
             yield notice
         lines = desk.load_standing_context(turn)
-        if (rule := recognise_standing_instruction(text)) is not None:
+        rule = recognise_standing_instruction(text)
+        if rule is not None and not desk.said_before(rule.text, asked.seq):
             offer = StandingInstructionOffered(text=rule.text, source=asked.seq)
             lines.append(desk.record(offer, turn))
         for event in announcements(*lines):

@@ -250,7 +250,10 @@ async def health(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 def _exported(bench: Bench, form: str) -> str:
     history = bench.continuity.monitor.history
     if form == "prometheus":
-        return export.prometheus((str(bench.key), each) for each in history[-1:])
+        session, alerts = str(bench.key), bench.continuity.monitor.alerts
+        return export.prometheus(
+            [(session, each) for each in history[-1:]], [(session, each) for each in alerts]
+        )
     data = export.otlp(
         str(bench.key), history, times=map(export.nanoseconds, history), version=__version__
     )

@@ -6,6 +6,8 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.memory import RecallDropped
@@ -13,23 +15,30 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.foreign import one_line
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.recall.passage import Passage
     from mindstone_tui.core.recall.ranking import Hit
 
 _SHOWN = 8
-_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_SOURCE = re.compile(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
+"""A line's id or a file's name, and whose it is."""
 
 
-@command("recall", usage="QUERY | why N | drop N | drop ID | on | off", words=("why", "drop"))
+@command(
+    "recall",
+    usage="QUERY | why N | drop N | drop ENTRY [SESSION] | on | off",
+    words=("why", "drop"),
+)
 async def recall(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Search history; explain or drop a hit; switch automatic recall on or off."""
     word, _, rest = argument.partition(" ")
     if not argument:
         raise wrong_use("recall", "What should be found?")
-    if word in ("why", "drop") and rest.strip().isdigit():
-        hit = _hit(bench, int(rest))
-        yield _why(hit) if word == "why" else _drop(bench, hit)
-    elif word == "drop" and _ID.fullmatch(rest.strip()):
-        yield _drop(bench, _hit_at(bench, rest.strip()))
+    if word == "why" and rest.strip().isdigit():
+        yield _why(_hit(bench, int(rest)))
+    elif word == "drop" and rest.strip().isdigit():
+        yield _drop(bench, _Source.of(_hit(bench, int(rest)).passage))
+    elif word == "drop" and _SOURCE.fullmatch(rest.strip()):
+        yield _drop(bench, _source(bench, *rest.split()))
     elif argument in ("on", "off"):
         bench.desk.recaller.switch(on=argument == "on")
         yield CommandPrinted(command="recall", text=f"Automatic recall is {argument}.")
@@ -55,13 +64,32 @@ def _hit(bench: Bench, number: int) -> Hit:
     return found.hits[number - 1]
 
 
-def _hit_at(bench: Bench, entry: str) -> Hit:
-    """The hit of the last search whose passage stands in this entry."""
+class _Source(msgspec.Struct, frozen=True):
+    """Where a passage stands, and how to call that."""
+
+    session: str
+    entry: str
+    name: str
+
+    @staticmethod
+    def of(passage: Passage) -> _Source:
+        name = f"#{passage.seq}" if passage.seq >= 0 else passage.entry
+        return _Source(passage.session, passage.entry, name)
+
+
+def _source(bench: Bench, entry: str, session: str = "") -> _Source:
+    """The source of a passage that was recalled at any time; raises `NoSuchEntry`.
+
+    What stands elsewhere is taken at its word: a pointer to nothing keeps nothing out.
+    """
     found = bench.last_recall()
     for hit in found.hits if found is not None else ():
-        if hit.passage.entry == entry:
-            return hit
-    raise wrong_use("recall", f"The last search has no hit in {entry}.")
+        if hit.passage.entry == entry and session in ("", hit.passage.session):
+            return _Source.of(hit.passage)
+    if session in ("", str(bench.key)):
+        line = bench.refer(entry)
+        return _Source(str(bench.key), line.id, f"#{line.seq}")
+    return _Source(session, entry, f"{entry} of {session}")
 
 
 def _why(hit: Hit) -> CommandPrinted:
@@ -70,10 +98,8 @@ def _why(hit: Hit) -> CommandPrinted:
     return CommandPrinted(command="recall", text=text, data={"parts": dict(hit.parts)})
 
 
-def _drop(bench: Bench, hit: Hit) -> CommandPrinted:
-    entry = RecallDropped(from_session=hit.passage.session, entry=hit.passage.entry)
+def _drop(bench: Bench, source: _Source) -> CommandPrinted:
+    entry = RecallDropped(from_session=source.session, entry=source.entry)
     bench.desk.record(entry, bench.desk.transcript.last_turn)
-    bench.desk.recaller.drop(hit.passage.session, hit.passage.entry)
-    return CommandPrinted(
-        command="recall", text=f"{hit.passage.pointer} stays out of this session."
-    )
+    bench.desk.recaller.drop(source.session, source.entry)
+    return CommandPrinted(command="recall", text=f"{source.name} is not recalled here any more.")

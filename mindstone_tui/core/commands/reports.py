@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindstone_tui.core.context.report import Block, ContextReport, SectionSize
+from mindstone_tui.core.context.report import Block, Burn, ContextReport, SectionSize
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.wording import plural
@@ -77,6 +77,69 @@ def _speaks(block: Block, role: str) -> bool:
     return block.role == role and block.kind != "recall"
 
 
+def budget_data(report: ContextReport) -> dict[str, object]:
+    """The shares of the window for programs: each by itself, then the whole."""
+    burning = {each.component: each for each in report.burn}
+    shares = [
+        {
+            "name": part.name,
+            "used": part.tokens,
+            "limit": part.limit,
+            "remaining": part.limit - part.tokens,
+            "utilization": round(part.tokens / part.limit, 4) if part.limit else 0.0,
+            "soft": part.tokens > part.soft,
+            "hard": part.tokens > part.hard,
+            **(
+                {"per_turn": burn.per_turn, "turns_left": burn.turns_left, "burn": burn.level}
+                if (burn := burning.get(part.name))
+                else {}
+            ),
+        }
+        for part in report.components
+    ]
+    return {
+        "components": shares,
+        "total_used": report.prompt.tokens,
+        "total_limit": report.usable,
+        "total_utilization": report.utilization,
+        "burn_rate": report.velocity,
+        "turns_until_exhausted": exhausted_in(report),
+    }
+
+
+def exhausted_in(report: ContextReport) -> float | None:
+    """Turns until the usable room is full at this speed; None when it does not fill."""
+    if report.velocity <= 0:
+        return None
+    return round(max(report.usable - report.prompt.tokens, 0) / report.velocity, 1)
+
+
+def budget_text(report: ContextReport) -> str:
+    """The shares, the whole, and how fast each fills."""
+    rows = [_component(part) for part in report.components]
+    left = exhausted_in(report)
+    when = "" if left is None else f"; full in about {_turns(left)} if nothing leaves"
+    total = f"{report.prompt.tokens:,} of {report.usable:,} tokens, {report.utilization:.1%}{when}"
+    burn = [
+        f"{NAMES[each.component]:17} {each.per_turn:>+9,.0f} a turn{_lasts(each)}"
+        for each in report.burn
+        if each.per_turn
+    ]
+    return "\n".join([*rows, "", f"together          {total}", *burn])
+
+
+def _lasts(burn: Burn) -> str:
+    if burn.turns_left is None:
+        return ", gone with the turn"
+    if not burn.turns_left:
+        return f", its share is full ({burn.level})"
+    return f", {_turns(burn.turns_left)} left ({burn.level})"
+
+
+def _turns(number: float) -> str:
+    return plural(round(number), "turn")
+
+
 def headline(report: ContextReport) -> list[str]:
     """Zone, fullness and size."""
     window = f"{report.window.tokens:,} ({report.window.label})"
@@ -106,7 +169,7 @@ def _speed(report: ContextReport) -> str:
     if red is None:
         left = "red is not in sight"
     elif red >= 1:
-        left = f"red in about {plural(round(red), 'turn')}"
+        left = f"red in about {_turns(red)}"
     else:
         left = "red in less than a turn" if red else "red already"
     return f"velocity {report.velocity:+,.0f} tokens a turn ({report.velocity_class}); {left}"

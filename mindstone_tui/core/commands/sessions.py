@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import get_args
+from typing import Final, get_args
+
+import msgspec
 
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
-from mindstone_tui.core.commands.reports import headline
+from mindstone_tui.core.commands.reports import budget_data, headline
 from mindstone_tui.core.config.settings import ApprovalMode
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, ScreenAsked
 
 APPROVALS: tuple[str, ...] = get_args(ApprovalMode)
+STATUS: Final[dict[str, str]] = {
+    "green": "healthy",
+    "yellow": "preparing",
+    "orange": "active",
+    "red": "emergency",
+}
+"""What a zone means for the window."""
 
 
 @command("status")
@@ -19,19 +28,36 @@ async def status(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Show who answers, how full the window is, and where history stands."""
     del argument
     desk = bench.desk
-    head = desk.transcript.head
+    head, turns = desk.transcript.head, desk.transcript.last_turn
+    report = desk.report()
     yield CommandPrinted(
         command="status",
         text="\n".join(
             [
-                *headline(desk.report()),
+                *headline(report),
                 desk.info.note or f"{desk.info.name} answers.",
-                f"history: {head.seq + 1:,} entries, {desk.transcript.last_turn:,} turns, "
-                f"head {head.hash[:12]}",
+                f"history: {head.seq + 1:,} entries, {turns:,} turns, head {head.hash[:12]}",
+                f"window {report.windows:,} of this session: {STATUS[report.zone]}; "
+                f"{report.mode}, {report.policy}",
                 f"approvals: {desk.gate.mode}; recall: {'on' if desk.recaller.on else 'off'}; "
                 f"folder: {bench.cwd}",
             ]
         ),
+        data={
+            "session": str(bench.key),
+            "model": desk.info.name,
+            "window_status": STATUS[report.zone],
+            "zone": report.zone,
+            "windows": report.windows,
+            "turn": turns,
+            "utilization": report.utilization,
+            "mode": report.mode,
+            "policy": report.policy,
+            "entries": head.seq + 1,
+            "head": {"seq": head.seq, "hash": head.hash},
+            "budget": budget_data(report),
+            "alerts": [msgspec.to_builtins(one) for one in bench.continuity.monitor.alerts],
+        },
     )
 
 

@@ -11,13 +11,20 @@ import msgspec
 from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import command, wrong_use
-from mindstone_tui.core.commands.reports import context_detail, context_list
+from mindstone_tui.core.commands.reports import (
+    budget_data,
+    budget_text,
+    context_detail,
+    context_list,
+)
 from mindstone_tui.core.config.settings import Mode, Policy
+from mindstone_tui.core.context.measure import COMPONENTS
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import (
     AnyEvent,
     CommandPrinted,
     PruneBlocked,
+    ResultsTrimmed,
     ScreenAsked,
     WindowChanged,
     WindowPruned,
@@ -43,13 +50,19 @@ async def context(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     yield CommandPrinted(command="context", text=text)
 
 
-@command("prune", usage="[N | N% | ID…]", changes_window=True)
+@command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
 async def prune(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     """Let exchanges leave the window: N of them, down to N %, or the ones named.
 
-    Each is indexed and read back first; `/restore` brings it back.
+    Each is indexed and read back first; `/restore` brings it back. `results` lets only older tool
+    results become placeholders; the newest few and what nobody answered yet stay.
     """
     working_set = bench.desk.working_set
+    if argument == "results":
+        nothing = "No older tool result is left to trim."
+        for event in _tell("prune", await working_set.trim(), nothing):
+            yield event
+        return
     if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
         pruned = await working_set.prune(to_percent=float(percent[1]))
     elif argument.isdigit() or not argument:
@@ -141,23 +154,39 @@ async def mode(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     yield CommandPrinted(command="mode", text=f"The mode is {bench.desk.report().mode}.")
 
 
-@command("budget")
+@command("budget", usage="[TOKENS [SHARE]]", words=COMPONENTS)
 async def budget(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show the six shares of the window, how full each is and how fast it fills."""
-    del argument
+    """Show the six shares of the window, how full each is and how fast it fills.
+
+    With a number it says whether so many tokens more would fit, into the message history or the
+    share that is named.
+    """
+    if argument:
+        yield _admission(bench, argument)
+        return
     report = bench.desk.report()
-    rows = [
-        f"{part.name:18} {part.tokens:>9,} of {part.limit:>9,}"
-        f"  {part.tokens / part.limit if part.limit else 0:>4.0%}"
-        for part in report.components
+    yield CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+
+
+def _admission(bench: Bench, argument: str) -> CommandPrinted:
+    """Whether something of a size may be added to the next prompt."""
+    number, _, named = argument.partition(" ")
+    share = next(
+        (name for name in COMPONENTS if name == (named.strip() or "message_history")), None
+    )
+    if not number.isdigit() or share is None:
+        raise wrong_use("budget", f"A number and one of {', '.join(COMPONENTS)} are wanted.")
+    found = bench.desk.check_before_add(share, int(number))
+    verdict = "would fit" if found.allowed else "would not fit"
+    said = [
+        f"{int(number):,} tokens more {verdict}: the prompt would be at "
+        f"{found.utilization_after:.1%} of its room.",
+        found.reason,
+        found.warning,
     ]
-    burn = [
-        f"{each.component:18} {each.per_turn:>9,.0f} a turn"
-        + (f", {each.turns_left:.0f} turns left ({each.level})" if each.turns_left else "")
-        for each in report.burn
-        if each.per_turn
-    ]
-    yield CommandPrinted(command="budget", text="\n".join([*rows, *burn]))
+    return CommandPrinted(
+        command="budget", text=" ".join(filter(None, said)), data=msgspec.to_builtins(found)
+    )
 
 
 def _turns(bench: Bench, argument: str) -> list[int]:
@@ -173,6 +202,14 @@ def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
 
 def _sentence(event: AnyEvent) -> str:
     match event:
+        case ResultsTrimmed(results=results):
+            saved = event.tokens_before - event.tokens_after
+            which = (
+                "1 tool result is a placeholder"
+                if len(results) == 1
+                else f"{len(results)} tool results are placeholders"
+            )
+            return f"{which} now, {saved:,} tokens less; history has every word."
         case WindowPruned(left=left):
             names = ", ".join(str(each.turn) for each in left)
             turns = "turn" if len(left) == 1 else "turns"

@@ -26,6 +26,19 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "context.window": (0, 1e9),
     "context.keep_recent_tokens": (0, 1e9),
     "context.keep_trimmed": (0, 10_000),
+    "context.placeholder_tokens": (0, 1_000),
+    "eviction.fifo_half_life": (0.1, 1e6),
+    "eviction.lru_half_life": (0.1, 1e6),
+    "eviction.priority_half_life": (0.1, 1e6),
+    "eviction.references": (1, 1e6),
+    "eviction.duplicate": (0, 1),
+    "cascade.tool_results": _PERCENT,
+    "cascade.evict": _PERCENT,
+    "cascade.progressive": _PERCENT,
+    "cascade.compaction": _PERCENT,
+    "cascade.delegate": _PERCENT,
+    "cascade.target": _PERCENT,
+    "cascade.result_tokens": (0, 1e9),
     "zones.yellow": _PERCENT,
     "zones.orange": _PERCENT,
     "zones.red": _PERCENT,
@@ -42,6 +55,7 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "recall.max_passages": (0, 1_000),
     "memory.digest_tokens": (0, 1e6),
     "memory.invariant_tokens": (0, 1e6),
+    "memory.notes_tokens": (0, 1e6),
     "memory.standing_tokens": (0, 1e6),
     "health.sustained_turns": (1, 1_000),
     "health.utilization": _PERCENT,
@@ -61,10 +75,13 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "tui.notify_after": (0, 86_400),
 }
 _ASCENDING: Final = (
-    ("context.trim_to", "context.trim"),
+    ("context.trim_to", "context.trim", "context.emergency"),
+    ("context.checkpoint", "context.emergency"),
     ("context.floor", "context.ceiling", "context.emergency"),
     ("zones.yellow", "zones.orange", "zones.red"),
 )
+_TABLES: Final = {"priority": True, "hybrid": True, "worth": False, "turns_to_live": False}
+"""Tables of weights, and whether each must add up to 1."""
 _SHARES: Final = (
     "system_prompt",
     "tool_definitions",
@@ -99,6 +116,8 @@ def check(settings: Settings, origin: Origin) -> None:
                 )
     _check_early_marks(value, said, origin)
     _check_budget(settings)
+    _check_cascade(settings, said)
+    _check_tables(settings, origin)
     _check_others(settings, origin)
 
 
@@ -123,6 +142,42 @@ def _check_budget(settings: Settings) -> None:
             f"The shares in [budget] add up to {total:g}, not to 100.",
             f"Change one of {', '.join(_SHARES)}.",
         )
+
+
+def _check_cascade(settings: Settings, said: Callable[[str], str]) -> None:
+    steps = ("target", "tool_results", "evict", "progressive", "compaction", "delegate")
+    for lower, upper in pairwise(steps):
+        if getattr(settings.cascade, lower) > getattr(settings.cascade, upper):
+            raise ConfigError(
+                f"{said(f'cascade.{lower}')}, but may not be above cascade.{upper}.",
+                f"Cheap steps come first: {' ≤ '.join(steps)}.",
+            )
+    first, second = settings.cascade.ages
+    if not 0 < first < second:
+        raise ConfigError(
+            f"cascade.ages is {first}, {second}.", "Use two numbers of turns, the smaller first."
+        )
+
+
+def _check_tables(settings: Settings, origin: Origin) -> None:
+    """Weights by name: none unknown, none negative, and those that are shares add up to 1."""
+    defaults = type(settings.eviction)()
+    for field, together in _TABLES.items():
+        known: dict[str, float] = getattr(defaults, field)
+        given: dict[str, float] = getattr(settings.eviction, field)
+        where = f"eviction.{field} ({origin(f'eviction.{field}')})"
+        if odd := sorted(given.keys() - known.keys()):
+            raise ConfigError(f"{where} knows no {odd[0]!r}.", f"It has {', '.join(known)}.")
+        if any(number < 0 for number in given.values()):
+            raise ConfigError(f"{where} has a number below 0.", "Use 0 or more.")
+        total = sum({**known, **given}.values())
+        if together and abs(total - 1) > 0.001:
+            raise ConfigError(
+                f"The weights of {where} add up to {total:g}, not to 1.",
+                f"Change one of {', '.join(known)}.",
+            )
+        if field == "turns_to_live" and 0 in given.values():
+            raise ConfigError(f"{where} has 0 turns.", "Use 1 or more.")
 
 
 def _check_others(settings: Settings, origin: Origin) -> None:

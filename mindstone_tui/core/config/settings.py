@@ -54,6 +54,72 @@ class ContextSettings(Section):
     """What `auto_compact` keeps verbatim, at most 30 % of the usable room."""
     keep_trimmed: int = 4
     """Newest tool results that are never trimmed."""
+    placeholder_tokens: int = 50
+    """The most that a trimmed result's finding takes in its placeholder."""
+
+
+class EvictionSettings(Section):
+    """How the policies weigh what may leave: a score of 1 keeps, 0 leaves first."""
+
+    fifo_half_life: float = 10.0
+    """Turns after which age alone is worth half; `hybrid` and `semantic_merge` use it, too."""
+    lru_half_life: float = 5.0
+    """Turns without a reference after which `lru` halves the score."""
+    priority_half_life: float = 15.0
+    """Turns after which `priority` halves what being recent is worth."""
+    references: int = 5
+    """References after which being referred to counts in full."""
+    duplicate: float = 0.85
+    """Likeness (cosine) above which a newer exchange repeats an older one."""
+    priority: dict[str, float] = msgspec.field(
+        default_factory=lambda: {
+            "recency": 0.30,
+            "semantic": 0.25,
+            "source": 0.20,
+            "reuse": 0.15,
+            "explicit": 0.10,
+        }
+    )
+    """Weights of `priority`, together 1; what is not named keeps its default."""
+    hybrid: dict[str, float] = msgspec.field(
+        default_factory=lambda: {
+            "recency": 0.30,
+            "priority": 0.25,
+            "time_to_live": 0.20,
+            "references": 0.15,
+            "unique": 0.10,
+        }
+    )
+    """Weights of `hybrid`, together 1; what is not named keeps its default."""
+    worth: dict[str, float] = msgspec.field(
+        default_factory=lambda: {"user": 1.0, "assistant": 0.5, "tool_result": 0.3}
+    )
+    """What each source is worth to `priority`."""
+    turns_to_live: dict[str, float] = msgspec.field(
+        default_factory=lambda: {"user": 50.0, "assistant": 30.0, "tool_result": 8.0}
+    )
+    """Turns after which `type_based` counts a source as outlived."""
+
+
+class CascadeSettings(Section):
+    """The mode `cascade`: from which fullness each step may be tried, cheapest first."""
+
+    tool_results: float = 75.0
+    """Older tool results are shortened."""
+    evict: float = 75.0
+    """Whole exchanges leave by policy."""
+    progressive: float = 85.0
+    """Older exchanges are condensed by their age."""
+    compaction: float = 92.0
+    """A summary stands for what leaves."""
+    delegate: float = 95.0
+    """The rest goes to a reader with a clean window of its own."""
+    target: float = 60.0
+    """Fullness at which the cascade stops."""
+    result_tokens: int = 500
+    """Tool results up to this size are never shortened by a model."""
+    ages: tuple[int, int] = (5, 20)
+    """Turns up to which `progressive` leaves about 30 %, then 5 %; older ones become a title."""
 
 
 class ZoneSettings(Section):
@@ -79,7 +145,7 @@ class BudgetSettings(Section):
     """Shares of the window, in percent; together 100."""
 
     profile: str = "default"
-    """Shares to start from: default, code-review, research or support."""
+    """Shares to start from: default, code-review, research, support, or a profile of your own."""
     system_prompt: float = 6.0
     """Identity, rules, user and project instructions."""
     tool_definitions: float = 4.0
@@ -121,6 +187,8 @@ class MemorySettings(Section):
     """Room for invariants, which are always in force."""
     propose: bool = True
     """Let the model propose memories."""
+    notes_tokens: int = 2_000
+    """Room for notes in the head of the prompt."""
     standing_tokens: int = 2_000
     """IDENTITY.md and USER.md together; more is cut, with a warning."""
 
@@ -249,6 +317,8 @@ class Settings(Section):
 
     session: SessionSettings = SessionSettings()
     context: ContextSettings = ContextSettings()
+    eviction: EvictionSettings = EvictionSettings()
+    cascade: CascadeSettings = CascadeSettings()
     zones: ZoneSettings = ZoneSettings()
     budget: BudgetSettings = BudgetSettings()
     recall: RecallSettings = RecallSettings()

@@ -35,7 +35,9 @@ def blocks(
     by_turn = {unit.turn: unit for unit in units}
     scores = {
         scored.candidate.key: scored
-        for scored in rank_exchanges(view.fold, eligible(units), view.policy, view.similar)
+        for scored in rank_exchanges(
+            view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
+        )
     }
     return tuple(
         _block(view, call, piece, size, by_turn, scores)
@@ -66,7 +68,7 @@ def _block(
         protected=bool(unit.protected) or is_task,
         why=unit.protected or (TASK if is_task else f"may leave: {view.policy}"),
         role=line.role,
-        preview=head(" ".join(_shown(line)[: _PREVIEW * 4].split()), _PREVIEW),
+        preview=head(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
         score=scored.score if scored else None,
         parts=scored.parts if scored else {},
         trimmed=line.seq in state.trimmed,
@@ -75,8 +77,8 @@ def _block(
     )
 
 
-def _shown(line: Line) -> str:
-    """What a message is recognised by; a tool result by its tool and what it found."""
+def _words_of(line: Line) -> str:
+    """What tells an entry apart at a glance; a tool result by its finding."""
     entry = line.entry
     if isinstance(entry, ToolReturned) and entry.finding:
         return f"{entry.name}: {entry.finding}"

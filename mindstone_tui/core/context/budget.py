@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from mindstone_tui.core.config.settings import BudgetSettings, ContextSettings, 
 from mindstone_tui.core.context.measure import COMPONENTS, ComponentName, Measured
 from mindstone_tui.core.context.report import Burn, Marks
 from mindstone_tui.core.entries import ZONES, Label, Zone
+from mindstone_tui.core.entries.base import ShareLevel
 from mindstone_tui.core.entries.window import Component, Growth
 from mindstone_tui.core.errors import ConfigError
 
@@ -28,14 +29,6 @@ KEPT_TURNS: Final = 20
 """Turns of growth that are carried from plan to plan."""
 _SMALL: Final = 32_000
 _LARGE: Final = 200_000
-
-PROFILES: Final[Mapping[str, tuple[float, ...]]] = {
-    "default": (6, 4, 65, 12, 8, 5),
-    "code-review": (6, 5, 60, 18, 6, 5),
-    "research": (5, 5, 55, 15, 15, 5),
-    "support": (8, 3, 70, 8, 6, 5),
-}
-"""Shares in percent: the five components in order, then the output reserve."""
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -78,17 +71,9 @@ def room_for(window: int, label: Label, budget: BudgetSettings) -> Room:
 
 
 def shares(budget: BudgetSettings) -> tuple[float, ...]:
-    """The six shares in percent: the profile's, with what was set by hand on top."""
-    if budget.profile not in PROFILES:
-        known = ", ".join(PROFILES)
-        raise ConfigError(
-            f"There is no budget profile {budget.profile!r}.", f"The profiles are {known}."
-        )
-    names = (*COMPONENTS, "output_reserve")
-    defaults = BudgetSettings()
-    chosen = tuple(
-        given if (given := getattr(budget, name)) != getattr(defaults, name) else share
-        for name, share in zip(names, PROFILES[budget.profile], strict=True)
+    """The six shares in percent, the output reserve last; a profile's are settings by then."""
+    chosen: tuple[float, ...] = tuple(
+        getattr(budget, name) for name in (*COMPONENTS, "output_reserve")
     )
     if abs(sum(chosen) - 100) > 0.5:
         raise ConfigError(
@@ -100,14 +85,17 @@ def shares(budget: BudgetSettings) -> tuple[float, ...]:
 
 def components(measured: Measured, room: Room, budget: BudgetSettings) -> tuple[Component, ...]:
     """Each share with what it uses; the output reserve stands apart, unused by any prompt."""
+    found = [
+        _component(name, measured.component(name), limit_of(name, room, budget), budget.soft)
+        for name in COMPONENTS
+    ]
+    return (*found, _component("output_reserve", 0, room.reserve, budget.soft))
+
+
+def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
+    """The tokens of the usable room that are one component's."""
     chosen = shares(budget)
-    prompt_shares = sum(chosen[:-1])
-    found = []
-    for name, share in zip(COMPONENTS, chosen, strict=False):
-        limit = int(room.usable * share / prompt_shares)
-        found.append(_component(name, measured.component(name), limit, budget.soft))
-    found.append(_component("output_reserve", 0, room.reserve, budget.soft))
-    return tuple(found)
+    return int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
 
 
 def _component(name: str, tokens: int, limit: int, soft: float) -> Component:
@@ -171,6 +159,16 @@ def zone_after(before: Zone, utilization: float, window: int, zones: ZoneSetting
     level = sum(percent >= edge for edge in edges(zones, window))
     kept = sum(percent >= edge - zones.hysteresis for edge in edges(zones, window))
     return ZONES[max(level, min(kept, ZONES.index(before)))]
+
+
+def share_level(before: ShareLevel, component: Component, hysteresis: float) -> ShareLevel:
+    """How full a share is; falling back takes some points more than rising did."""
+    slack = component.limit * hysteresis / 100
+    for level, mark in (("hard", component.hard), ("soft", component.soft)):
+        held = before == level or (before == "hard" and level == "soft")
+        if component.tokens > (mark - slack if held else mark):
+            return "hard" if level == "hard" else "soft"
+    return "free"
 
 
 def velocity(growth: Sequence[Growth], turns: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from mindstone_tui.core.config.settings import EvictionSettings
 from mindstone_tui.core.context.eviction import (
     NEEDS_REFERENCES,
     Candidate,
@@ -26,7 +27,11 @@ _TEXT: Final = 4_000
 
 
 def rank_exchanges(
-    fold: Fold, units: Sequence[Exchange], policy: str, similar: Similarity
+    fold: Fold,
+    units: Sequence[Exchange],
+    policy: str,
+    similar: Similarity,
+    how: EvictionSettings,
 ) -> list[Scored]:
     """Exchanges in the order in which they leave."""
     known = _references(fold, policy)
@@ -36,11 +41,16 @@ def rank_exchanges(
         now=fold.turn,
         query=question(fold),
         similar=similar,
+        how=how,
     )
 
 
 def rank_results(
-    fold: Fold, results: Sequence[tuple[Line, int]], policy: str, similar: Similarity
+    fold: Fold,
+    results: Sequence[tuple[Line, int]],
+    policy: str,
+    similar: Similarity,
+    how: EvictionSettings,
 ) -> list[Scored]:
     """Tool results, each with its size, in the order in which they are trimmed."""
     known = _references(fold, policy)
@@ -50,6 +60,7 @@ def rank_results(
         now=fold.turn,
         query=question(fold),
         similar=similar,
+        how=how,
     )
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal
 
-from mindstone_tui.core.context.compression import level_of
+import msgspec
+
+from mindstone_tui.core.config.settings import CascadeSettings
+from mindstone_tui.core.context.compression import AGES, level_of
 from mindstone_tui.core.entries import Line, Part
 
 StepName = Literal[
@@ -69,6 +72,7 @@ class Marks(Part):
     compact: float = 0.92
     emergency: float = 0.95
     target: float = TARGET
+    stages: tuple[Stage, ...] = CASCADE
 
 
 class Taken(Part):
@@ -122,7 +126,7 @@ def next_stage(
     return next(
         (
             stage
-            for stage in CASCADE
+            for stage in marks.stages
             if stage.step not in tried
             and utilization >= stage.mark
             and (model_allowed or not stage.needs_model)
@@ -131,9 +135,17 @@ def next_stage(
     )
 
 
-def cascade_due(utilization: float, last: Outcome | None) -> bool:
+def stages(settings: CascadeSettings) -> tuple[Stage, ...]:
+    """The steps of the cascade with the marks that were set for them."""
+    return tuple(
+        msgspec.structs.replace(stage, mark=getattr(settings, stage.step) / 100)
+        for stage in CASCADE
+    )
+
+
+def cascade_due(utilization: float, last: Outcome | None, marks: Marks) -> bool:
     """Whether to start: over the first mark, and not right after a cascade that could not help."""
-    if utilization < CASCADE[0].mark:
+    if utilization < marks.stages[0].mark:
         return False
     return last is None or utilization < last.ended or utilization - last.ended >= REARM
 
@@ -149,7 +161,7 @@ async def run_cascade(
     """Take due steps until the window fits or none is left; each is tried once at most."""
     started = now = measure()
     taken: list[Taken] = []
-    skipped = frozenset(stage.step for stage in CASCADE if stage.step not in steps)
+    skipped = frozenset(stage.step for stage in marks.stages if stage.step not in steps)
     while stage := next_stage(
         now, skipped | {step.step for step in taken}, marks, model_allowed=model_allowed
     ):
@@ -208,9 +220,13 @@ class Exchange(Part):
     protected: bool = False
 
 
-def kept_recent(keep_recent_tokens: int, usable: int) -> int:
-    """What `auto_compact` keeps verbatim: the setting, but at most 30 % of the usable room."""
-    return min(keep_recent_tokens, usable * 30 // 100)
+def kept_recent(keep_recent_tokens: int, usable: int, below_floor: int) -> int:
+    """What `auto_compact` keeps verbatim: the setting, but at most 30 % of the usable room.
+
+    Nor more than fits under the floor beside all that stays: else a small window would compact on
+    every turn.
+    """
+    return max(min(keep_recent_tokens, usable * 30 // 100, below_floor), 0)
 
 
 def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:
@@ -229,11 +245,13 @@ def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:
     return tuple(reversed(turns))
 
 
-def by_level(turns: Sequence[int], current: int) -> dict[int, tuple[int, ...]]:
+def by_level(
+    turns: Sequence[int], current: int, ages: tuple[int, int] = AGES
+) -> dict[int, tuple[int, ...]]:
     """Older turns grouped by how much of them `progressive` leaves, oldest level last."""
     groups: dict[int, list[int]] = {}
     for turn in turns:
-        level = level_of(current - turn)
+        level = level_of(current - turn, ages)
         if level:
             groups.setdefault(level, []).append(turn)
     return {level: tuple(groups[level]) for level in sorted(groups)}

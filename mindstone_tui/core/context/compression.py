@@ -38,13 +38,12 @@ __all__ = [
     "strategy",
 ]
 
-SHORT_RESULT: Final = 500
-"""Tool results up to this many tokens are left alone."""
 DELEGATED_RESULT: Final = 2_000
 """The most that a sub-agent may bring back, in tokens."""
-LEVELS: Final = ((0, 1.0), (5, 0.30), (20, 0.05))
-"""Ages in turns up to which a level holds, and the share of its text that remains; the last
-level, a title, has no end."""
+AGES: Final = (5, 20)
+"""Ages in turns up to which the first and the second level hold; the last, a title, has no end."""
+SHARES: Final = (1.0, 0.30, 0.05)
+"""How much of its text remains of an exchange, by level."""
 
 
 _SPARSE: Final = Limits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
@@ -85,7 +84,7 @@ async def notes(material: Material, scribe: Scribe) -> Summary | Unchanged:
 async def tool_result_summary(material: Material, scribe: Scribe) -> Summary | Unchanged:
     """The finding of one long tool result, at about a fifth of its length."""
     before = tokens_of(material, scribe)
-    if before <= SHORT_RESULT:
+    if before <= scribe.short_result:
         why = f"a result of {before} tokens is short enough"
         return Unchanged(strategy="tool_result_summary", why=why)
     order = Order(
@@ -104,7 +103,7 @@ async def progressive(material: Material, scribe: Scribe) -> Summary | Unchanged
     before = tokens_of(material, scribe)
     if material.level < 1:
         return Unchanged(strategy="progressive", why="the current exchange stays as it is")
-    if material.level >= len(LEVELS):
+    if material.level >= len(SHARES):
         order = Order(
             strategy="progressive",
             prompt="",
@@ -116,7 +115,7 @@ async def progressive(material: Material, scribe: Scribe) -> Summary | Unchanged
         text = titles(material.passages)
         text = joined(text, verbatim(binding(order), material.approvals, text))
         return settled(order, text, scribe)
-    share = LEVELS[material.level][1]
+    share = SHARES[material.level]
     order = Order(
         strategy="progressive",
         prompt="progressive",
@@ -166,9 +165,9 @@ def strategy(name: str) -> Strategy:
     return STRATEGIES[name]
 
 
-def level_of(age: int) -> int:
+def level_of(age: int, ages: tuple[int, int] = AGES) -> int:
     """The level of an exchange that is `age` turns old: 0 is the current one, 3 has no end."""
-    return next((level for level, (oldest, _) in enumerate(LEVELS) if age <= oldest), len(LEVELS))
+    return next((level for level, oldest in enumerate((0, *ages)) if age <= oldest), len(SHARES))
 
 
 def _within(value: int, low: int, high: int) -> int:

@@ -7,13 +7,15 @@ A score of 1 keeps, 0 leaves first. Every policy returns the parts its score was
 from __future__ import annotations
 
 import functools
+import math
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, get_args
 
 import msgspec
 
-from mindstone_tui.core.config.settings import Policy
+from mindstone_tui.core.config.settings import EvictionSettings, Policy
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -27,17 +29,12 @@ Source = Literal["user", "assistant", "tool_result"]
 Similarity = Callable[[str, str], float]
 """How alike two texts are, from 0 to 1. Words alone unless somebody passes in something better."""
 
-FIFO_HALF_LIFE: Final = 10
-LRU_HALF_LIFE: Final = 5
-PRIORITY_HALF_LIFE: Final = 15
-ENOUGH_REFERENCES: Final = 5
-DUPLICATE: Final = 0.85
-"""Two units more alike than this are the same thing said twice."""
-TURNS_TO_LIVE: Final[Mapping[str, int]] = {"tool_result": 8, "assistant": 30, "user": 50}
-SOURCE_WORTH: Final[Mapping[str, float]] = {"user": 1.0, "assistant": 0.5, "tool_result": 0.3}
+_DEFAULTS: Final = EvictionSettings()
 _COMPARED: Final = 2_000
 """Characters of a text that are compared; enough to tell duplicates, cheap enough for all pairs."""
 _NEIGHBOURS: Final = 200
+_BITS: Final = 4_093
+"""Enough that hardly two of a text's words share one."""
 _WORD: Final = re.compile(r"\w{3,}")
 
 
@@ -75,6 +72,7 @@ class Scene(msgspec.Struct, frozen=True):
     similar: Similarity
     duplicates: Mapping[int, float]
     """How much of a candidate a newer one repeats, by key."""
+    how: EvictionSettings = _DEFAULTS
 
 
 def decay(age: float, half_life: float) -> float:
@@ -87,6 +85,25 @@ def word_similarity(one: str, other: str) -> float:
     first, second = _words(one[:_COMPARED]), _words(other[:_COMPARED])
     smaller = min(len(first), len(second))
     return len(first & second) / smaller if smaller else 0.0
+
+
+def cosine(one: str, other: str) -> float:
+    """How alike two texts are as a whole: the cosine of the sets of their words."""
+    return _cosine(_signature(one[:_COMPARED]), _signature(other[:_COMPARED]))
+
+
+def _cosine(first: tuple[int, float], second: tuple[int, float]) -> float:
+    lengths = first[1] * second[1]
+    return (first[0] & second[0]).bit_count() / lengths if lengths else 0.0
+
+
+@functools.lru_cache(maxsize=1_024)
+def _signature(text: str) -> tuple[int, float]:
+    """A text's words as bits of one number, and its length: quick to compare with many others."""
+    bits = 0
+    for word in _WORD.findall(text.lower()):
+        bits |= 1 << zlib.crc32(word.encode()) % _BITS
+    return bits, math.sqrt(bits.bit_count())
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -103,48 +120,60 @@ def _mean(worth: Mapping[str, float], weights: Mapping[str, int]) -> float:
 
 def fifo(candidate: Candidate, scene: Scene) -> dict[str, float]:
     """Oldest first."""
-    return {"recency": decay(scene.now - candidate.turn, FIFO_HALF_LIFE)}
+    return {"recency": decay(scene.now - candidate.turn, scene.how.fifo_half_life)}
 
 
 def lru(candidate: Candidate, scene: Scene) -> dict[str, float]:
     """What nobody referred to for the longest time first."""
-    return {"referenced": decay(scene.now - candidate.referenced, LRU_HALF_LIFE)}
+    return {"referenced": decay(scene.now - candidate.referenced, scene.how.lru_half_life)}
 
 
 def priority(candidate: Candidate, scene: Scene) -> dict[str, float]:
     """A weighing of age, likeness to the question, source, use and the person's own marks."""
-    return {
-        "recency": 0.30 * decay(scene.now - candidate.turn, PRIORITY_HALF_LIFE),
-        "semantic": 0.25 * _alike(candidate, scene),
-        "source": 0.20 * _mean(SOURCE_WORTH, candidate.weights),
-        "reuse": 0.15 * min(candidate.references / ENOUGH_REFERENCES, 1.0),
-        "explicit": 0.10 * candidate.important,
-    }
+    how = scene.how
+    return _weighed(
+        {**_DEFAULTS.priority, **how.priority},
+        recency=decay(scene.now - candidate.turn, how.priority_half_life),
+        semantic=_alike(candidate, scene),
+        source=_mean({**_DEFAULTS.worth, **how.worth}, candidate.weights),
+        reuse=_reuse(candidate, scene),
+        explicit=float(candidate.important),
+    )
 
 
 def semantic_merge(candidate: Candidate, scene: Scene) -> dict[str, float]:
     """What a newer unit repeats first, then oldest first; the newest of the duplicates stays."""
-    repeated = scene.duplicates.get(candidate.key, 0.0) > DUPLICATE
-    recency = decay(scene.now - candidate.turn, FIFO_HALF_LIFE)
+    repeated = scene.duplicates.get(candidate.key, 0.0) > scene.how.duplicate
+    recency = decay(scene.now - candidate.turn, scene.how.fifo_half_life)
     return {"unique": 0.0 if repeated else 0.5, "recency": 0.5 * recency}
 
 
 def type_based(candidate: Candidate, scene: Scene) -> dict[str, float]:
     """Each source has its turns to live: tool results few, what people said many."""
     age = max(scene.now - candidate.turn, 0)
-    worth = {source: max(0.0, 1 - age / turns) for source, turns in TURNS_TO_LIVE.items()}
+    living = {**_DEFAULTS.turns_to_live, **scene.how.turns_to_live}
+    worth = {source: max(0.0, 1 - age / turns) for source, turns in living.items()}
     return {"time_to_live": _mean(worth, candidate.weights)}
 
 
 def hybrid(candidate: Candidate, scene: Scene) -> dict[str, float]:
     """All of the above, weighed; repetition counts against keeping."""
-    return {
-        "recency": 0.30 * decay(scene.now - candidate.turn, FIFO_HALF_LIFE),
-        "priority": 0.25 * sum(priority(candidate, scene).values()),
-        "time_to_live": 0.20 * sum(type_based(candidate, scene).values()),
-        "references": 0.15 * min(candidate.references / ENOUGH_REFERENCES, 1.0),
-        "unique": 0.10 * (1 - scene.duplicates.get(candidate.key, 0.0)),
-    }
+    return _weighed(
+        {**_DEFAULTS.hybrid, **scene.how.hybrid},
+        recency=decay(scene.now - candidate.turn, scene.how.fifo_half_life),
+        priority=sum(priority(candidate, scene).values()),
+        time_to_live=sum(type_based(candidate, scene).values()),
+        references=_reuse(candidate, scene),
+        unique=1 - scene.duplicates.get(candidate.key, 0.0),
+    )
+
+
+def _weighed(weights: Mapping[str, float], **parts: float) -> dict[str, float]:
+    return {name: weights[name] * part for name, part in parts.items()}
+
+
+def _reuse(candidate: Candidate, scene: Scene) -> float:
+    return min(candidate.references / scene.how.references, 1.0)
 
 
 def _alike(candidate: Candidate, scene: Scene) -> float:
@@ -188,12 +217,16 @@ def rank(
     now: int,
     query: str = "",
     similar: Similarity = word_similarity,
+    how: EvictionSettings = _DEFAULTS,
 ) -> list[Scored]:
-    """Candidates with their scores, the one that leaves first in front; ties go to the older."""
+    """Candidates with their scores, the one that leaves first in front; ties go to the older.
+
+    `similar` compares a candidate with the question; repetition is a matter of whole texts.
+    """
     duplicates: Mapping[int, float] = {}
     if known_policy(policy) in _NEEDS_DUPLICATES:
-        duplicates = repeated_by_newer(candidates, similar)
-    scene = Scene(now, query, similar, duplicates)
+        duplicates = repeated_by_newer(candidates)
+    scene = Scene(now, query, similar, duplicates, how)
     scored = []
     for candidate in candidates:
         parts = {
@@ -204,16 +237,13 @@ def rank(
     return sorted(scored, key=lambda each: (each.score, each.candidate.turn, each.candidate.key))
 
 
-def repeated_by_newer(candidates: Sequence[Candidate], similar: Similarity) -> dict[int, float]:
+def repeated_by_newer(candidates: Sequence[Candidate]) -> dict[int, float]:
     """For each candidate, how much the most similar newer one repeats it."""
     ordered = sorted(candidates, key=lambda each: (each.turn, each.key))
+    signatures = [_signature(each.text[:_COMPARED]) for each in ordered]
     return {
         older.key: max(
-            (
-                similar(older.text, newer.text)
-                for newer in ordered[at + 1 : at + 1 + _NEIGHBOURS]
-                if newer.text
-            ),
+            (_cosine(signatures[at], one) for one in signatures[at + 1 : at + 1 + _NEIGHBOURS]),
             default=0.0,
         )
         for at, older in enumerate(ordered)

@@ -53,7 +53,9 @@ def _inside(view: View, call: Call, line: Line) -> Reason:
     units = units_of(
         view, call, measured, marks(call.room, view.settings.context, view.settings.zones)
     )
-    ranked = rank_exchanges(view.fold, eligible(units), view.policy, view.similar)
+    ranked = rank_exchanges(
+        view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
+    )
     unit = next(unit for unit in units if unit.turn == line.turn)
     scored = next((each for each in ranked if each.candidate.key == line.turn), None)
     state = view.fold.state

@@ -89,8 +89,13 @@ def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[E
     )
 
 
-def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None) -> list[Line]:
-    """Turn older tool results into placeholders once the trim mark is passed."""
+def trim(
+    live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None, trigger: str = "trim"
+) -> list[Line]:
+    """Turn older tool results into placeholders once the trim mark is passed.
+
+    Asked for by hand, any gain is worth it.
+    """
     measured = live.measure(call)
     if measured.total <= marks.trim:
         return []
@@ -101,13 +106,15 @@ def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None)
         pins=state.pins,
         keep=live.settings.context.keep_trimmed if keep is None else keep,
     )
-    if sum(size for _, size in results) < call.room.usable * trimming.WORTHWHILE:
+    least = 1 if trigger == "manual" else call.room.usable * trimming.WORTHWHILE
+    if sum(size for _, size in results) < least:
         return []
     taken = trimming.plan_trim(
-        rank_results(live.fold, results, live.policy, live.similar),
+        rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction),
         {line.seq: line for line, _ in results},
         excess=measured.total - marks.trim_to,
-        usable=call.room.usable,
+        least=least,
+        finding=live.settings.context.placeholder_tokens,
         factor=measured.factor,
         count=live.ledger(call.model).counter.text,
     )
@@ -120,7 +127,7 @@ def trim(live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None)
         tokens_before=measured.total,
         tokens_after=measured.total - saved,
         policy=live.policy,
-        trigger="trim" if keep is None else "emergency",
+        trigger=trigger if keep is None else "emergency",
     )
     return [live.append(entry, call.turn)]
 
@@ -185,7 +192,7 @@ async def prune(
     queue = list(
         ranked
         if ranked is not None
-        else rank_exchanges(live.fold, units, live.policy, live.similar)
+        else rank_exchanges(live.fold, units, live.policy, live.similar, live.settings.eviction)
     )
     marker_room = (
         0 if live.fold.marker or not live.settings.context.marker else pruning.MARKER_TOKENS
@@ -283,6 +290,6 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
         return lines
     units = units_of(live, call, measured, marks)
     giving = [unit for unit in units if unit.protected == RECENT]
-    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar)
+    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar, live.settings.eviction)
     pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
     return lines + pruned.lines + shorten_head(live, call, marks.emergency)

@@ -13,7 +13,7 @@ from mindstone_tui.core.context import budget, pruning
 from mindstone_tui.core.context.candidates import rank_exchanges
 from mindstone_tui.core.context.indexing import ExchangeLines, proven
 from mindstone_tui.core.context.live import LiveWindow
-from mindstone_tui.core.context.making_room import Pruned, prune
+from mindstone_tui.core.context.making_room import Pruned, prune, trim
 from mindstone_tui.core.context.measure import Ledger
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.spans import merged, single
@@ -49,11 +49,20 @@ async def prune_by_hand(
     if turns is not None:
         chosen = _named(units, turns)
         return await prune(live, call, measured, chosen, -1, "manual")
-    ranked = rank_exchanges(live.fold, eligible(units), live.policy, live.similar)
+    ranked = rank_exchanges(
+        live.fold, eligible(units), live.policy, live.similar, live.settings.eviction
+    )
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
         ranked, target = ranked[: max(count, 0)], -1
     return await prune(live, call, measured, units, target, "manual", ranked=ranked)
+
+
+def trim_by_hand(live: LiveWindow, call: Call) -> list[Line]:
+    """Turn every older tool result into a placeholder now, whatever the marks say."""
+    marks = budget.marks(call.room, live.settings.context, live.settings.zones)
+    now = msgspec.structs.replace(marks, trim=-1, trim_to=0)
+    return trim(live, call, now, trigger="manual")
 
 
 def _units(live: LiveWindow, call: Call) -> list[Exchange]:

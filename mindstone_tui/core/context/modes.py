@@ -96,7 +96,7 @@ class Modes:
     async def _cascade(self, room: Shortening) -> None:
         await self._checkpoint(room)
         room.lines += repair(room.live, room.call.turn)
-        if not cascade_due(room.fullness(), self.last):
+        if not cascade_due(room.fullness(), self.last, room.marks):
             return
         self.last = await run_cascade(
             {**room.steps(), **self._outside(room)},

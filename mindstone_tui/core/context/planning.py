@@ -15,7 +15,8 @@ from mindstone_tui.core.context.pairing import first_unpaired
 from mindstone_tui.core.context.reporting import stable_prefix
 from mindstone_tui.core.context.view import Call, keys_of
 from mindstone_tui.core.entries import Line, Request
-from mindstone_tui.core.entries.pressure import ZoneChanged
+from mindstone_tui.core.entries.base import ShareLevel
+from mindstone_tui.core.entries.pressure import ShareCrossed, ZoneChanged
 from mindstone_tui.core.entries.window import Carried, Measure, PromptPlanned, WindowCarried
 from mindstone_tui.core.errors import UnpairedRequest, WindowError
 
@@ -41,7 +42,7 @@ def record_plan(
     lines = [*before, *_carry(live, call.turn), *repair(live, call.turn)]
     request = _request(live, call)
     measured = live.measure(call)
-    lines += _note_zone(live, call, measured)
+    lines += [*_note_zone(live, call, measured), *_note_shares(live, call, measured)]
     reserve = call.room.reserve
     max_tokens = min(reserve, max_output) if max_output > 0 else reserve
     plan = _plan(live, call, measured, request, number, max_tokens)
@@ -86,6 +87,29 @@ def _note_zone(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
     )
     live.watch.carried = msgspec.structs.replace(live.watch.carried, zone=after)
     return [live.append(entry, call.turn)]
+
+
+def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
+    """Announce shares that crossed a mark; recall fills its own on purpose and passes."""
+    known: dict[str, ShareLevel] = dict(live.watch.carried.shares)
+    lines: list[Line] = []
+    for share in budget.components(measured, call.room, live.settings.budget):
+        before = known.get(share.name, "free")
+        after = budget.share_level(before, share, live.settings.zones.hysteresis)
+        if after == before or share.name == "memory_injection":
+            continue
+        entry = ShareCrossed(
+            component=share.name,
+            before=before,
+            after=after,
+            tokens=share.tokens,
+            limit=share.limit,
+        )
+        lines.append(live.append(entry, call.turn))
+        known[share.name] = after
+    over = {name: level for name, level in known.items() if level != "free"}
+    live.watch.carried = msgspec.structs.replace(live.watch.carried, shares=over)
+    return lines
 
 
 def _plan(

@@ -71,11 +71,10 @@ def marker(outside: Outside, shown: Collection[int], tools: Collection[str]) -> 
     """One line for the model: how much is out of its window, and how to get it."""
     if not outside.exchanges:
         return ""
-    one = outside.exchanges == 1
+    plural, are = ("s", "are") if outside.exchanges != 1 else ("", "is")
     parts = [
-        f"{outside.exchanges:,} earlier exchange{'' if one else 's'} of this conversation "
-        f"(about {outside.tokens:,} tokens) {'is' if one else 'are'} kept in its transcript but "
-        "not shown here."
+        f"{outside.exchanges:,} earlier exchange{plural} of this conversation (about "
+        f"{outside.tokens:,} tokens) {are} kept in the transcript but not shown here."
     ]
     if missing := gaps(shown):
         more = " and others" if len(missing) > _GAPS_SAID else ""

@@ -146,3 +146,5 @@ class ContextReport(Part, omit_defaults=False):
     """What left with the newest prune, newest turn first."""
     velocities: tuple[int, ...] = ()
     """Growth per turn, oldest first, for a sparkline."""
+    windows: int = 1
+    """Windows that the session had so far, this one included."""

@@ -106,6 +106,7 @@ class _Account:
             prune=_prune_cost(self.measured, self.marks, prices),
             warnings=tuple(self._warnings()),
             velocities=tuple(each.tokens for each in self.growth),
+            windows=view.windows,
             left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
         )
 
@@ -146,6 +147,8 @@ class _Account:
         room, state = self.room, self.view.fold.state
         if room.label == "assumed":
             yield f"Nobody knows this model's window; {room.window:,} is assumed."
+        if room.reserve < budget.SMALLEST_RESERVE:
+            yield f"The window is small: only {room.reserve:,} tokens for the answer."
         for share in self.shares:
             if share.tokens > share.hard:
                 yield f"{share.name} is {share.tokens - share.hard:,} tokens over its share."

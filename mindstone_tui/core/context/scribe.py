@@ -55,6 +55,8 @@ class Scribe(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     room: int = 24_000
     """Tokens of originals in one request."""
     nonce: Callable[[], str] = fresh_nonce
+    short_result: int = 500
+    """Tool results up to this many tokens are left alone."""
 
 
 class Summary(Part):
@@ -198,9 +200,10 @@ def labelled(text: str, passages: Sequence[Passage], nonce: str) -> str:
             f"The whole result is entry {one.entry}; read_entry shows it.]"
         )
         return f"{said}\n{as_data(text, origin='shortened tool result', nonce=nonce)}"
-    turns = [one.turn for one in passages]
+    turns = sorted({one.turn for one in passages})
+    which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]} to {turns[-1]}"
     said = (
-        f"[Summary of turns {min(turns)} to {max(turns)}, derived from the transcript, which wins "
+        f"[Summary of {which}, derived from the transcript, which wins "
         "where they differ. Search the originals with recall; read_entry shows one by its id.]"
     )
     return f"{said}\n{as_data(text, origin='derived summary', nonce=nonce)}"

@@ -19,6 +19,7 @@ from mindstone_tui.core.context.cascade import (
     StepName,
     by_level,
     kept_recent,
+    stages,
     to_compact,
 )
 from mindstone_tui.core.context.cascade import Exchange as Sized
@@ -59,9 +60,13 @@ class Shortening:
             checkpoint=self.token_marks.checkpoint / self.usable,
             compact=self.token_marks.ceiling / self.usable,
             emergency=settings.emergency / 100,
+            target=live.settings.cascade.target / 100,
+            stages=stages(live.settings.cascade),
         )
         self.count = live.ledger(call.model).counter.text
-        self.scribe = msgspec.structs.replace(scribe, count=self.count)
+        self.scribe = msgspec.structs.replace(
+            scribe, count=self.count, short_result=live.settings.cascade.result_tokens
+        )
 
     def fullness(self) -> float:
         """How full the next prompt would be."""
@@ -136,7 +141,7 @@ class Shortening:
         """Condense older exchanges by their age, the oldest first, until enough is freed."""
         goal = self.fullness() - excess / self.usable
         may = {unit.turn: unit for unit in self._units() if unit.protected in ("", RECENT)}
-        groups = by_level(sorted(may), self.call.turn)
+        groups = by_level(sorted(may), self.call.turn, self.live.settings.cascade.ages)
         effects = []
         for level in sorted(groups, reverse=True):
             if self.fullness() <= goal:
@@ -149,7 +154,12 @@ class Shortening:
     async def _compact(self, _excess: int) -> Effect:
         """Let a summary stand for everything but the newest exchanges and what is protected."""
         units = self._units()
-        keep = kept_recent(self.live.settings.context.keep_recent_tokens, self.usable)
+        fixed = self.live.measure(self.call).total - sum(unit.tokens for unit in units)
+        keep = kept_recent(
+            self.live.settings.context.keep_recent_tokens,
+            self.usable,
+            self.token_marks.floor - fixed,
+        )
         sized = [
             Sized(turn=u.turn, tokens=u.tokens, protected=u.protected not in ("", RECENT))
             for u in units

@@ -44,11 +44,11 @@ def trimmable(
     ]
 
 
-def placeholder(line: Line, count: Callable[[str], int]) -> str:
+def placeholder(line: Line, count: Callable[[str], int], most: int = FINDING_TOKENS) -> str:
     """What stands in the prompt for a result: where it came from, what it found, how to get it."""
     entry = line.entry
     assert isinstance(entry, ToolReturned)
-    finding = one_line(entry.finding or entry.text, FINDING_TOKENS, count)
+    finding = one_line(entry.finding or entry.text, most, count)
     stop = "" if finding.endswith((".", "!", "?", "…")) else "."
     said = f" Finding: {finding}{stop}" if finding else ""
     return (
@@ -62,17 +62,18 @@ def plan_trim(
     lines: dict[int, Line],
     *,
     excess: int,
-    usable: int,
+    least: float,
+    finding: int,
     factor: float,
     count: Callable[[str], int],
 ) -> list[Trimmed]:
-    """Take results in order until `excess` is freed; none at all when that frees too little."""
+    """Take results in order until `excess` is freed; none when that frees less than `least`."""
     taken: list[Trimmed] = []
     freed = 0
     for scored in ranked:
         if freed >= excess:
             break
-        text = placeholder(lines[scored.candidate.key], count)
+        text = placeholder(lines[scored.candidate.key], count, finding)
         after = round((count(text) + 4) * factor)
         saved = scored.candidate.tokens - after
         if saved < _LEAST_SAVED:
@@ -88,4 +89,4 @@ def plan_trim(
                 reason=scored.reason,
             )
         )
-    return taken if freed >= usable * WORTHWHILE else []
+    return taken if freed >= least else []

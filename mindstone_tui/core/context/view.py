@@ -182,6 +182,11 @@ class View:
         return self.fold.mode or self.settings.context.mode
 
     @property
+    def windows(self) -> int:
+        """Windows that the session had so far."""
+        return self.watch.carried.windows
+
+    @property
     def turn_ended(self) -> bool:
         """Whether the newest exchange has its answer."""
         newest = next(reversed(self.fold.lines.values()), None)
@@ -224,6 +229,11 @@ class PastView(View):
             plan_line, reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD)
         )
         self.sent = []
+
+    @property
+    def windows(self) -> int:
+        """Windows up to this request; what was looked up after it does not count."""
+        return self.plan.carried.windows if self.plan.carried else 1
 
     def measure(self, call: Call) -> Measured:
         """The recorded size; measured when the provider has reported on this very request."""

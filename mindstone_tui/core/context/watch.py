@@ -14,8 +14,14 @@ from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
-from mindstone_tui.core.entries.memory import DelegationEnded, TaskDone
-from mindstone_tui.core.entries.window import Anchor, Carried, Growth, PromptPlanned
+from mindstone_tui.core.entries.memory import DelegationEnded, TaskDone, TaskStarted
+from mindstone_tui.core.entries.window import (
+    Anchor,
+    Carried,
+    ContextWindowPruned,
+    Growth,
+    PromptPlanned,
+)
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
 
@@ -46,7 +52,7 @@ class Watch:
             self.observe(line)
 
     def observe(self, line: Line) -> None:
-        """Take in a plan, a report or the end of a sub-agent; nothing else is our business."""
+        """Take in plans, reports, the start of a window or a task, the end of a sub-agent."""
         match line.entry:
             case PromptPlanned(purpose="") as plan:
                 self._plan = line
@@ -58,7 +64,11 @@ class Watch:
                 self._anchor(line, report)
             case DelegationEnded(tokens=tokens, cost=cost) if tokens:
                 self._spend(cost, delegated=cost or 0.0)
-            case TaskDone():
+            case ContextWindowPruned():
+                self.carried = msgspec.structs.replace(
+                    self.carried, windows=self.carried.windows + 1
+                )
+            case TaskStarted() | TaskDone():
                 self._start_anew(line.turn + 1)
 
     def _start_anew(self, turn: int) -> None:

@@ -248,6 +248,12 @@ class WorkingSet:
             self._live, call, count=count, to_percent=to_percent, turns=turns
         )
 
+    async def trim(self) -> list[Line]:
+        """Turn older tool results into placeholders by hand."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        return manual.trim_by_hand(self._live, call)
+
     def pin(self, turn: int, why: str = "") -> list[Line]:
         """Keep an exchange in the window; one that left is brought back first."""
         return manual.pin(self._live, self._now(), turn, why)
@@ -268,17 +274,24 @@ class WorkingSet:
         """Why an entry is in the window, or since when and why it is not."""
         return explaining.why(self._live, self._now(), seq)
 
-    def check_before_add(self, component: ComponentName, tokens: int) -> budget.Admission:
+    def check_before_add(
+        self,
+        component: ComponentName,
+        tokens: int,
+        *,
+        model: str = "",
+        window: int = 0,
+        label: Label = "assumed",
+    ) -> budget.Admission:
         """Whether something may be added to the next prompt."""
-        call = self._now()
+        self._live.catch_up()
+        call = self._call(model, (), window, label, images=True)
         used = budget.components(self._live.measure(call), call.room, self._live.settings.budget)
         return budget.check_before_add(component, tokens, used, call.room)
 
     def share(self, component: ComponentName) -> int:
         """The tokens that are meant for one component."""
-        call = self._now()
-        used = budget.components(self._live.measure(call), call.room, self._live.settings.budget)
-        return next(each.limit for each in used if each.name == component)
+        return budget.limit_of(component, self._now().room, self._live.settings.budget)
 
     def _now(self) -> Call:
         self._live.catch_up()

@@ -16,6 +16,8 @@ from mindstone_tui.core.values import Value
 Role = Literal["user", "assistant", "tool", "system", "event"]
 Label = Literal["measured", "anchored", "estimated", "assumed"]
 Zone = Literal["green", "yellow", "orange", "red"]
+ShareLevel = Literal["free", "soft", "hard"]
+"""How full a share of the window is: below its marks, over the soft one, over the hard one."""
 
 ZONES: tuple[Zone, ...] = ("green", "yellow", "orange", "red")
 

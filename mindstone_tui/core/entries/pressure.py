@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mindstone_tui.core.entries.base import Entry, Zone
+from mindstone_tui.core.entries.base import Entry, ShareLevel, Zone
 
 AlertLevel = Literal["info", "warning", "critical"]
 
@@ -25,6 +25,16 @@ class VelocitySpiked(Entry):
     tokens: int
     baseline: float
     ratio: float
+
+
+class ShareCrossed(Entry):
+    """A share of the window crossed its soft or its hard mark, upwards or back."""
+
+    component: str
+    before: ShareLevel
+    after: ShareLevel
+    tokens: int
+    limit: int
 
 
 class AlertRaised(Entry):
@@ -48,3 +58,5 @@ class HealthMeasured(Entry):
     tool_bloat: float
     index_lag: int = 0
     protected: float = 0.0
+    window: int = 0
+    """The how-manieth window of the session; 0 where nobody counted."""

@@ -10,7 +10,16 @@ from typing import ClassVar
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Entry, Label, Part, Role, Span, ToolSchema, Zone
+from mindstone_tui.core.entries.base import (
+    Entry,
+    Label,
+    Part,
+    Role,
+    ShareLevel,
+    Span,
+    ToolSchema,
+    Zone,
+)
 
 
 class Outside(Part):
@@ -144,6 +153,10 @@ class Carried(Part):
     spiked: int = 0
     """The last turn whose growth was announced as a spike."""
     anchor: Anchor | None = None
+    windows: int = 1
+    """Windows that the session had: the next begins whenever exchanges leave."""
+    shares: dict[str, ShareLevel] = {}
+    """Shares over a mark, as they were announced last."""
 
 
 class PromptPlanned(Entry):

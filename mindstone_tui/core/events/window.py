@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.entries.base import Zone
+from mindstone_tui.core.entries.base import ShareLevel, Zone
 from mindstone_tui.core.entries.memory import RecalledPassage
 from mindstone_tui.core.entries.pressure import AlertLevel
 from mindstone_tui.core.entries.window import Left, Trimmed
@@ -81,6 +81,17 @@ class ZoneChanged(Event):
     utilization: float
 
 
+class ShareCrossed(Event):
+    """A share of the window crossed its soft or its hard mark, upwards or back."""
+
+    turn: int
+    component: str
+    before: ShareLevel
+    after: ShareLevel
+    tokens: int
+    limit: int
+
+
 class VelocitySpiked(Event):
     """The prompt grew far faster than it usually does."""
 
@@ -113,6 +124,7 @@ WindowEvent = (
     | WindowChanged
     | SummaryDerived
     | ZoneChanged
+    | ShareCrossed
     | VelocitySpiked
     | AlertRaised
     | ContextReported

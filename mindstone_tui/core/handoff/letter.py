@@ -115,6 +115,7 @@ def _parts(
         ("Rules", _said(checkpoint.constraints)),
         ("Permissions", [f"- {one}" for one in approvals_of(lines)]),
         ("Goal", [checkpoint.goal] if checkpoint.goal else []),
+        ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Requests, word for word", [f"- {_quoted(one, extent.shown)}" for one in asked]),
         ("Next step", [f"- {current.title} ({current.status})"] if current else []),
         (
@@ -126,6 +127,8 @@ def _parts(
         ),
         ("Open issues", _said(checkpoint.issues)),
         ("Decisions", _said(checkpoint.decisions[-extent.decisions :])),
+        ("Learned", _said(checkpoint.learnings[-extent.decisions :])),
+        ("Already done", [f"- {one.title}" for one in checkpoint.of("done")[-extent.requests :]]),
         (
             "Files touched",
             [

@@ -47,8 +47,12 @@ def bootstrap(
     observe: Callable[[Iterable[str]], Environment],
     count: Count,
     budget: int = 2_000,
+    summary_at: Callable[[int], str] = lambda _seq: "",
 ) -> Resumption:
-    """Take the five steps; a checkpoint that is refused ends them with its reason."""
+    """Take the five steps; a checkpoint that is refused ends them with its reason.
+
+    `summary_at` reads the summary that a line of history derived.
+    """
     here = observe(())
     steps = [Step(name="orient", detail=_position(here))]
     checkpoint = load()
@@ -61,7 +65,8 @@ def bootstrap(
     steps.append(
         Step(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
     )
-    block = resume_block(checkpoint, changed, count, budget)
+    summary = summary_at(checkpoint.summary) if checkpoint.summary is not None else ""
+    block = resume_block(checkpoint, changed, count, budget, summary)
     steps.append(Step(name="inject", detail=f"{count(block)} tokens"))
     current = checkpoint.current
     resume_at = current.title if current else checkpoint.goal
@@ -94,17 +99,26 @@ def _newer(now: Sequence[Sourced], before: Sequence[Sourced]) -> int:
 
 
 def _position(here: Environment) -> str:
-    where = f"{here.cwd} on {here.system}"
-    return f"{where}, branch {here.branch} at {here.commit[:12]}" if here.branch else where
+    branch = f", branch {here.branch} at {here.commit[:12]}" if here.branch else ""
+    tools = f", {len(here.tools)} tools" if here.tools else ""
+    return f"{here.cwd} on {here.system}{branch}{tools}"
 
 
-def resume_block(checkpoint: Checkpoint, changed: Sequence[str], count: Count, budget: int) -> str:
+def resume_block(
+    checkpoint: Checkpoint,
+    changed: Sequence[str],
+    count: Count,
+    budget: int,
+    summary: str = "",
+) -> str:
     """The task for the model: rules first, then the goal, where it stands, and what is open.
 
-    What gives way in a small room, in this order: learnings, what is done, decisions, what is
-    planned later. Rules, goal, the current subtask, changes and issues never do.
+    What gives way in a small room, in this order: the summary of what left, learnings, what is
+    done, decisions, what is planned later. Rules, goal, the current subtask, changes and issues
+    never do.
     """
     shown = {
+        "summary": [summary] if summary else [],
         "learnings": _said(checkpoint.learnings[-5:]),
         "done": [_box(one) for one in checkpoint.of("done")[-DONE_SHOWN:]],
         "decisions": _said(checkpoint.decisions[-DECISIONS_SHOWN:]),
@@ -136,6 +150,7 @@ def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list
         ("Recent decisions", shown["decisions"]),
         ("Already done, not to be done again", shown["done"]),
         ("Learned", shown["learnings"]),
+        ("Before that", shown["summary"]),
     )
     head = (
         f"The work goes on from checkpoint {checkpoint.version}. It is derived from the "
@@ -151,6 +166,15 @@ def _said(items: Iterable[Sourced]) -> list[str]:
 
 def _box(one: Subtask) -> str:
     return f"- [{_MARKS[one.status]}] {one.title}"
+
+
+def _saved(checkpoint: Checkpoint) -> str:
+    if not checkpoint.version:
+        return f"Not saved yet, {checkpoint.session}."
+    return (
+        f"Checkpoint {checkpoint.version} of {checkpoint.session}, window {checkpoint.window}, "
+        f"{checkpoint.saved_at} ({checkpoint.trigger})."
+    )
 
 
 def progress_text(checkpoint: Checkpoint) -> str:
@@ -173,13 +197,11 @@ def progress_text(checkpoint: Checkpoint) -> str:
         ("Progress", _said(checkpoint.progress)),
         ("Environment", [line for line in where if line]),
     )
-    saved = f"{checkpoint.saved_at} ({checkpoint.trigger})" if checkpoint.saved_at else "not saved"
     head = [
         f"# {checkpoint.goal.splitlines()[0] if checkpoint.goal else 'No goal yet'}",
         "",
-        f"Checkpoint {checkpoint.version} of {checkpoint.session}, window {checkpoint.window}, "
-        f"{saved}. Derived from the transcript up to line {checkpoint.head.seq}, which wins where "
-        "they differ.",
+        f"{_saved(checkpoint)} Derived from the transcript up to line {checkpoint.head.seq}, "
+        "which wins where they differ.",
         "",
         checkpoint.goal,
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindstone_tui.core.disk import REAL, Disk, replace_file
+from mindstone_tui.core.health.alerts import Alert
 from mindstone_tui.core.health.metrics import Snapshot
 
 _METRICS: Final = (
@@ -24,11 +25,18 @@ _METRICS: Final = (
     ("tool_bloat", "mindstone_tool_result_ratio", "1", "Tool results in the prompt."),
     ("index_lag", "mindstone_index_lag_exchanges", "1", "Exchanges that are not indexed yet."),
     ("protected", "mindstone_protected_ratio", "1", "Usable room that may not leave."),
+    ("window", "mindstone_window_number", "1", "Windows that the session had so far."),
 )
+_ALERT: Final = "mindstone_alert_active"
 
 
-def prometheus(snapshots: Iterable[tuple[str, Snapshot]]) -> str:
-    """The newest snapshot of each session as Prometheus text; what is unmeasured is absent."""
+def prometheus(
+    snapshots: Iterable[tuple[str, Snapshot]], alerts: Iterable[tuple[str, Alert]] = ()
+) -> str:
+    """The newest snapshot of each session as Prometheus text; what is unmeasured is absent.
+
+    Each alert that is active now is a sample of value 1, so that a rule can fire on it.
+    """
     pairs = list(snapshots)
     lines: list[str] = []
     for field, name, _, meaning in _METRICS:
@@ -39,6 +47,13 @@ def prometheus(snapshots: Iterable[tuple[str, Snapshot]]) -> str:
                 f'{name}{{session="{_label(session)}"}} {_number(value)}'
                 for session, value in samples
             ]
+    active = [
+        f'{_ALERT}{{session="{_label(session)}",metric="{_label(alert.metric)}",'
+        f'level="{alert.level}"}} 1'
+        for session, alert in alerts
+    ]
+    if active:
+        lines += [f"# HELP {_ALERT} Alerts that are active now.", f"# TYPE {_ALERT} gauge", *active]
     return "\n".join([*lines, ""]) if lines else ""
 
 

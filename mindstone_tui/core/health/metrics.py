@@ -73,6 +73,7 @@ class TurnSample(Part):
     shortened_after: int = 0
     tool_tokens: int = 0
     protected_tokens: int = 0
+    window: int = 0
     fidelity: float | None = None
     index_lag: int = 0
     """Exchanges whose words or vectors are not stored yet."""
@@ -115,6 +116,7 @@ def measure(sample: TurnSample) -> Snapshot:
             tool_bloat=sample.tool_tokens / prompt,
             index_lag=sample.index_lag,
             protected=sample.protected_tokens / usable,
+            window=sample.window,
         ),
         recall_failed=sample.recall_failed,
         vectors=sample.vectors,
@@ -156,6 +158,7 @@ def sample_of(
         shortened_after=after,
         tool_tokens=sizes.get("tool_results", 0),
         protected_tokens=report.protected_tokens,
+        window=report.windows,
         fidelity=fidelity,
         index_lag=index_lag,
         recall_failed=recall_failed,

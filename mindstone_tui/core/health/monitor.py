@@ -147,7 +147,7 @@ def table(snapshot: Snapshot) -> tuple[tuple[MetricName, str, str], ...]:
             "tool_bloat": f"{value:.1%}",
             "fidelity": f"{value:.1%}",
             "compression_ratio": f"{value:.1f}×",
-            "eviction_rate": f"{value:g} exchanges",
+            "eviction_rate": f"{value:g} exchange{'' if value == 1 else 's'}",
             "burn_rate": f"{value:,.0f} tokens",
         }[name]
         rows.append((name, shown, "healthy" if healthy.holds(value) else "outside its range"))

@@ -7,6 +7,7 @@ always arrives in the same session, wherever its file lies.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from mindstone_tui.core.interchange.importing import (
     Progress,
     file_digest,
     import_records,
+    report_of_nothing,
 )
 from mindstone_tui.core.interchange.records import Began, Gave, Record, Said
 from mindstone_tui.core.interchange.writing import Index
@@ -27,9 +29,14 @@ from mindstone_tui.core.places import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.drafting import Clean
 
-SUFFIXES: Final = (".jsonl", ".json")
+SUFFIXES: Final = (".jsonl", ".json", ".db", ".zip", ".zst")
+_PIECES: Final = frozenset({"message", "part"})
+"""Folders that stand side by side in a store whose sessions are files of their own."""
+_FOREIGN: Final = frozenset({".git", "node_modules"})
 _LONGEST_NAME: Final = 80
 _LONGEST_LEAD: Final = 256
+_LONGEST_SILENCE: Final = 10_000
+"""Records without a message after which a conversation is believed to have one."""
 
 OpenSession = Callable[[SessionKey], Transcript]
 
@@ -38,12 +45,21 @@ def sources(path: Path) -> list[Path]:
     """The files to look at: the one that is named, or all in a folder that could be sessions."""
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+    found = sorted(each for each in _below(path) if each.suffix in SUFFIXES and each.is_file())
     if not found:
         raise InterchangeError(
-            f"There is no session file in {path}.", f"Files should end in {' or '.join(SUFFIXES)}."
+            f"There is no session file in {path}.", f"Files should end in {', '.join(SUFFIXES)}."
         )
     return found
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below a folder; not those that only hold the pieces of a session."""
+    for place, folders, files in os.walk(folder):
+        inside = set(folders)
+        skipped = _FOREIGN | (_PIECES if inside >= _PIECES else frozenset())
+        folders[:] = sorted(inside - skipped)
+        yield from (Path(place, name) for name in files)
 
 
 def import_each(
@@ -60,7 +76,12 @@ def import_each(
     """Take over every conversation of one file into a session of its own; a report each."""
     reader = format_of(path, format)
     digest = file_digest(path)
-    for began, records in _conversations(reader.read(path), many=reader.many):
+    for began, found in _conversations(reader.read(path), many=reader.many):
+        lead, is_empty = _lead(found)
+        if is_empty:
+            yield report_of_nothing(lead, format=reader.name, path=path)
+            continue
+        records = itertools.chain(lead, found)
         transcript = open_session(key_for(reader, path, began, agent))
         try:
             yield import_records(
@@ -76,6 +97,16 @@ def import_each(
             )
         finally:
             transcript.close()
+
+
+def _lead(records: Iterator[Record]) -> tuple[list[Record], bool]:
+    """What stands before the first message, and whether there is none."""
+    lead: list[Record] = []
+    for record in records:
+        lead.append(record)
+        if isinstance(record, Said | Gave) or len(lead) >= _LONGEST_SILENCE:
+            return lead, False
+    return lead, True
 
 
 def key_for(reader: Format, path: Path, began: Began, agent: str) -> SessionKey:

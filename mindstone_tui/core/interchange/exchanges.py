@@ -15,9 +15,8 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.interchange.records import Gave, Said
+from mindstone_tui.core.interchange.records import NO_RESULT, Gave, Said
 
-NO_RESULT: Final = "The imported session holds no result of this call."
 _MOST_OPEN: Final = 64
 """Steps that may wait for results, and calls that pieces may add to one; it bounds the buffer."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +43,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one import; its first five fields are what `import --json` promises."""
 
     session: str
+    """Empty where a conversation has no message, and no session was made of it."""
     format: str
     added: int
     already_there: int
@@ -67,14 +68,21 @@ class _Tally:
         self.skipped_total = 0
         self.left_out: Counter[str] = Counter()
 
-    def skip(self, line: int, why: str) -> None:
-        self.skipped_total += 1
-        if len(self.skipped) < MOST_SKIPPED:
-            self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
-
-    def leave_out(self, what: str) -> None:
-        known = what in self.left_out or len(self.left_out) < _MOST_KINDS
-        self.left_out[what if known else "other"] += 1
+    def note(self, record: Record) -> None:
+        """Take in a record that says nothing."""
+        match record:
+            case Titled(title=title):
+                self.title = one_line(title, _LONGEST_WHY)
+            case Broken(line=line, why=why):
+                self.skipped_total += 1
+                if len(self.skipped) < MOST_SKIPPED:
+                    self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
+            case Aside(what=what):
+                name = one_line(what, 60)
+                known = name in self.left_out or len(self.left_out) < _MOST_KINDS
+                self.left_out[name if known else "other"] += 1
+            case _:
+                pass
 
 
 def import_file(
@@ -151,6 +159,24 @@ def import_records(
     )
 
 
+def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> ImportReport:  # noqa: A002
+    """What there is to say of a conversation without a message: no session is made for it."""
+    tally = _Tally()
+    for record in records:
+        tally.note(record)
+    return ImportReport(
+        session="",
+        format=format,
+        added=0,
+        already_there=0,
+        skipped=tuple(tally.skipped),
+        skipped_total=tally.skipped_total,
+        left_out=dict(sorted(tally.left_out.items())),
+        path=one_line(str(path), 4_096),
+        title=tally.title,
+    )
+
+
 def _take_all(
     records: Iterator[Record], writer: Writer, tally: _Tally, progress: Progress | None
 ) -> None:
@@ -175,14 +201,8 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
             steps = assembler.give(record)
         case Began():
             steps = assembler.close()
-        case Titled(title=title):
-            tally.title = one_line(title, _LONGEST_WHY)
-            return
-        case Broken(line=line, why=why):
-            tally.skip(line, why)
-            return
-        case Aside(what=what):
-            tally.leave_out(one_line(what, 60))
+        case _:
+            tally.note(record)
             return
     for step in steps:
         writer.write(step)

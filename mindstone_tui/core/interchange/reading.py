@@ -15,7 +15,6 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import place_error
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.transcript.stamps import timestamp
 
@@ -44,7 +43,9 @@ def open_file(path: Path) -> IO[bytes]:
     except FileNotFoundError as error:
         raise InterchangeError(f"There is no file {path}.", "Check the path.") from error
     except OSError as error:
-        raise place_error(path, error) from error
+        raise InterchangeError(
+            f"{path} cannot be read: {error.strerror}.", "Check its permissions."
+        ) from error
 
 
 def lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[int, bytes | Flaw]]:

@@ -6,10 +6,13 @@ else: exchanges, pairs, turns and duplicates are the importer's business.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from mindstone_tui.core.entries import Part, ToolCall
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
+
+NO_RESULT: Final = "The imported session holds no result of this call."
+"""What stands where a call's result should be."""
 
 
 class Began(Part):

@@ -21,8 +21,8 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.interchange.exchanges import NO_RESULT, Answered, Step
-from mindstone_tui.core.interchange.records import Said
+from mindstone_tui.core.interchange.exchanges import Answered, Step
+from mindstone_tui.core.interchange.records import NO_RESULT, Said
 from mindstone_tui.core.interchange.seen import Message, Seen, name_of, visible
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.drafting import Clean

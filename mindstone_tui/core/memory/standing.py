@@ -17,7 +17,6 @@ from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.foreign import as_data
 from mindstone_tui.core.memory.files import INDEX, KINDS, Shelf, Shelved
-from mindstone_tui.core.memory.notes import RENDERED as NOTES_RENDERED
 from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.notes import render as render_notes
 from mindstone_tui.core.memory.resonance import resonance
@@ -56,7 +55,7 @@ def head_sections(
     """
     ruling = invariants(shelf, settings.invariant_tokens, count)
     listed = index(shelf, settings.digest_tokens, count)
-    noted = render_notes(notes, count, NOTES_RENDERED)
+    noted = render_notes(notes, count, settings.notes_tokens)
     texts = (
         ("invariants", "Always in force:", ruling.text),
         ("memory", "Memories; read_entry reads one by its file:", listed.text),

@@ -53,6 +53,8 @@ _RULES: Final = tuple(
         ),
     )
 )
+_MARK: Final = re.compile(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
+"""In capitals, as people write it who mean it."""
 _QUESTION: Final = re.compile(r"[?？؟]\s*$")
 
 
@@ -64,7 +66,9 @@ class StandingInstruction(msgspec.Struct, frozen=True):
 
 
 def recognise_standing_instruction(text: str) -> StandingInstruction | None:
-    """The first sentence of a person's message that states a lasting rule, if one does."""
+    """The first sentence of a person's message that is marked or states a lasting rule, if any."""
+    if mark := _MARK.search(text):
+        return StandingInstruction(_marked(text), mark[0])
     for found in _SENTENCE.finditer(text):
         sentence = found[0].strip()
         if not sentence or _QUESTION.search(sentence):
@@ -73,3 +77,10 @@ def recognise_standing_instruction(text: str) -> StandingInstruction | None:
             if rule.search(sentence):
                 return StandingInstruction(sentence, name)
     return None
+
+
+def _marked(text: str) -> str:
+    """The sentence that carries the mark; the whole message when the mark stands alone."""
+    sentences = (found[0].strip() for found in _SENTENCE.finditer(text))
+    carrying = next((one for one in sentences if _MARK.search(one)), "")
+    return carrying if re.search(r"\w", _MARK.sub("", carrying)) else text.strip()

@@ -28,7 +28,7 @@ from mindstone_tui.core.replay.staging import Options, Resolved
 from mindstone_tui.core.transcript import History
 
 PLACES: Final[tuple[Place, ...]] = get_args(Place)
-_FAMILIES: Final = ("context", "zones", "budget", "recall")
+_FAMILIES: Final = ("context", "zones", "budget", "recall", "eviction", "cascade")
 
 
 class Prices(Part):

@@ -49,13 +49,14 @@ class SessionSurroundings:
     def standing(self) -> Standing:
         """Who the agent is, whom it works for, what the project and memory add."""
         remembered, warnings = self._continuity.memories.head_sections()
+        task = self._continuity.task
         found = standing_context(
             self._continuity.agent,
             self._cwd,
             count=self._desk.count,
             room=self._desk.settings.memory.standing_tokens,
             with_tools=self._desk.info.tools,
-            extra=(*self._project.sections(), *remembered),
+            extra=(*self._project.sections(), *([task] if task else ()), *remembered),
         )
         return Standing(found.sections, (*found.warnings, *warnings))
 

@@ -1,10 +1,15 @@
-"""The files below a folder, for `@` completion: names only, bounded, without the usual clutter."""
+"""The files below a folder, for `@` completion: names only, bounded, without the usual clutter.
+
+A name that could not be shown as it is is left out: taken into the prompt, it would be another.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 from typing import Final
+
+from mindstone_tui.core.foreign import for_terminal
 
 MOST: Final = 20_000
 CLUTTER: Final = frozenset(
@@ -36,8 +41,13 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(
-                (e for e in entries if not e.name.startswith(".") and e.name not in CLUTTER),
+                (entry for entry in entries if _offered(entry.name)),
                 key=lambda entry: entry.name,
             )
     except OSError:
         return []
+
+
+def _offered(name: str) -> bool:
+    usual = not name.startswith(".") and name not in CLUTTER
+    return usual and "\n" not in name and for_terminal(name) == name

@@ -43,6 +43,8 @@ class Drawing(Visual):
         self._pieces = pieces
         self._placed: tuple[int, list[_Placed]] = (-1, [])
         self._strips: dict[tuple[int, int, Style], list[Strip]] = {}
+        self.lines: list[Strip] = []
+        """What was drawn last."""
 
     def with_pieces(self, pieces: Sequence[Piece]) -> Drawing:
         """A drawing of other pieces that goes on using what was drawn for the shared ones."""
@@ -71,7 +73,8 @@ class Drawing(Visual):
             if placed.piece.gap and at:
                 strips.append(Strip.blank(width, style.rich_style))
             strips += self._draw(placed, width, style, options)
-        return strips if height is None else strips[:height]
+        self.lines = strips if height is None else strips[:height]
+        return self.lines
 
     def _draw(
         self, placed: _Placed, width: int, style: Style, options: RenderOptions

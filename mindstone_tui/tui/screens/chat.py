@@ -281,7 +281,7 @@ class ChatScreen(Screen[None]):
 
     @on(Card.Dropped)
     def _drop(self, event: Card.Dropped) -> None:
-        self.command(f"/recall drop {event.passage.entry}")
+        self.command(f"/recall drop {event.passage.entry} {event.passage.session}")
 
     @on(Card.Opened)
     def _open_source(self, event: Card.Opened) -> None:

@@ -20,6 +20,7 @@ from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.replay.survey import KINDS
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
+from mindstone_tui.tui.widgets.line_input import LineInput
 from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.status_line import StatusLine
 from mindstone_tui.tui.widgets.timeline import Timeline
@@ -80,7 +81,7 @@ class ReplayScreen(Screen[None]):
                 yield ConversationView(id="conversation")
             yield ContextPanel(id="panel")
         yield Timeline()
-        yield Input(id="where", compact=True)
+        yield LineInput(id="where", compact=True)
         yield StatusLine()
         yield Footer(show_command_palette=False, compact=True)
 

@@ -20,6 +20,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.tui.feed import Exchange, Feed
 from mindstone_tui.tui.ports import Browse
 from mindstone_tui.tui.widgets.exchange import ExchangeView
+from mindstone_tui.tui.widgets.growing import GrowsQuietly
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
@@ -33,7 +34,7 @@ MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
 
-class ConversationView(VerticalScroll):
+class ConversationView(VerticalScroll, GrowsQuietly):
     """Scrolls through the exchanges; stays at the end until someone scrolls away."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

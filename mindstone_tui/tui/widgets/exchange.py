@@ -18,6 +18,7 @@ from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.feed import Exchange
 from mindstone_tui.tui.telling import Told, tell
 from mindstone_tui.tui.widgets.fold import Fold
+from mindstone_tui.tui.widgets.growing import GrowsQuietly
 from mindstone_tui.tui.widgets.prose import Prose
 from mindstone_tui.tui.widgets.recalled import Recalled
 from mindstone_tui.tui.widgets.tool_call import ToolCall
@@ -90,7 +91,7 @@ class Printed(Static):
         self.set_class(not event.ok, "-failed")
 
 
-class ExchangeView(Vertical):
+class ExchangeView(Vertical, GrowsQuietly):
     """A question, what it set off, and the answer."""
 
     DEFAULT_CSS = """

@@ -17,4 +17,4 @@ class LineInput(Input):
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self.insert_text_at_cursor(one_line(event.text, 1_000))
+        self.replace(one_line(event.text, 1_000), *self.selection)

@@ -102,7 +102,8 @@ class LineList(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         style = self.visual_style
         if row == self.cursor:
-            style = style + self._get_style("on $panel" if self.has_focus else "on $surface")
+            ground = "on $panel" if self.has_focus else "on $surface"
+            style = style + self._get_style("on $foreground" if self.app.no_color else ground)
         line = self.line_at(row)
         if line is None:
             self._want(row // PAGE)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from textual import events
+from textual.geometry import Region
 from textual.message import Message
 from textual.selection import Selection
-from textual.visual import Visual
-from textual.widget import Widget
+from textual.visual import RenderOptions, Visual
 
 from mindstone_tui.core.foreign import for_terminal
 from mindstone_tui.tui.prose.drawing import Drawing
 from mindstone_tui.tui.prose.parsing import Piece, parse
+from mindstone_tui.tui.widgets.growing import GrowsQuietly
+
+FRAME: Final = 1 / 30
+"""Seconds in which streamed pieces are gathered before they are drawn."""
 
 
-class Prose(Widget):
+class Prose(GrowsQuietly):
     """Markdown in one widget.
 
-    Pieces that arrive between two frames are drawn together; only the last block is parsed again.
+    Pieces that arrive together are drawn together; only the last block is parsed again, and only
+    lines that differ are sent to the terminal as long as their number stays the same.
     """
 
     DEFAULT_CSS = """
@@ -43,8 +50,11 @@ class Prose(Widget):
         self._finished = finished
         self._settled: list[Piece] = []
         self._settled_lines = 0
-        self._drawing = Drawing([])
+        self._drawing = self._shown = Drawing([])
         self._stale = True
+        self._growing = False
+        # Links are ours; Textual need not look for its own in every line.
+        self.set_reactive(Prose.auto_links, False)
 
     @property
     def source(self) -> str:
@@ -60,7 +70,29 @@ class Prose(Widget):
     def write(self, text: str) -> None:
         """Add what was streamed."""
         self._written.append(text)
-        self._changed()
+        self._stale = True
+        if not self.is_mounted:
+            self.refresh(layout=True)
+        elif not self._growing:
+            self._growing = True
+            self.set_timer(FRAME, self._grow)
+
+    def _grow(self) -> None:
+        """Draw the lines that differ; lay everything out again when there are more or fewer."""
+        self._growing = False
+        self._parse()
+        width, height = self.size
+        before, now = self._shown.lines, self._drawing
+        if self.text_selection is not None or now.get_height({}, width) != height:
+            self.refresh(layout=True)
+            return
+        fresh = now.render_strips(
+            width, height, self.visual_style, RenderOptions(self._get_style, {})
+        )
+        differing = [at for at, line in enumerate(fresh) if line not in before[at : at + 1]]
+        if differing:
+            first, last = differing[0], differing[-1]
+            self.refresh(Region(0, first, width, last + 1 - first))
 
     def finish(self, text: str) -> None:
         """Show the whole text as it was recorded, parsed from its beginning."""
@@ -96,6 +128,7 @@ class Prose(Widget):
 
     def render(self) -> Visual:
         self._parse()
+        self._shown = self._drawing
         return self._drawing
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:

@@ -47,12 +47,10 @@ class Card(Static, can_focus=True):
 
     def _drawn(self) -> Content:
         passage = self.passage
-        where = [
-            passage.session,
-            f"turn {passage.turn}",
-            f"#{passage.seq}",
-            numbers.day(passage.ts),
-        ]
+        place = [passage.session, f"turn {passage.turn}", f"#{passage.seq}"]
+        if passage.seq < 0:  # a section of a file, which has no turn
+            place = [passage.entry]
+        where = [*place, numbers.day(passage.ts)]
         head = Content.assemble(
             (f"{passage.score:.2f} ", "bold $context-recalled"),
             (f"{inert.line(passage.speaker, 20).plain} ", "$muted"),
@@ -62,9 +60,14 @@ class Card(Static, can_focus=True):
         return Content("\n").join([head, text])
 
     def action_open(self) -> None:
-        self.post_message(self.Opened(self.passage))
+        if self.passage.seq < 0:
+            self.action_unfold()
+        else:
+            self.post_message(self.Opened(self.passage))
 
     def action_drop(self) -> None:
+        if self.has_class("-dropped"):
+            return
         self.add_class("-dropped")
         self.post_message(self.Dropped(self.passage))
 

@@ -108,7 +108,7 @@ def _bars(columns: list[Mark], row: int, here: int) -> Content:
         step = _STEPS[min(max(height - row * levels, 0), levels)]
         colour = f"$zone-{mark.zone}"
         if at == here:
-            cells.append((step, f"bold {colour}") if step != " " else ("│", "$accent"))
+            cells.append((step, f"bold reverse {colour}") if step != " " else ("│", "$accent"))
         else:
             cells.append((step, colour if at < here else f"{colour} 40%"))
     return Content.assemble(*cells)

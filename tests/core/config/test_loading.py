@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mindstone_tui.core.config import Loaded, all_keys, key_named, load, profiles, store
 from mindstone_tui.core.config.editing import toml_value, with_value
 from mindstone_tui.core.config.loading import PROJECT_MAY_SET
+from mindstone_tui.core.context.budget import shares
 from mindstone_tui.core.errors import ConfigError, MindstoneError, UnknownName
 from mindstone_tui.core.places import Places
 
@@ -236,6 +237,12 @@ def test_a_broken_projects_file_is_ignored_and_named(
     assert loaded.ignored
 
 
+@pytest.mark.parametrize("wrong", ["checkpoint = 96", "trim = 97", "ceiling = 95", "floor = 92"])
+def test_marks_out_of_their_order_are_refused(places: Places, wrong: str) -> None:
+    with pytest.raises(ConfigError, match="must be below"):
+        _load(places, f"[context]\n{wrong}\n")
+
+
 def test_every_shipped_profile_is_sound_and_a_users_own_wins(places: Places) -> None:
     assert set(profiles(places)) == {"default", "classic", "code-review", "research", "support"}
     for name in profiles(places):
@@ -254,11 +261,63 @@ def test_every_shipped_profile_is_sound_and_a_users_own_wins(places: Places) -> 
 
 def test_budget_profile_brings_its_shares_and_ones_own_are_on_top(places: Places) -> None:
     budget = _load(places, "[budget]\nprofile = 'research'\n").settings.budget
-    assert budget.memory_injection == 16
     assert budget.profile == "research"
-    text = "[budget]\nprofile = 'research'\nmemory_injection = 20\nmessage_history = 44\n"
+    text = "[budget]\nprofile = 'research'\nmemory_injection = 20\nmessage_history = 50\n"
     budget = _load(places, text).settings.budget
-    assert (budget.memory_injection, budget.message_history, budget.tool_results) == (20, 44, 22)
+    assert (budget.memory_injection, budget.message_history, budget.tool_results) == (20, 50, 15)
+
+
+@pytest.mark.parametrize(
+    ("name", "percent"),
+    [
+        ("default", (6, 4, 65, 12, 8, 5)),
+        ("code-review", (6, 5, 60, 18, 6, 5)),
+        ("research", (5, 5, 55, 15, 15, 5)),
+        ("support", (8, 3, 70, 8, 6, 5)),
+    ],
+)
+def test_a_profile_divides_the_window_in_its_own_way(
+    places: Places, name: str, percent: tuple[float, ...]
+) -> None:
+    assert shares(load(places, {}, profile=name).settings.budget) == percent
+    named = _load(places, f"[budget]\nprofile = '{name}'\n").settings.budget
+    assert shares(named) == percent
+
+
+def test_a_profile_of_ones_own_and_one_without_shares_can_be_named(places: Places) -> None:
+    places.profiles.mkdir()
+    (places.profiles / "mine.toml").write_text(
+        "[budget]\ntool_results = 20\nmessage_history = 57\n"
+    )
+    mine = _load(places, "[budget]\nprofile = 'mine'\n").settings.budget
+    assert shares(mine) == (6, 4, 57, 20, 8, 5)
+    assert sum(shares(_load(places, "[budget]\nprofile = 'classic'\n").settings.budget)) == 100
+
+
+def test_weights_can_be_set_and_must_add_up(places: Places) -> None:
+    text = "[eviction.hybrid]\nrecency = 0.2\nunique = 0.2\n[eviction]\nlru_half_life = 3\n"
+    eviction = _load(places, text).settings.eviction
+    assert eviction.hybrid == {"recency": 0.2, "unique": 0.2}
+    assert eviction.lru_half_life == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[eviction.priority]\nrecency = 0.5\n", "add up to 1.2"),
+        ("[eviction.priority]\nrecent = 0.3\n", "knows no 'recent'"),
+        ("[eviction.turns_to_live]\ntool_result = 0\n", "0 turns"),
+        ("[eviction.worth]\nuser = -1\n", "below 0"),
+        ("[cascade]\nevict = 90\n", "may not be above cascade.progressive"),
+        ("[cascade]\ntarget = 80\n", "may not be above cascade.tool_results"),
+        ("[cascade]\nages = [9, 3]\n", "cascade.ages is 9, 3"),
+    ],
+)
+def test_settings_of_policies_and_cascade_that_make_no_sense_are_refused(
+    places: Places, text: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        _load(places, text)
 
 
 def test_tables_of_two_sources_are_joined(places: Places) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from mindstone_tui.core.config.settings import BudgetSettings, ContextSettings, ZoneSettings
 from mindstone_tui.core.context.budget import (
-    PROFILES,
     ceiling_percent,
     check_before_add,
     components,
@@ -55,23 +54,26 @@ def test_an_assumed_window_prunes_earlier() -> None:
     assert ceiling_percent(ContextSettings(ceiling=72.0), "assumed") == 71
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_the_shares_of_a_profile_fill_the_usable_room(profile: str) -> None:
-    budget = BudgetSettings(profile=profile)
-    assert sum(shares(budget)) == 100
+def test_the_shares_fill_the_usable_room() -> None:
+    budget = BudgetSettings(message_history=60.0, tool_results=17.0)
+    assert shares(budget) == (6, 4, 60, 17, 8, 5)
     room = room_for(200_000, "measured", budget)
     found = components(scaled([], 1.0, "estimated"), room, budget)
     assert [each.name for each in found][-1] == "output_reserve"
     assert room.usable - 5 <= sum(each.limit for each in found[:-1]) <= room.usable
 
 
-def test_a_share_set_by_hand_wins_over_the_profile_and_all_must_add_up() -> None:
-    with pytest.raises(ConfigError, match="add up to 107"):
-        shares(BudgetSettings(profile="research", tool_results=22.0))
-    with pytest.raises(ConfigError, match="no budget profile"):
-        shares(BudgetSettings(profile="nope"))
-    mine = shares(BudgetSettings(message_history=60.0, tool_results=17.0))
-    assert mine == (6, 4, 60.0, 17.0, 8, 5)
+def test_shares_that_do_not_add_up_are_refused() -> None:
+    with pytest.raises(ConfigError, match="add up to 110"):
+        shares(BudgetSettings(tool_results=22.0))
+
+
+def test_the_task_is_written_down_before_exchanges_can_leave() -> None:
+    room = room_for(100_000, "measured", BUDGET)
+    early = marks(room, ContextSettings(ceiling=80.0), ZoneSettings())
+    assert early.checkpoint == early.ceiling
+    usual = marks(room, ContextSettings(), ZoneSettings())
+    assert usual.checkpoint == room.tokens(85)
 
 
 def test_zones_begin_earlier_in_small_windows_and_later_in_very_large_ones() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
     CASCADE,
@@ -19,6 +20,7 @@ from mindstone_tui.core.context.cascade import (
     kept_recent,
     run_auto_compact,
     run_cascade,
+    stages,
     to_compact,
 )
 
@@ -121,10 +123,10 @@ async def test_no_step_is_ever_taken_twice(start: float, frees: dict[str, float]
 
 async def test_what_could_not_help_is_not_tried_again_at_the_same_fullness() -> None:
     stuck = await cascaded(Window(0.80))
-    assert not cascade_due(0.805, stuck)
-    assert cascade_due(0.82, stuck)
-    assert cascade_due(0.80, None)
-    assert not cascade_due(0.74, None)
+    assert not cascade_due(0.805, stuck, MARKS)
+    assert cascade_due(0.82, stuck, MARKS)
+    assert cascade_due(0.80, None, MARKS)
+    assert not cascade_due(0.74, None, MARKS)
 
 
 async def test_auto_compact_takes_its_links_in_order() -> None:
@@ -159,8 +161,10 @@ def test_the_newest_tokens_and_the_protected_stay_verbatim() -> None:
     assert to_compact(exchanges, 250) == (1, 3, 4)
     assert to_compact(exchanges, 0) == (1, 3, 4, 5)
     assert to_compact(exchanges, 10_000) == ()
-    assert kept_recent(20_000, 200_000) == 20_000
-    assert kept_recent(20_000, 10_000) == 3_000
+    assert kept_recent(20_000, 200_000, 90_000) == 20_000
+    assert kept_recent(20_000, 10_000, 5_000) == 3_000
+    assert kept_recent(20_000, 10_000, 1_200) == 1_200
+    assert kept_recent(20_000, 10_000, -50) == 0
 
 
 def test_older_turns_are_grouped_by_what_remains_of_them() -> None:
@@ -171,3 +175,13 @@ def test_older_turns_are_grouped_by_what_remains_of_them() -> None:
     }
     assert excess(0.9, 0.6, 1_000) == 300
     assert excess(0.5, 0.6, 1_000) == 0
+
+
+async def test_marks_that_were_set_move_the_steps() -> None:
+    early = Marks(target=0.4, stages=stages(CascadeSettings(tool_results=50.0, target=40.0)))
+    assert cascade_due(0.55, None, early)
+    assert not cascade_due(0.55, None, MARKS)
+    window = Window(0.55, tool_results=0.2)
+    outcome = await run_cascade(window.steps(NAMES), window.measure, 1_000, early)  # type: ignore[arg-type]
+    assert [taken.step for taken in outcome.taken] == ["tool_results"]
+    assert by_level((1, 8, 10), 10, (1, 5)) == {2: (8,), 3: (1,)}

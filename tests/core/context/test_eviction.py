@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.context.eviction import POLICIES, Candidate, rank
+from mindstone_tui.core.config.settings import EvictionSettings
+from mindstone_tui.core.context.eviction import POLICIES, Candidate, cosine, rank
 from mindstone_tui.core.context.references import names_in, references
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import UnknownName
@@ -83,6 +84,26 @@ def test_hybrid_counts_repetition_against_keeping() -> None:
     parts = {each.candidate.key: each.parts["unique"] for each in ranked}
     assert parts[10] == 0
     assert parts[11] == 0.1
+
+
+def test_a_long_exchange_is_not_repeated_by_a_short_one_that_shares_its_words() -> None:
+    plan = "The granite bridge needs four piers, a survey of the river bed and a new estimate."
+    assert cosine(plan, "the granite bridge") < 0.85 < cosine(plan, f"{plan} Indeed.")
+    assert cosine(plan, "") == 0
+    assert order("semantic_merge", unit(1), unit(9, plan), unit(20, "the granite bridge")) == [
+        1,
+        9,
+        20,
+    ]
+
+
+def test_weights_half_lives_and_turns_to_live_can_be_set() -> None:
+    pair = [unit(1, references=9), unit(20)]
+    how = EvictionSettings(priority={"recency": 0.0, "reuse": 0.45})
+    assert [each.candidate.key for each in rank("priority", pair, now=30, how=how)] == [20, 1]
+    short = EvictionSettings(fifo_half_life=1.0, turns_to_live={"user": 1.0, "assistant": 1.0})
+    assert rank("fifo", [unit(20)], now=30, how=short)[0].score == 0.001
+    assert rank("type_based", [unit(20)], now=30, how=short)[0].score == 0
 
 
 def test_a_better_similarity_can_be_passed_in() -> None:

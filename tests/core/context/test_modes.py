@@ -19,7 +19,7 @@ from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Line, Message
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
-from mindstone_tui.core.entries.memory import SummaryDerived
+from mindstone_tui.core.entries.memory import CheckpointSaved, SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Pinned,
@@ -81,7 +81,11 @@ class Stage:
     def _step(self, name: StepName):  # type: ignore[no-untyped-def]
         async def apply(_tokens: int) -> Effect:
             self.steps.append(name)
-            return Effect(held=name not in self.failing)
+            held = name not in self.failing
+            if held and name == "checkpoint":
+                saved = CheckpointSaved(version=1, path="p", sha256="", trigger="window")
+                self.transcript.append(saved)
+            return Effect(held=held)
 
         return apply
 

@@ -11,9 +11,9 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import BudgetSettings
 from mindstone_tui.core.context.reporting import Prices
 from mindstone_tui.core.context.working_set import report_at
-from mindstone_tui.core.entries import ToolSchema, Usage
+from mindstone_tui.core.entries import Line, ToolSchema, Usage
 from mindstone_tui.core.entries.conversation import UsageReported
-from mindstone_tui.core.entries.pressure import VelocitySpiked, ZoneChanged
+from mindstone_tui.core.entries.pressure import ShareCrossed, VelocitySpiked, ZoneChanged
 from mindstone_tui.core.entries.window import ContextWindowPruned, PromptPlanned, Section
 from mindstone_tui.core.transcript import verify
 from tests.core.context.stage import MODEL, Stage, finish, kinds, words
@@ -154,6 +154,44 @@ def test_zones_are_announced_once_each_way(home: Path) -> None:
     assert len(seen) < 8
 
 
+def test_a_share_that_crosses_a_mark_is_announced_once_each_way(home: Path) -> None:
+    stage = Stage(home, window=16_000)
+    seen: list[tuple[str, str, str]] = []
+    for number in range(6):
+        plans = stage.work(f"look at {number}", [words(300, f"r{number}")], "seen")
+        seen += [
+            (line.entry.component, line.entry.before, line.entry.after)
+            for prepared in plans
+            for line in prepared.lines
+            if isinstance(line.entry, ShareCrossed)
+        ]
+        if number == 3:
+            stage.working_set = stage.open()
+    assert [one for one in seen if one[0] == "tool_results"] == [
+        ("tool_results", "free", "soft"),
+        ("tool_results", "soft", "hard"),
+    ]
+    finish(stage.working_set.prune(count=5))
+    after = stage.chat("and now", "nothing").lines
+    fell = [line.entry for line in after if isinstance(line.entry, ShareCrossed)]
+    assert [(one.component, one.after) for one in fell] == [("tool_results", "free")]
+
+
+def test_windows_are_counted_from_prune_to_prune_and_across_processes(home: Path) -> None:
+    stage = Stage(home)
+    first = stage.chat("early question", "early answer")
+    for number in range(130):
+        stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+    prunes = sum(
+        isinstance(line, Line) and isinstance(line.entry, ContextWindowPruned)
+        for line in stage.history.read()
+    )
+    assert prunes > 1
+    assert stage.working_set.report().windows == prunes + 1
+    assert stage.open().report().windows == prunes + 1
+    assert stage.working_set.report_at(first.plan).windows == 1
+
+
 def test_a_spike_is_announced_once_and_survives_prunes_and_reopening(home: Path) -> None:
     stage = Stage(home, window=32_768)
     for number in range(8):
@@ -261,7 +299,9 @@ def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
 
 
 def test_a_share_and_a_check_before_adding(home: Path) -> None:
-    stage = Stage(home, settings=Settings(budget=BudgetSettings(profile="research")))
+    stage = Stage(
+        home, settings=Settings(budget=BudgetSettings(message_history=58.0, memory_injection=15.0))
+    )
     assert stage.working_set.share("memory_injection") == int(6_000 * 15 / 95)
     assert stage.working_set.check_before_add("memory_injection", 100).allowed
     assert not stage.working_set.check_before_add("memory_injection", 6_000).allowed

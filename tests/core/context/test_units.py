@@ -68,6 +68,18 @@ def test_a_placeholder_is_one_short_line_whatever_the_result_was(home: Path) -> 
     assert stage.counter.text(text) < FINDING_TOKENS + 50
 
 
+def test_a_placeholder_says_what_was_found_in_a_sentence(home: Path) -> None:
+    stage = Stage(home)
+    stage.ask("x")
+    stage.answer("", [ToolCall(id="c", name="grep", arguments="{}")])
+    line = stage.result("c", "23 files")
+    assert "turn 1. Finding: found 23 files. The whole result is" in placeholder(
+        line, stage.counter.text
+    )
+    blocks = stage.working_set.report().blocks
+    assert blocks[-1].preview == "read: found 23 files"
+
+
 def test_results_find_the_newest_call_with_their_id(home: Path) -> None:
     stage = Stage(home)
     stage.ask("x")

@@ -13,6 +13,9 @@ from mindstone_tui.core.transcript import verify
 from tests.builders import places_in, transcript_in
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "imports"
+STORED = "opencode-storage/session/p1/ses_0000000002.json"
+SESSIONS = [path.name for path in sorted(FIXTURES.iterdir()) if path.suffix in (".json", ".jsonl")]
+"""Every session that is one file."""
 
 
 def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> Path:

@@ -16,7 +16,7 @@ from mindstone_tui.core.interchange.exporting import EXPORTERS, export
 from mindstone_tui.core.interchange.exporting.prose import escaped, prose
 from mindstone_tui.core.redaction import Redactor
 from tests.builders import say, transcript_in, use_tool
-from tests.core.interchange.helpers import FIXTURES, outline, take_over, told
+from tests.core.interchange.helpers import FIXTURES, SESSIONS, STORED, outline, take_over, told
 from tests.core.interchange.rich_session import SECRET, rich_session
 
 
@@ -162,10 +162,7 @@ def test_the_json_holds_every_entry_whole(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["json", "messages"])
-@pytest.mark.parametrize(
-    "fixture",
-    [path.name for path in sorted(FIXTURES.iterdir()) if path.suffix != ".md"],
-)
+@pytest.mark.parametrize("fixture", [*SESSIONS, STORED])
 def test_import_export_import_is_stable(
     home: Path, tmp_path: Path, fixture: str, name: str
 ) -> None:

@@ -16,7 +16,15 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.interchange.elements import elements
 from mindstone_tui.core.interchange.formats import FORMATS, format_of
 from mindstone_tui.core.interchange.reading import Flaw, lines, moment
-from tests.core.interchange.helpers import FIXTURES, assert_sound, outline, take_over, told
+from tests.core.interchange.helpers import (
+    FIXTURES,
+    SESSIONS,
+    STORED,
+    assert_sound,
+    outline,
+    take_over,
+    told,
+)
 
 WHOLE = [
     "messages.jsonl",
@@ -56,7 +64,7 @@ def test_a_session_of_each_program_tells_the_same_story(home: Path, name: str) -
     assert_sound(home)
 
 
-@pytest.mark.parametrize("name", [*WHOLE, *BEGINNINGS])
+@pytest.mark.parametrize("name", [*SESSIONS, STORED])
 def test_importing_it_again_adds_nothing(home: Path, name: str) -> None:
     first = take_over(home, FIXTURES / name)
     before = told(home)
@@ -228,7 +236,7 @@ def _mutated(value: Any, path: list[int], replacement: Any) -> Any:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    name=st.sampled_from([*WHOLE, *BEGINNINGS]),
+    name=st.sampled_from(SESSIONS),
     line=st.integers(0, 20),
     path=st.lists(st.integers(0, 20), max_size=6),
     replacement=_JSON,
@@ -310,7 +318,7 @@ def test_times_are_read_in_every_common_spelling(value: object, expected: str) -
 
 
 def test_every_format_recognises_only_its_own(tmp_path: Path) -> None:
-    for name in [*WHOLE, *BEGINNINGS]:
+    for name in [*SESSIONS, STORED]:
         assert name.startswith(format_of(FIXTURES / name).name)
 
 

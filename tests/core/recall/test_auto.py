@@ -95,3 +95,13 @@ def test_a_lasting_rule_is_recognised_when_it_is_said(text: str, cue: str) -> No
 )
 def test_a_passing_remark_is_not_a_rule(text: str) -> None:
     assert recognise_standing_instruction(text) is None
+
+
+def test_what_a_person_marks_in_capitals_is_offered_too() -> None:
+    found = recognise_standing_instruction("Fine. IMPORTANT: the vault opens at nine. Thanks!")
+    assert found is not None
+    assert (found.text, found.cue) == ("IMPORTANT: the vault opens at nine.", "IMPORTANT")
+    alone = recognise_standing_instruction("The word is basalt. DO_NOT_EVICT")
+    assert alone is not None
+    assert alone.text == "The word is basalt. DO_NOT_EVICT"
+    assert recognise_standing_instruction("It is important to me, I think") is None

@@ -14,6 +14,7 @@ import pytest
 
 from mindstone_tui.cli.comparing import comparison_rows
 from mindstone_tui.cli.rehearsing import settings_for
+from mindstone_tui.core.health.fidelity import GATE
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.places import Places
 from mindstone_tui.core.replay.compare import (
@@ -71,6 +72,13 @@ def test_early_corrections_leave_the_window_and_come_back(sample: Comparison) ->
     assert sliding.measures["traceable"].hits == sliding.measures["traceable"].asked
     assert sliding.outcome.summaries == 0
     assert sliding.outcome.prunes > 2
+
+
+def test_every_mode_keeps_what_the_gate_asks_for(sample: Comparison) -> None:
+    for one in sample.modes:
+        kept = [one.measures[name] for name in ("facts", "traceable", "corrections", "why")]
+        share = sum(each.hits for each in kept) / sum(each.asked for each in kept)
+        assert share >= GATE, f"{one.mode} still knows only {share:.0%}"
 
 
 def test_every_mode_is_asked_the_same_and_none_overflows(sample: Comparison) -> None:

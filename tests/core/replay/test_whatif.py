@@ -15,10 +15,19 @@ from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded
 
 
 def test_short_names_are_those_of_the_window() -> None:
-    assert parse_changes(["ceiling=80", "policy = hybrid", "zones.red=85"]) == {
+    wanted = [
+        "ceiling=80",
+        "policy = hybrid",
+        "zones.red=85",
+        "lru_half_life=3",
+        "cascade.evict=60",
+    ]
+    assert parse_changes(wanted) == {
         "context.ceiling": "80",
         "context.policy": "hybrid",
         "zones.red": "85",
+        "eviction.lru_half_life": "3",
+        "cascade.evict": "60",
     }
 
 

@@ -61,3 +61,33 @@ async def test_a_model_that_looks_does_not_find_its_own_question(home: Path) -> 
     assert "called Bartholomew" in result
     assert "turn 3" not in result
     assert "turn 1 " in stage.all(events.AnswerRecorded)[-1].text
+
+
+async def test_a_passage_of_an_older_turn_is_dropped_and_stays_out_when_the_session_opens_again(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say(FACT)
+        await stage.run("/task start tell me about other things")
+        await fill(stage, 2, 30)
+        await stage.say(QUESTION)
+        card = stage.all(events.RecallInjected)[-1].passages[0]
+        await stage.say("recall beekeeping")  # another search: the card is not its hit any more
+        ended, printed = await stage.run(f"/recall drop {card.entry} {card.session}")
+        assert ended.ok
+        assert printed == f"#{card.seq} is not recalled here any more."
+        await stage.say(QUESTION)
+        assert card.seq not in recalled_last(stage)
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say(QUESTION)
+        assert card.seq not in recalled_last(stage)
+        ended, printed = await stage.run("/recall drop 01ARZ3NDEKTSV4RRFFQ69G5FAV")
+        assert not ended.ok
+        assert "There is no entry 01ARZ3NDEKTSV4RRFFQ69G5FAV" in printed
+
+
+def recalled_last(stage: Stage) -> list[int]:
+    """The lines that came back for the newest turn."""
+    turn = stage.all(events.TurnStarted)[-1].turn
+    came = [event for event in stage.all(events.RecallInjected) if event.turn == turn]
+    return [passage.seq for event in came for passage in event.passages]

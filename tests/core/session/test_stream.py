@@ -36,7 +36,7 @@ async def streaming(stage: Stage) -> None:
 async def test_a_turn_is_told_in_order_and_ends_once(home: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the answer is 42")
     model = script(tmp_path, calls(("read", {"path": "a.txt"}), text="Looking."), {"text": "42."})
-    async with on_stage(home, model=model) as stage:
+    async with on_stage(home, model=model, context_window=200_000) as stage:
         ended = await stage.say("what does a.txt say?")
     names = [name for event in stage.heard if (name := event.tag) != "context_reported"]
     assert names == [

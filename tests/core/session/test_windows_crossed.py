@@ -77,6 +77,25 @@ async def test_a_task_is_saved_at_its_milestones_and_archived_at_its_end(
     assert log.count("· checkpoint ") == 4
 
 
+async def test_a_task_stands_in_the_head_until_it_is_done(home: Path, tmp_path: Path) -> None:
+    settle(home)
+    model = script(tmp_path, *[{"text": "Good."}] * 3)
+    async with on_stage(home, model=model) as stage:
+        await stage.run(START)
+        await stage.say("Begin.")
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Go on.")
+        await stage.run("/task done")
+        await stage.say("And now?")
+        begun, gone_on, after = (str(request[0]["content"]) for request in stage.requests())
+    for head in (begun, gone_on):
+        assert "The task under way:\nSpeed up the parser" in head
+        assert "Done when:\n- p95 < 40 ms" in head
+        assert "Rules that bind:\n- no new files" in head
+    assert begun == gone_on
+    assert "Speed up the parser" not in after
+
+
 async def test_a_chat_without_a_task_saves_no_milestones(home: Path, tmp_path: Path) -> None:
     settle(home)
     model = script(tmp_path, {"text": "We decided to use mmap for it."})

@@ -1,19 +1,28 @@
-"""ChatGPT: `conversations.json` from a data export.
+"""ChatGPT: a data export, as the `.zip` that is downloaded or its `conversations*.json`.
 
-An array of conversations, read one at a time because such files reach gigabytes. Each is a tree of
+Arrays of conversations, read one at a time because such files reach gigabytes. Each is a tree of
 messages; the branch that ends at `current_node` is the conversation, and messages on other branches
 are counted as left out.
 """
 
 from __future__ import annotations
 
+import re
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
+from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.elements import elements
 from mindstone_tui.core.interchange.formats.format import Format, Sample
-from mindstone_tui.core.interchange.formats.parts import plain, tool_call
+from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
+    joined,
+    plain,
+    tool_call,
+)
 from mindstone_tui.core.interchange.reading import (
     Flaw,
     decode_object,
@@ -26,21 +35,62 @@ from mindstone_tui.core.interchange.reading import (
 )
 from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
 
+_ZIP: Final = b"PK\x03\x04"
+_MEMBER: Final = re.compile(r"(?:^|/)conversations[^/]*\.json$")
+_LEFT_OUT: Final = {
+    "user_editable_context": "instructions of the person",
+    "model_editable_context": "memory of the program",
+    "reasoning_recap": "recap of the thinking",
+}
+"""Kinds of content that are no part of what was said."""
+
 
 def _recognises(sample: Sample) -> bool:
+    if sample.start.startswith(_ZIP):
+        return bool(_conversations_in(sample.path))
     keys = (b'"mapping"', b'"author"')
     return sample.start.lstrip()[:1] in (b"[", b"{") and all(key in sample.start for key in keys)
 
 
+def _conversations_in(path: Path) -> list[str]:
+    """The files of an archive that hold conversations."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return sorted(name for name in archive.namelist() if _MEMBER.search(name))
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return []
+
+
 def _read(path: Path) -> Iterator[Record]:
     with open_file(path) as stream:
-        if stream.read(64).lstrip()[:1] == b"{":
+        if stream.read(len(_ZIP)) != _ZIP:
             stream.seek(0)
-            yield from _decoded(1, whole(stream))
+            yield from _read_file(stream)
             return
-        stream.seek(0)
-        for number, raw in elements(stream):
-            yield from _decoded(number, raw)
+    yield from _read_archive(path)
+
+
+def _read_archive(path: Path) -> Iterator[Record]:
+    if not (members := _conversations_in(path)):
+        yield Broken(line=1, why="an archive without conversations.json")
+        return
+    with zipfile.ZipFile(path) as archive:
+        for name in members:
+            try:
+                with archive.open(name) as stream:
+                    yield from _read_file(stream)
+            except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+                yield Broken(line=1, why=f"{name} in the archive cannot be read: {error}")
+
+
+def _read_file(stream: IO[bytes]) -> Iterator[Record]:
+    start = stream.read(64)
+    stream.seek(0)
+    if start.lstrip()[:1] == b"{":
+        yield from _decoded(1, whole(stream))
+        return
+    for number, raw in elements(stream):
+        yield from _decoded(number, raw)
 
 
 def _decoded(number: int, raw: bytes | Flaw) -> Iterator[Record]:
@@ -69,7 +119,7 @@ def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     taken = set(path)
     for node, each in nodes.items():
         if node not in taken and isinstance(mapping(each).get("message"), dict):
-            yield Aside(what="message on another branch")
+            yield Aside(what=ANOTHER_BRANCH)
 
 
 def _branch(nodes: dict[str, Any], leaf: object) -> tuple[list[str], bool]:
@@ -94,13 +144,17 @@ def _newest_leaf(nodes: dict[str, Any]) -> str:
 
 def _message(number: int, node: str, message: dict[str, Any]) -> Record:
     content = mapping(message.get("content"))
-    said = plain(content.get("parts")) or text(content.get("text")) or text(content.get("result"))
     source = text(message.get("id")) or node
     ts = moment(message.get("create_time"))
     metadata = mapping(message.get("metadata"))
     author = mapping(message.get("author"))
+    said = _words(content)
+    if thoughts := _thoughts(content):
+        return Said(line=number, role="assistant", text="", ts=ts, thinking=thoughts)
     if metadata.get("is_visually_hidden_from_conversation") is True or not said:
         return Aside(what="hidden or empty message")
+    if what := _LEFT_OUT.get(text(content.get("content_type"))):
+        return Aside(what=what)
     match author.get("role"):
         case "user":
             return Said(line=number, role="user", text=said, id=source, ts=ts)
@@ -118,10 +172,34 @@ def _message(number: int, node: str, message: dict[str, Any]) -> Record:
                 calls=(call,) if asks else (),
             )
         case "tool":
-            name = text(author.get("name"))
-            return Gave(line=number, call="", text=said, name=name, id=source, ts=ts)
+            failed = content.get("content_type") == "system_error"
+            return Gave(
+                line=number,
+                call="",
+                text=said,
+                name=text(author.get("name")),
+                status="error" if failed else "ok",
+                id=source,
+                ts=ts,
+            )
         case role:
             return Aside(what=f"{text(role) or 'nameless'} message")
+
+
+def _words(content: dict[str, Any]) -> str:
+    """The text of a message, whichever of its fields the kind of content uses."""
+    return plain(content.get("parts")) or next(
+        (said for name in ("text", "result", "content") if (said := text(content.get(name)))), ""
+    )
+
+
+def _thoughts(content: dict[str, Any]) -> tuple[Thinking, ...]:
+    """What a reasoning model showed of its thinking; it stands before the answer it led to."""
+    return tuple(
+        Thinking(text=thought)
+        for each in map(mapping, sequence(content.get("thoughts")))
+        if (thought := joined((text(each.get("summary")), text(each.get("content")))))
+    )
 
 
 CHATGPT = Format(

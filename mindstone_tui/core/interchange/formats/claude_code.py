@@ -1,8 +1,9 @@
 """Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.
 
 A line per record; an answer is spread over several lines with one content block each, and tool
-results arrive as user records. Side chains of sub-agents are left out of their parent's session;
-a file that is a side chain itself is taken over as the session it is.
+results arrive as user records. Records name the one they follow: after a rewind the last branch is
+the conversation. Side chains of sub-agents are left out of their parent's session; a file that is
+a side chain itself (`subagents/agent-*.jsonl`) is taken over as a session of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from typing import Any
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.interchange.formats.branches import Branches
+from mindstone_tui.core.interchange.formats.claude_commands import Commands
 from mindstone_tui.core.interchange.formats.format import Format, Sample
 from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
     joined,
     plain,
     records_of,
@@ -24,33 +28,100 @@ from mindstone_tui.core.interchange.formats.parts import (
 from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
 from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
 
-_COMMANDS = ("<command-name>", "<command-message>", "<local-command-", "<bash-", "Caveat: ")
+_TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
+"""Records that name the session, the weightiest last."""
+_ABOUT_SESSION = frozenset({"queue-operation", "file-history-snapshot", *_TITLES})
+_INTERRUPTED = "[Request interrupted by user"
+_NOTICE = "<task-notification>"
 
 
 def _recognises(sample: Sample) -> bool:
     return any(
         ("uuid" in each and "parentUuid" in each and "sessionId" in each)
         or (each.get("type") == "summary" and "leafUuid" in each)
+        or (each.get("type") == "file-history-snapshot" and "messageId" in each)
+        or (text(each.get("type")) in _ABOUT_SESSION and "sessionId" in each)
         for each in sample.objects
     )
 
 
 def _read(path: Path) -> Iterator[Record]:
-    session: str | None = None
-    side_chain = False
+    links = _Links(path)
+    yield Began(id=links.session, ts=links.ts)
+    commands = Commands()
+    weight = -1
     for found in records_of(path):
         if isinstance(found, Broken):
             yield found
             continue
         number, fields = found
-        if session is None and "sessionId" in fields and "uuid" in fields:
-            session = text(fields["sessionId"])
-            side_chain = fields.get("isSidechain") is True
-            yield Began(id=session, ts=moment(fields.get("timestamp")))
-        if fields.get("isSidechain") is True and not side_chain:
+        name = text(fields.get("uuid"))
+        if (kind := text(fields.get("type"))) in _TITLES:
+            title, heavier = _titled(kind, fields, links.branches)
+            if title and heavier >= weight:
+                weight = heavier
+                yield Titled(title=title)
+        elif fields.get("isSidechain") is True and not links.is_side_chain:
             yield Aside(what="side chain of a sub-agent")
+        elif not links.branches.keeps(name) and kind in ("user", "assistant"):
+            yield Aside(what=ANOTHER_BRANCH)
         else:
-            yield from _records(number, fields)
+            for record in _records(number, fields):
+                yield from commands.sort(record, fields)
+    yield from commands.close()
+
+
+class _Links:
+    """What a first reading tells: whose file it is, and which record follows which."""
+
+    def __init__(self, path: Path) -> None:
+        self.session = self.ts = ""
+        self.is_side_chain = True
+        self.branches = Branches()
+        agent = ""
+        for found in records_of(path):
+            if isinstance(found, Broken):
+                continue
+            _, fields = found
+            if not ("sessionId" in fields and "uuid" in fields):
+                continue
+            if not self.session:
+                self.session = text(fields["sessionId"])
+                self.ts = moment(fields.get("timestamp"))
+                agent = text(fields.get("agentId")) or path.stem
+            self.is_side_chain = self.is_side_chain and fields.get("isSidechain") is True
+            if fields.get("isSidechain") is not True or self.is_side_chain:
+                self._follow(fields)
+        self.is_side_chain = self.is_side_chain and bool(self.session)
+        if self.is_side_chain:
+            self.session = f"{self.session}-{agent}"
+
+    def _follow(self, fields: dict[str, Any]) -> None:
+        parent = fields.get("parentUuid") or fields.get("logicalParentUuid")
+        self.branches.add(
+            text(fields["uuid"]),
+            text(parent),
+            forks=_is_prompt(fields),
+            counts=fields.get("type") in ("user", "assistant"),
+        )
+
+
+def _is_prompt(fields: dict[str, Any]) -> bool:
+    """Whether a person said it: only to such a record one can rewind."""
+    if fields.get("type") != "user" or any(
+        fields.get(flag) is True for flag in ("isMeta", "isCompactSummary")
+    ):
+        return False
+    content = mapping(fields.get("message")).get("content")
+    return not any(mapping(each).get("type") == "tool_result" for each in sequence(content)) and (
+        not (plain(content) or "").startswith((_INTERRUPTED, _NOTICE))
+    )
+
+
+def _titled(kind: str, fields: dict[str, Any], branches: Branches) -> tuple[str, int]:
+    """A title and its weight; summaries of other sessions stand in a file as well."""
+    own = kind != "summary" or text(fields.get("leafUuid")) in branches
+    return text(fields.get(_TITLES[kind])), 1 + list(_TITLES).index(kind) if own else 0
 
 
 def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
@@ -65,8 +136,8 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             yield Aside(what="API error")
         case "assistant":
             yield _assistant(number, fields)
-        case "summary":
-            yield Titled(title=text(fields.get("summary")))
+        case "attachment":
+            yield _attachment(number, fields)
         case kind:
             yield unknown(kind)
 
@@ -75,17 +146,43 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     content = mapping(fields.get("message")).get("content")
     blocks = sequence(content)
     ts = moment(fields.get("timestamp"))
-    rest = [block for block in blocks if mapping(block).get("type") != "tool_result"]
-    for block in blocks:
-        if mapping(block).get("type") == "tool_result":
-            yield _result(number, block, fields, ts)
+    results = [each for each in blocks if mapping(each).get("type") == "tool_result"]
+    rest = [each for each in blocks if mapping(each).get("type") != "tool_result"]
+    for block in results:
+        yield _result(number, block, fields, ts)
     said = plain(rest if blocks else content)
     if said is None:
         yield Broken(line=number, why="the content is neither text nor a list of blocks")
-    elif said.startswith(_COMMANDS):
-        yield Aside(what="command of the program")
+    elif said.startswith(_INTERRUPTED):
+        yield Aside(what="interruption")
+    elif said.startswith(_NOTICE):
+        yield Aside(what="notice of a task")
     elif said:
         yield Said(line=number, role="user", text=said, id=text(fields.get("uuid")), ts=ts)
+    elif not results:
+        yield Aside(what="empty message")
+
+
+def _attachment(number: int, fields: dict[str, Any]) -> Record:
+    """What goes along with a message; a prompt typed while the model worked is one, too."""
+    attachment = mapping(fields.get("attachment"))
+    kind = text(attachment.get("type"))
+    said = plain(attachment.get("prompt")) if kind == "queued_command" else ""
+    if not said or said.startswith(_NOTICE) or not _is_by_a_person(attachment):
+        return Aside(what=f"attachment: {kind}" if kind else "attachment")
+    return Said(
+        line=number,
+        role="user",
+        text=said,
+        id=text(fields.get("uuid")),
+        ts=moment(fields.get("timestamp")),
+    )
+
+
+def _is_by_a_person(queued: dict[str, Any]) -> bool:
+    """Whether a queued prompt was typed, not sent by a task or another agent."""
+    origin = mapping(queued.get("origin")).get("kind")
+    return origin in (None, "human") and queued.get("commandMode") in (None, "prompt")
 
 
 def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str) -> Gave:

@@ -2,19 +2,24 @@
 
 Lines are `{"timestamp", "type", "payload"}`; the conversation is in the `response_item` ones, each
 an item of the Responses API. Early versions wrote the items bare; both are read. Instructions and
-environment that the program puts into user messages are left out and counted.
+environment that the program puts into user messages are left out and counted, and so are turns
+that were rolled back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.interchange.formats.codex_context import is_context, shell_command
 from mindstone_tui.core.interchange.formats.format import Format, Sample
 from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
     joined,
+    mentions,
     plain,
     records_of,
     tool_call,
@@ -29,16 +34,16 @@ from mindstone_tui.core.interchange.reading import (
     sequence,
     text,
 )
-from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said
-
-_INJECTED = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<permissions instructions>",
-    "<collaboration_mode>",
-    "<turn_aborted>",
-    "# AGENTS.md instructions",
+from mindstone_tui.core.interchange.records import (
+    NO_RESULT,
+    Aside,
+    Began,
+    Broken,
+    Gave,
+    Record,
+    Said,
 )
+
 _ITEMS = frozenset(
     {
         "message",
@@ -51,11 +56,20 @@ _ITEMS = frozenset(
         "web_search_call",
     }
 )
+_HOSTED = {
+    "web_search_call": ("web_search", "action"),
+    "image_generation_call": ("image_generation", "revised_prompt"),
+}
+"""Calls that the provider answers by itself: what they are called, and what was asked."""
+_FAILED = re.compile(
+    r"(?:Chunk ID: .*\n)?(?:Wall time: .*\n)?(?:Exit code: |Process exited with code )(?!0\b)-?\d"
+)
 
 
 def _recognises(sample: Sample) -> bool:
     return any(
-        each.get("type") in ("session_meta", "response_item", "event_msg") and "payload" in each
+        each.get("type") in ("session_meta", "response_item", "event_msg", "turn_context")
+        and "payload" in each
         for each in sample.objects
     ) or _is_bare(sample)
 
@@ -71,11 +85,15 @@ def _is_bare(sample: Sample) -> bool:
 
 def _read(path: Path) -> Iterator[Record]:
     model = ""
+    taken_back = _rolled_back(path)
     for found in records_of(path):
         if isinstance(found, Broken):
             yield found
             continue
         number, fields = found
+        if any(number in each for each in taken_back) and _item_in(fields):
+            yield Aside(what=ANOTHER_BRANCH)
+            continue
         payload = mapping(fields.get("payload"))
         ts = moment(fields.get("timestamp"))
         match fields.get("type"):
@@ -89,49 +107,109 @@ def _read(path: Path) -> Iterator[Record]:
                 yield from _item(number, fields, ts, model)
             case None if "instructions" in fields:
                 yield Began(id=text(fields.get("id")), ts=ts)
+            case "inter_agent_communication":
+                yield _between_agents(number, payload, ts)
             case kind:
                 yield unknown(kind or fields.get("record_type"))
+
+
+def _item_in(fields: dict[str, Any]) -> dict[str, Any]:
+    """The item of the conversation that a line holds, if it holds one."""
+    return mapping(fields.get("payload")) if fields.get("type") == "response_item" else {}
+
+
+def _rolled_back(path: Path) -> list[range]:
+    """The lines of turns that were taken back: of each rollback, from its first prompt to it."""
+    if not mentions(path, b'"thread_rolled_back"'):
+        return []
+    prompts: list[int] = []
+    gone: list[range] = []
+    for found in records_of(path):
+        if isinstance(found, Broken):
+            continue
+        number, fields = found
+        event = mapping(fields.get("payload"))
+        if _is_prompt(_item_in(fields)):
+            prompts.append(number)
+        elif event.get("type") == "thread_rolled_back" and prompts:
+            turns = event.get("num_turns")
+            turns = min(turns, len(prompts)) if isinstance(turns, int) and turns > 0 else 0
+            if turns:
+                gone.append(range(prompts[-turns], number))
+                del prompts[-turns:]
+    return gone
+
+
+def _is_prompt(item: dict[str, Any]) -> bool:
+    return (
+        item.get("type") == "message"
+        and item.get("role") == "user"
+        and not any(is_context(plain(each) or "") for each in sequence(item.get("content")))
+    )
 
 
 def _item(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
     match item.get("type"):
         case "message":
-            yield _message(number, item, ts, model)
+            yield from _message(number, item, ts, model)
         case "reasoning":
             yield _reasoning(number, item, ts, model)
-        case "function_call" | "custom_tool_call" | "local_shell_call":
+        case "function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call":
             yield _called(number, item, ts, model)
-        case "function_call_output" | "custom_tool_call_output":
+        case "function_call_output" | "custom_tool_call_output" | "tool_search_output":
             yield _returned(number, item, ts)
+        case "web_search_call" | "image_generation_call" as kind:
+            yield from _hosted(number, kind, item, ts, model)
+        case "agent_message":
+            yield _between_agents(number, item, ts)
         case kind:
             yield unknown(kind)
 
 
-def _message(number: int, item: dict[str, Any], ts: str, model: str) -> Record:
-    said = plain(item.get("content"))
+def _message(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+    content = item.get("content")
+    said = plain(content)
     if said is None:
-        return Broken(line=number, why="the content is neither text nor a list of parts")
+        yield Broken(line=number, why="the content is neither text nor a list of parts")
+        return
+    source = text(item.get("id"))
     match item.get("role"):
-        case "user" if said.lstrip().startswith(_INJECTED):
-            return Aside(what="instructions of the program")
         case "user":
-            return Said(line=number, role="user", text=said, id=text(item.get("id")), ts=ts)
+            parts = content if isinstance(content, list) else [content]
+            own = [each for each in parts if not is_context(plain(each) or "")]
+            if len(own) < len(parts):
+                yield from _context(number, parts, source, ts)
+            if words := plain(own):
+                yield Said(line=number, role="user", text=words, id=source, ts=ts)
+        case "assistant" if not said:
+            yield Aside(what="empty answer")
         case "assistant":
-            return Said(
+            yield Said(
                 line=number,
                 role="assistant",
                 text=said,
-                id=text(item.get("id")),
+                id=source,
                 ts=ts,
                 model=model,
             )
         case role:
-            return Aside(what=f"{text(role) or 'nameless'} message")
+            yield Aside(what=f"{text(role) or 'nameless'} message")
+
+
+def _context(number: int, parts: list[Any], source: str, ts: str) -> Iterator[Record]:
+    """What the program added: a command that the person ran is theirs, the rest is counted."""
+    for part in parts:
+        said = plain(part) or ""
+        if command := shell_command(said):
+            yield Said(line=number, role="user", text=command, id=source, ts=ts)
+        elif is_context(said):
+            yield Aside(what="instructions of the program")
 
 
 def _reasoning(number: int, item: dict[str, Any], ts: str, model: str) -> Record:
-    """Reasoning stands before what it led to; a summary that can be read is kept with it."""
-    thought = joined(plain(each) or "" for each in sequence(item.get("summary")))
+    """Reasoning stands before what it led to; what can be read of it is kept with that."""
+    shown = sequence(item.get("summary")) or sequence(item.get("content"))
+    thought = joined(plain(each) or "" for each in shown)
     if not thought:
         return Aside(what="sealed reasoning")
     return Said(
@@ -146,14 +224,36 @@ def _reasoning(number: int, item: dict[str, Any], ts: str, model: str) -> Record
 
 def _called(number: int, item: dict[str, Any], ts: str, model: str) -> Said:
     arguments = item.get("arguments", item.get("input", item.get("action")))
-    name = item.get("name") or ("shell" if item.get("type") == "local_shell_call" else "")
+    name = text(item.get("name")) or text(item.get("type")).removesuffix("_call")
+    name = "shell" if name == "local_shell" else name
+    if space := text(item.get("namespace")):
+        name = f"{space}.{name}"
     call = tool_call(item.get("call_id") or item.get("id"), name, arguments, f"call-{number}")
     return Said(line=number, role="assistant", text="", ts=ts, model=model, calls=(call,))
 
 
+def _hosted(number: int, kind: str, item: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+    """A call that the provider answered: what came of it is not in the file."""
+    name, asked = _HOSTED[kind]
+    call = tool_call(item.get("id"), name, {asked: item.get(asked)}, f"call-{number}")
+    yield Said(line=number, role="assistant", text="", ts=ts, model=model, calls=(call,))
+    given = "[image]" if item.get("result") else NO_RESULT
+    yield Gave(line=number, call=call.id, text=given, name=name, ts=ts)
+
+
+def _between_agents(number: int, item: dict[str, Any], ts: str) -> Record:
+    """What another agent told this one; it stands where a person's message would."""
+    said = plain(item.get("content"))
+    author = text(item.get("author"))
+    if not said or not author:
+        return Aside(what="message between agents")
+    source = text(item.get("id"))
+    return Said(line=number, role="user", text=said, name=author, id=source, ts=ts)
+
+
 def _returned(number: int, item: dict[str, Any], ts: str) -> Gave:
-    """A result; shells wrap theirs in JSON with an exit code."""
-    output = item.get("output")
+    """A result; older shells wrap theirs in JSON with an exit code, newer ones head it with one."""
+    output = item.get("output", item.get("tools"))
     failed = mapping(output).get("success") is False
     if isinstance(output, dict):
         output = output.get("content", output.get("output"))
@@ -162,12 +262,14 @@ def _returned(number: int, item: dict[str, Any], ts: str) -> Gave:
         if not isinstance(inner, Flaw):
             output = inner.get("output")
             failed = mapping(inner.get("metadata")).get("exit_code") not in (0, None)
-    said = plain(output)
+    said = None if item.get("type") == "tool_search_output" else plain(output)
+    said = as_json(output) if said is None else said
     return Gave(
         line=number,
         call=text(item.get("call_id")),
-        text=as_json(output) if said is None else said,
-        status="error" if failed else "ok",
+        text=said,
+        name=text(item.get("name")),
+        status="error" if failed or _FAILED.match(said) else "ok",
         ts=ts,
     )
 

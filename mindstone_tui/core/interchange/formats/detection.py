@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.errors import InterchangeError, NotASession, UnknownName
 from mindstone_tui.core.interchange.formats.chatgpt import CHATGPT
 from mindstone_tui.core.interchange.formats.claude_code import CLAUDE_CODE
 from mindstone_tui.core.interchange.formats.codex import CODEX
@@ -40,7 +41,8 @@ FORMATS: Final = MappingProxyType(
 """Every format by name, the most particular first."""
 
 _SAMPLE: Final = 1 << 18
-_LINES: Final = 16
+_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
+_LINES: Final = 64
 
 
 def format_of(path: Path, name: str = "auto") -> Format:
@@ -48,10 +50,14 @@ def format_of(path: Path, name: str = "auto") -> Format:
     if name != "auto":
         return _named(name)
     sample = _sample(path)
+    if sample.start.startswith(_ZSTANDARD):
+        raise InterchangeError(
+            f"{path} is compressed.", f"Unpack it first: zstd -d {shlex.quote(str(path))}"
+        )
     for each in FORMATS.values():
         if each.recognises(sample):
             return each
-    raise InterchangeError(
+    raise NotASession(
         f"{path} is not a session of any program known here.",
         f"If you know better, name it with --from: {', '.join(FORMATS)}.",
     )
@@ -71,9 +77,12 @@ def _sample(path: Path) -> Sample:
     with open_file(path) as stream:
         start = stream.read(_SAMPLE)
         if not start.strip():
-            raise InterchangeError(f"{path} is empty.", "There is nothing in it to take over.")
+            raise NotASession(f"{path} is empty.", "There is nothing in it to take over.")
         stream.seek(0)
         # A line may be far longer than the sample: somebody pasted a file as the first message.
-        begun = [raw for _, raw in islice(lines(stream), _LINES) if isinstance(raw, bytes)]
-    found = [decode_object(raw) for raw in begun if raw.removeprefix(BOM).startswith(b"{")]
+        has_lines = b"\x00" not in start and not start.removeprefix(BOM).lstrip().startswith(b"[")
+        begun = [raw for _, raw in islice(lines(stream), _LINES)] if has_lines else []
+    found = [decode_object(raw) for raw in begun if isinstance(raw, bytes) and b"{" in raw[:4]]
+    if len(start) < _SAMPLE and not any(isinstance(each, dict) for each in found):
+        found = [decode_object(start)]
     return Sample(path, start, tuple(each for each in found if isinstance(each, dict)))

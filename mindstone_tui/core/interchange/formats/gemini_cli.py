@@ -1,28 +1,42 @@
-"""Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*.json`, or `.jsonl` in newer versions.
+"""Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*.json`, `.jsonl` in newer versions.
 
 A message carries its tool calls together with their results. In JSONL the newest message is written
-again whenever its calls change, with notes about the session in between; the last writing counts.
+again whenever its calls change, with notes about the session in between; the last writing counts,
+and what was rewound is counted as left out. `/chat save` keeps `checkpoint-*.json`: the bare
+contents of the model's API, without times.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
+from mindstone_tui.core.interchange.elements import elements
 from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.gemini_parts import Pieces, not_said, pieces_of
 from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
     Numbered,
     document,
     is_lines,
     joined,
-    plain,
+    mentions,
     records_of,
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.reading import as_json, mapping, moment, sequence, text
+from mindstone_tui.core.interchange.reading import (
+    Flaw,
+    decode_object,
+    mapping,
+    moment,
+    open_file,
+    sequence,
+    text,
+)
 from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
 
 _STATUS: dict[str, ToolStatus] = {
@@ -30,27 +44,48 @@ _STATUS: dict[str, ToolStatus] = {
     "error": "error",
     "cancelled": "interrupted",
 }
+_CHECKPOINT = re.compile(
+    rb'\s*(?:\{\s*"history"\s*:\s*)?\[\s*\{\s*"(?:role"\s*:\s*"(?:user|model)"|parts"\s*:\s*\[)'
+)
 
 
 def _recognises(sample: Sample) -> bool:
-    return b'"projectHash"' in sample.start and b'"sessionId"' in sample.start
+    recorded = b'"projectHash"' in sample.start and b'"sessionId"' in sample.start
+    return recorded or _is_checkpoint(sample.start)
+
+
+def _is_checkpoint(start: bytes) -> bool:
+    return _CHECKPOINT.match(start) is not None and b'"parts"' in start
 
 
 def _read(path: Path) -> Iterator[Record]:
+    with open_file(path) as stream:
+        start = stream.read(1 << 14)
+    return _read_checkpoint(path) if _is_checkpoint(start) else _read_recording(path)
+
+
+def _read_recording(path: Path) -> Iterator[Record]:
+    recording = _Recording(_rewound(path))
     held: Numbered | None = None
     for found in _found(path):
         if isinstance(found, Broken):
             yield found
             continue
-        _, fields = found
+        number, fields = found
         if not ("type" in fields and "id" in fields):
-            yield from _about(fields)
+            if "messages" in mapping(fields.get("$set")):
+                if held is not None:
+                    yield from recording.take(*held)
+                held = None
+                yield from recording.replace(number, mapping(fields["$set"]))
+            else:
+                yield from _about(fields)
             continue
         if held is not None and held[1]["id"] != fields["id"]:
-            yield from _records(*held)
+            yield from recording.take(*held)
         held = found
     if held is not None:
-        yield from _records(*held)
+        yield from recording.take(*held)
 
 
 def _found(path: Path) -> Iterator[Numbered | Broken]:
@@ -79,67 +114,186 @@ def _about(fields: dict[str, Any]) -> Iterator[Record]:
         yield unknown(next(iter(fields), ""))
 
 
-def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
-    ts = moment(fields.get("timestamp"))
-    said = plain(fields.get("content"))
-    if said is None:
-        yield Broken(line=number, why="the content is neither text nor a list of parts")
+def _rewound(path: Path) -> set[str]:
+    """The messages that a rewind took back."""
+    if not mentions(path, b'"$rewindTo"'):
+        return set()
+    said: dict[str, None] = {}
+    gone: set[str] = set()
+    for found in _found(path):
+        if isinstance(found, Broken):
+            continue
+        _, fields = found
+        back = fields.get("$rewindTo")
+        if isinstance(back, str) and back in said:
+            names = list(said)
+            later = names[names.index(back) :]
+            gone.update(later)
+            said = dict.fromkeys(names[: -len(later)])
+        elif "type" in fields and (name := text(fields.get("id"))):
+            said[name] = None
+    return gone
+
+
+class _Recording:
+    """Messages as they were first said: later rewritings mask results and drop what was said."""
+
+    def __init__(self, rewound: set[str]) -> None:
+        self._rewound = rewound
+        self._known: set[int] = set()
+        self._answered: set[int] = set()
+
+    def take(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+        """One message of the session."""
+        self._known.add(hash(text(fields.get("id"))))
+        if text(fields.get("id")) in self._rewound and fields.get("type") in ("user", "gemini"):
+            yield Aside(what=ANOTHER_BRANCH)
+            return
+        pieces = pieces_of(fields.get("content"), number)
+        if pieces is None:
+            yield Broken(line=number, why="the content is neither text nor a list of parts")
+            return
+        ts = moment(fields.get("timestamp"))
+        match fields.get("type"):
+            case "user":
+                yield from self._user(number, fields, pieces, ts)
+            case "gemini":
+                yield from self._answer(number, fields, pieces, ts)
+            case kind:
+                yield unknown(kind)
+
+    def replace(self, number: int, changes: dict[str, Any]) -> Iterator[Record]:
+        """The program cut its own history; what was said before stays, what is new is taken."""
+        for each in sequence(changes.get("messages")):
+            fields = mapping(each)
+            if fields and hash(text(fields.get("id"))) not in self._known:
+                yield from self.take(number, fields)
+        yield Aside(what="history written again")
+
+    def _user(
+        self, number: int, fields: dict[str, Any], pieces: Pieces, ts: str
+    ) -> Iterator[Record]:
+        for result in pieces.results:
+            if self._is_first(result.call):
+                status: ToolStatus = "error" if result.failed else "ok"
+                yield Gave(
+                    line=number,
+                    call=result.call,
+                    text=result.text,
+                    name=result.name,
+                    status=status,
+                    ts=ts,
+                )
+        if what := not_said(pieces.said, "user"):
+            yield Aside(what=what)
+        elif pieces.said:
+            source = text(fields.get("id"))
+            yield Said(line=number, role="user", text=pieces.said, id=source, ts=ts)
+        elif not pieces.results:
+            yield Aside(what="empty message")
+
+    def _answer(
+        self, number: int, fields: dict[str, Any], pieces: Pieces, ts: str
+    ) -> Iterator[Record]:
+        used = [mapping(each) for each in sequence(fields.get("toolCalls"))]
+        calls = tuple(
+            tool_call(each.get("id"), each.get("name"), each.get("args"), f"call-{number}-{at}")
+            for at, each in enumerate(used)
+        )
+        named = {call.id for call in calls}
+        more = tuple(
+            call
+            for call in pieces.calls
+            if call.id not in named and hash(call.id) not in self._answered
+        )
+        thoughts = tuple(
+            Thinking(text=joined((text(each.get("subject")), text(each.get("description")))))
+            for each in map(mapping, sequence(fields.get("thoughts")))
+        )
+        thoughts = thoughts or pieces.thinking
+        if what := not_said(pieces.said, "gemini"):
+            yield Aside(what=what)
+            return
+        if not (pieces.said or calls or more or thoughts):
+            yield Aside(what="empty answer")
+            return
+        yield Said(
+            line=number,
+            role="assistant",
+            text=pieces.said,
+            id=text(fields.get("id")),
+            ts=ts,
+            model=text(fields.get("model")),
+            calls=(*calls, *more),
+            thinking=thoughts,
+        )
+        for call, each in zip(calls, used, strict=True):
+            if (given := _given(each, call.id, number)) is not None:
+                self._is_first(call.id)
+                yield Gave(
+                    line=number,
+                    call=call.id,
+                    text=given,
+                    name=call.name,
+                    status=_STATUS.get(text(each.get("status")), "ok"),
+                    ts=moment(each.get("timestamp")) or ts,
+                )
+
+    def _is_first(self, call: str) -> bool:
+        """Whether this is the first result of a call; one without an id always is."""
+        if not call:
+            return True
+        if hash(call) in self._answered:
+            return False
+        self._answered.add(hash(call))
+        return True
+
+
+def _given(used: dict[str, Any], call: str, number: int) -> str | None:
+    """The result of one call; a list may hold the results of its siblings as well."""
+    if used.get("result") is None:
+        shown = used.get("resultDisplay")
+        return shown if isinstance(shown, str) and used.get("status") in _STATUS else None
+    pieces = pieces_of(used["result"], number)
+    if pieces is None:
+        return ""
+    own = [each for each in pieces.results if each.call == call] or list(pieces.results)
+    return joined((*(each.text for each in own), pieces.said))
+
+
+def _read_checkpoint(path: Path) -> Iterator[Record]:
+    project = path.parent.name if path.parent.parent.name == "tmp" else ""
+    yield Began(id=f"{project}-{path.stem}" if project else path.stem)
+    with open_file(path) as stream:
+        for number, raw in elements(stream):
+            found = raw if isinstance(raw, Flaw) else decode_object(raw)
+            if isinstance(found, Flaw):
+                yield Broken(line=number, why=found.why)
+            else:
+                yield from _content(number, found)
+
+
+def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    pieces = pieces_of(fields.get("parts"), number)
+    role = fields.get("role")
+    if pieces is None or role not in ("user", "model"):
+        yield Broken(line=number, why="a content without a role or without parts")
         return
-    match fields.get("type"):
-        case "user":
-            yield Said(line=number, role="user", text=said, id=text(fields.get("id")), ts=ts)
-        case "gemini":
-            yield from _answer(number, fields, said, ts)
-        case kind:
-            yield unknown(kind)
-
-
-def _answer(number: int, fields: dict[str, Any], said: str, ts: str) -> Iterator[Record]:
-    used = [mapping(each) for each in sequence(fields.get("toolCalls"))]
-    calls = tuple(
-        tool_call(each.get("id"), each.get("name"), each.get("args"), f"call-{number}-{at}")
-        for at, each in enumerate(used)
-    )
-    thoughts = tuple(
-        Thinking(text=joined((text(each.get("subject")), text(each.get("description")))))
-        for each in map(mapping, sequence(fields.get("thoughts")))
-    )
-    if not (said or calls or thoughts):
-        yield Aside(what="empty answer")
-        return
-    yield Said(
-        line=number,
-        role="assistant",
-        text=said,
-        id=text(fields.get("id")),
-        ts=ts,
-        model=text(fields.get("model")),
-        calls=calls,
-        thinking=thoughts,
-    )
-    for call, each in zip(calls, used, strict=True):
-        if each.get("result") is not None:
-            yield Gave(
-                line=number,
-                call=call.id,
-                text=joined(_result(part) for part in _listed(each.get("result"))),
-                name=call.name,
-                status=_STATUS.get(text(each.get("status")), "ok"),
-                ts=moment(each.get("timestamp")) or ts,
-            )
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _result(part: object) -> str:
-    """The text of one part of a result, which usually is a function's response."""
-    response = mapping(mapping(part).get("functionResponse")).get("response")
-    if isinstance(response, dict):
-        inner = response.get("output", response.get("error", response))
-        return inner if isinstance(inner, str) else as_json(inner)
-    return plain(part) or ""
+    for result in pieces.results:
+        status: ToolStatus = "error" if result.failed else "ok"
+        yield Gave(line=number, call=result.call, text=result.text, name=result.name, status=status)
+    if what := not_said(pieces.said, role):
+        yield Aside(what=what)
+    elif role == "user" and pieces.said:
+        yield Said(line=number, role="user", text=pieces.said)
+    elif role == "model" and (pieces.said or pieces.calls or pieces.thinking):
+        yield Said(
+            line=number,
+            role="assistant",
+            text=pieces.said,
+            calls=pieces.calls,
+            thinking=pieces.thinking,
+        )
 
 
 GEMINI_CLI = Format(name="gemini-cli", title="Gemini CLI", recognises=_recognises, read=_read)

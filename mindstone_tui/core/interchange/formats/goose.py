@@ -1,17 +1,26 @@
-"""goose: `goose session export --format json`, or the older `sessions/*.jsonl`.
+"""goose: `sessions.db`, `goose session export --format json`, or the older `sessions/*.jsonl`.
 
 The export is one object with a `conversation`; the older file has a line about the session, then a
-message a line. Tool results come as messages of the user.
+message a line; the database has a row a message. Tool results come as messages of the user. What
+the program wrote for the model alone (summaries of its own history) is counted as left out.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.interchange.formats.databases import (
+    connected,
+    has_tables,
+    is_database,
+    json_in,
+    rows,
+)
 from mindstone_tui.core.interchange.formats.format import Format, Sample
 from mindstone_tui.core.interchange.formats.parts import (
     Numbered,
@@ -26,33 +35,62 @@ from mindstone_tui.core.interchange.formats.parts import (
 from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
 from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
 
+_ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
+"""A line about the session has one of these at least."""
+
 
 def _recognises(sample: Sample) -> bool:
-    if sample.objects and "working_dir" in sample.objects[0]:
+    first = sample.objects[0] if sample.objects else {}
+    if first.keys() & _ABOUT or (b'"working_dir"' in sample.start and _has_body(sample.start)):
         return True
-    return b'"working_dir"' in sample.start and b'"conversation"' in sample.start
+    return any(map(_is_message, sample.objects)) or has_tables(sample, "sessions", "messages")
+
+
+def _has_body(start: bytes) -> bool:
+    return b'"conversation"' in start or b'"message_count"' in start
+
+
+def _is_message(fields: dict[str, Any]) -> bool:
+    """Whether an object is a message of goose: a time in seconds, and parts with a type."""
+    return (
+        "role" in fields
+        and isinstance(fields.get("created"), int)
+        and any("type" in mapping(each) for each in sequence(fields.get("content")))
+    )
 
 
 def _read(path: Path) -> Iterator[Record]:
-    for found in _found(path):
-        if isinstance(found, Broken):
-            yield found
-            continue
-        number, fields = found
-        if "role" in fields:
-            yield from _message(number, fields)
-        elif "working_dir" in fields:
-            yield Began(id=text(fields.get("id")), ts=moment(fields.get("created_at")))
-            if title := text(fields.get("name")) or text(fields.get("description")):
-                yield Titled(title=title)
+    try:
+        for found in _found(path):
+            yield from (found,) if isinstance(found, Broken) else _records(*found)
+    except sqlite3.Error as error:
+        yield Broken(line=1, why=f"the database cannot be read: {error}")
+
+
+def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    if "role" in fields:
+        if mapping(fields.get("metadata")).get("userVisible") is False:
+            yield Aside(what="message for the model alone")
         else:
-            yield unknown(fields.get("type"))
+            yield from _message(number, fields)
+    elif fields.keys() & _ABOUT:
+        yield Began(id=text(fields.get("id")), ts=moment(fields.get("created_at")))
+        if title := text(fields.get("name")) or text(fields.get("description")):
+            yield Titled(title=title)
+    else:
+        yield unknown(fields.get("type"))
 
 
 def _found(path: Path) -> Iterator[Numbered | Broken]:
-    if is_lines(path, "conversation"):
+    if is_database(path):
+        yield from _stored(path)
+    elif is_lines(path, "conversation"):
         yield from records_of(path)
-        return
+    else:
+        yield from _exported(path)
+
+
+def _exported(path: Path) -> Iterator[Numbered | Broken]:
     session = document(path)
     if isinstance(session, Broken):
         yield session
@@ -66,6 +104,30 @@ def _found(path: Path) -> Iterator[Numbered | Broken]:
             yield number, message
         else:
             yield Broken(line=number, why="a message without a role")
+
+
+def _stored(path: Path) -> Iterator[Numbered | Broken]:
+    """The rows of the database as an export has them: a session, then its messages."""
+    with connected(path) as connection:
+        for session in rows(connection, "SELECT * FROM sessions ORDER BY created_at, id"):
+            yield 0, session
+            found = rows(
+                connection,
+                "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id",
+                (str(session.get("id")),),
+            )
+            for row in found:
+                message = {
+                    "id": row.get("message_id"),
+                    "role": row.get("role"),
+                    "created": row.get("created_timestamp"),
+                    "content": json_in(row.get("content_json")),
+                    "metadata": json_in(row.get("metadata_json")),
+                }
+                if isinstance(message["content"], list):
+                    yield row.get("id") or 0, message
+                else:
+                    yield Broken(line=row.get("id") or 0, why="a message without content")
 
 
 def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
@@ -120,14 +182,19 @@ def _result(number: int, part: dict[str, Any], ts: str) -> Gave:
     value = result.get("value")
     content = value.get("content") if isinstance(value, dict) else value
     failed = result.get("status") == "error" or mapping(value).get("isError") is True
-    said = plain(content) or text(result.get("error"))
+    said = joined(_resource(each) or plain([each]) or "" for each in sequence(content))
     return Gave(
         line=number,
         call=text(part.get("id")),
-        text=said,
+        text=said or text(content) or text(result.get("error")),
         status="error" if failed else "ok",
         ts=ts,
     )
 
 
-GOOSE = Format(name="goose", title="goose", recognises=_recognises, read=_read)
+def _resource(content: object) -> str:
+    """The text of a file that a tool handed over."""
+    return text(mapping(mapping(content).get("resource")).get("text"))
+
+
+GOOSE = Format(name="goose", title="goose", recognises=_recognises, read=_read, many=True)

@@ -1,15 +1,29 @@
-"""opencode: what `opencode export <session>` prints, one JSON object with all messages."""
+"""opencode: what `opencode export` prints, its older `storage` folder, and its `opencode.db`.
+
+All three hold the same: a session, its messages, and the parts of each message. Messages that were
+reverted are counted as left out; a summary that the program made of its own history is, too.
+"""
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.interchange.formats.databases import has_tables, is_database
 from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.opencode_store import (
+    Message,
+    Session,
+    sessions_in_database,
+    sessions_in_storage,
+)
 from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
     document,
     joined,
     plain,
@@ -19,44 +33,124 @@ from mindstone_tui.core.interchange.formats.parts import (
 from mindstone_tui.core.interchange.reading import as_json, mapping, moment, sequence, text
 from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
 
+_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
+_STEPS = frozenset({"text", "reasoning", "tool", "step-start", "step-finish"})
+
 
 def _recognises(sample: Sample) -> bool:
-    keys = (b'"info"', b'"messages"', b'"id"')
-    return sample.start.lstrip()[:1] == b"{" and all(key in sample.start for key in keys)
+    first = sample.objects[0] if sample.objects else {}
+    return (
+        ("id" in mapping(first.get("info")) and "messages" in first)
+        or (_EXPORT.match(sample.start) is not None and b'"messages"' in sample.start)
+        or _is_stored(sample.path, first)
+        or has_tables(sample, "session", "message", "part")
+    )
+
+
+def _is_stored(path: Path, fields: dict[str, Any]) -> bool:
+    """Whether this is the file of a session in the storage folder, with its messages beside it."""
+    in_place = "session" in (path.parent.name, path.parent.parent.name)
+    return in_place and text(fields.get("id")).startswith("ses_") and "time" in fields
 
 
 def _read(path: Path) -> Iterator[Record]:
-    session = document(path)
-    if isinstance(session, Broken):
-        yield session
+    try:
+        for session in _sessions(path):
+            if isinstance(session, Broken):
+                yield session
+            else:
+                yield from _session(session)
+    except sqlite3.Error as error:
+        yield Broken(line=1, why=f"the database cannot be read: {error}")
+
+
+def _sessions(path: Path) -> Iterator[Session | Broken]:
+    if is_database(path):
+        yield from sessions_in_database(path)
         return
-    info = mapping(session.get("info"))
+    fields = document(path)
+    if isinstance(fields, Broken):
+        yield fields
+    elif _is_stored(path, fields):
+        yield from sessions_in_storage(path, fields)
+    else:
+        messages = (
+            (number, mapping(mapping(each).get("info")), sequence(mapping(each).get("parts")))
+            for number, each in enumerate(sequence(fields.get("messages")), 1)
+        )
+        yield Session(mapping(fields.get("info")), messages)
+
+
+def _session(session: Session) -> Iterator[Record]:
+    info = session.info
     yield Began(id=text(info.get("id")), ts=moment(mapping(info.get("time")).get("created")))
     if title := text(info.get("title")):
         yield Titled(title=title)
-    for number, message in enumerate(sequence(session.get("messages")), 1):
-        yield from _message(number, mapping(message))
+    revert = mapping(info.get("revert"))
+    back, part = text(revert.get("messageID")), text(revert.get("partID"))
+    reverted = False
+    for found in session.messages:
+        if isinstance(found, Broken):
+            yield found
+            continue
+        number, about, parts = found
+        if reverted or (back and back == about.get("id")):
+            kept = [] if reverted or not part else _until(part, parts)
+            reverted = True
+            if not kept:
+                yield Aside(what=ANOTHER_BRANCH)
+                continue
+            parts = kept
+        yield from _message((number, about, parts))
 
 
-def _message(number: int, message: dict[str, Any]) -> Iterator[Record]:
-    info = mapping(message.get("info"))
-    parts = [mapping(each) for each in sequence(message.get("parts"))]
+def _until(part: str, parts: list[Any]) -> list[Any]:
+    """The parts that stand before the one that was reverted."""
+    names = [mapping(each).get("id") for each in parts]
+    return parts[: names.index(part)] if part in names else parts
+
+
+def _message(message: Message) -> Iterator[Record]:
+    number, info, listed = message
+    parts = [mapping(each) for each in listed]
     ts = moment(mapping(info.get("time")).get("created"))
     match info.get("role"):
         case "user":
-            said = joined(
-                plain(each) or ""
-                for each in parts
-                if each.get("type") in ("text", "file") and each.get("synthetic") is not True
-            )
-            if said:
-                yield Said(line=number, role="user", text=said, id=text(info.get("id")), ts=ts)
-            else:
-                yield Aside(what="message of the program")
+            yield from _user(number, info, parts, ts)
+        case "assistant" if info.get("summary") is True:
+            yield Aside(what="summary of the program")
         case "assistant":
             yield from _answer(number, info, parts, ts)
         case _:
             yield Broken(line=number, why="a message without a role")
+
+
+def _user(
+    number: int, info: dict[str, Any], parts: list[dict[str, Any]], ts: str
+) -> Iterator[Record]:
+    own = [each for each in parts if each.get("synthetic") is not True]
+    for each in parts:
+        if each.get("synthetic") is True:
+            yield Aside(what="text of the program")
+    said = joined(_words(each) for each in own)
+    if said:
+        yield Said(line=number, role="user", text=said, id=text(info.get("id")), ts=ts)
+    else:
+        yield Aside(what="message of the program")
+
+
+def _words(part: dict[str, Any]) -> str:
+    """What a person gave: words, a file, a task for a sub-agent, or an agent that was named."""
+    match part.get("type"):
+        case "text":
+            return plain(part) or ""
+        case "file":
+            name = text(part.get("filename"))
+            return f"[file: {name}]" if name else "[file]"
+        case "subtask":
+            return text(part.get("prompt"))
+        case _:
+            return ""
 
 
 def _answer(
@@ -68,7 +162,7 @@ def _answer(
     model = f"{provider}/{model}" if provider and model else model
     steps = list(_steps(parts))
     if not steps:
-        yield Aside(what="empty answer")
+        yield Aside(what="failed answer" if info.get("error") else "empty answer")
     for at, step in enumerate(steps):
         calls = tuple(_call(f"call-{number}-{at}-{n}", each) for n, each in enumerate(step.tools))
         yield Said(
@@ -80,11 +174,12 @@ def _answer(
             model=model,
             calls=calls,
             thinking=tuple(Thinking(text=each) for each in step.thoughts),
+            finish=text(info.get("finish")) or "stop",
         )
         for call, tool in zip(calls, step.tools, strict=True):
             yield from _result(number, call, tool, ts)
     for each in parts:
-        if each.get("type") not in ("text", "reasoning", "tool", "step-start", "step-finish"):
+        if text(each.get("type")) not in _STEPS:
             yield unknown(each.get("type"))
 
 
@@ -129,12 +224,15 @@ def _call(spare: str, part: dict[str, Any]) -> ToolCall:
 
 
 def _result(number: int, call: ToolCall, part: dict[str, Any], ts: str) -> Iterator[Record]:
+    """What a tool gave; one that is pending or running never came to its end."""
     state = mapping(part.get("state"))
     done = moment(mapping(state.get("time")).get("end")) or ts
     match state.get("status"):
         case "completed":
             output = state.get("output")
             said = output if isinstance(output, str) else as_json(output)
+            files = (_words(mapping(each)) for each in sequence(state.get("attachments")))
+            said = joined((said, *files))
             yield Gave(line=number, call=call.id, text=said, name=call.name, ts=done)
         case "error":
             said = text(state.get("error"))
@@ -145,4 +243,4 @@ def _result(number: int, call: ToolCall, part: dict[str, Any], ts: str) -> Itera
             return
 
 
-OPENCODE = Format(name="opencode", title="opencode", recognises=_recognises, read=_read)
+OPENCODE = Format(name="opencode", title="opencode", recognises=_recognises, read=_read, many=True)

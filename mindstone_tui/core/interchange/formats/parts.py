@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.reading import (
     Flaw,
     as_json,
+    decode,
     decode_object,
     mapping,
     objects,
@@ -19,7 +20,11 @@ from mindstone_tui.core.interchange.reading import (
 )
 from mindstone_tui.core.interchange.records import Aside, Broken, Record
 
+_CHUNK: Final = 1 << 20
 Numbered = tuple[int, dict[str, Any]]
+
+ANOTHER_BRANCH: Final = "message on another branch"
+"""How messages are counted that were left behind by going back."""
 
 
 def records_of(path: Path) -> Iterator[Numbered | Broken]:
@@ -27,6 +32,17 @@ def records_of(path: Path) -> Iterator[Numbered | Broken]:
     with open_file(path) as stream:
         for number, found in objects(stream):
             yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
+
+
+def mentions(path: Path, what: bytes) -> bool:
+    """Whether these bytes stand anywhere in a file."""
+    with open_file(path) as stream:
+        before = b""
+        while chunk := stream.read(_CHUNK):
+            if what in before + chunk:
+                return True
+            before = chunk[-len(what) :]
+    return False
 
 
 def is_lines(path: Path, body: str) -> bool:
@@ -46,6 +62,11 @@ def _document(stream: IO[bytes]) -> dict[str, Any] | Broken:
     raw = whole(stream)
     found = raw if isinstance(raw, Flaw) else decode_object(raw)
     return Broken(line=1, why=found.why) if isinstance(found, Flaw) else found
+
+
+def document_of(raw: str) -> Any:
+    """A text that is one JSON value, or a `Flaw`."""
+    return decode(raw.encode("utf-8", "surrogatepass"))
 
 
 def plain(content: object) -> str | None:
@@ -69,7 +90,8 @@ def _part(part: object) -> str:
     if isinstance(said := fields.get("text"), str):
         return said
     kind = text(fields.get("type")) or text(fields.get("content_type"))
-    return f"[{kind.removesuffix('_asset_pointer')}]" if kind else ""
+    name = kind.removeprefix("input_").removesuffix("_asset_pointer")
+    return f"[{name}]" if name else ""
 
 
 def tool_call(call: object, name: object, arguments: object, spare: str) -> ToolCall:

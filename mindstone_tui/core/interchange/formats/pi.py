@@ -1,7 +1,8 @@
 """pi: `~/.pi/agent/sessions/<project>/<time>_<id>.jsonl`, all three versions of its format.
 
-A header, then entries; later versions link them into a tree. All branches are history and are
-taken over in the order in which they were written. Commands that the person ran are theirs.
+A header, then entries; later versions link them into a tree, and the branch that ends in the last
+entry is the conversation. Commands that the person ran are theirs; what an extension put in and
+what the program summed up are counted as left out.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Any
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.interchange.formats.branches import Branches
 from mindstone_tui.core.interchange.formats.format import Format, Sample
 from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
     joined,
     plain,
     records_of,
@@ -33,12 +36,15 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
+    branches = _branches(path)
     for found in records_of(path):
         if isinstance(found, Broken):
             yield found
             continue
         number, fields = found
         match fields.get("type"):
+            case "message" if not branches.keeps(text(fields.get("id"))):
+                yield Aside(what=ANOTHER_BRANCH)
             case "session":
                 yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
             case "session_info":
@@ -47,6 +53,16 @@ def _read(path: Path) -> Iterator[Record]:
                 yield _message(number, fields, mapping(fields.get("message")))
             case kind:
                 yield unknown(kind)
+
+
+def _branches(path: Path) -> Branches:
+    """Which entry follows which; the first versions have no names, and no branches."""
+    branches = Branches()
+    for found in records_of(path):
+        if not isinstance(found, Broken) and "parentId" in found[1]:
+            parent = found[1]["parentId"]
+            branches.add(text(found[1].get("id")), None if parent is None else text(parent))
+    return branches
 
 
 def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Record:

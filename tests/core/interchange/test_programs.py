@@ -1,0 +1,508 @@
+"""What is particular to each program: branches, commands, stores, and results in many shapes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.errors import InterchangeError, NotASession
+from mindstone_tui.core.interchange.collecting import import_each, sources
+from mindstone_tui.core.interchange.formats import format_of
+from mindstone_tui.core.interchange.importing import ImportReport
+from mindstone_tui.core.interchange.records import NO_RESULT
+from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.transcript import Transcript
+from tests.builders import transcript_in
+from tests.core.interchange.helpers import (
+    FIXTURES,
+    STORED,
+    assert_sound,
+    take_over,
+    told,
+    write_lines,
+)
+
+ASKED = "Which port does the server use?"
+ANSWERED = "It uses port 8080."
+CORRECTED = "No, from now on it is 9090."
+
+
+def said(home: Path) -> list[str]:
+    """What people and models said, without the calls."""
+    entries = [line.entry for line in told(home)]
+    spoken = [each for each in entries if isinstance(each, UserMessage | AssistantMessage)]
+    return [each.text for each in spoken if each.text]
+
+
+def given(home: Path) -> list[tuple[str, str]]:
+    """What tools gave, and whether they failed."""
+    entries = [line.entry for line in told(home)]
+    return [(each.text, each.status) for each in entries if isinstance(each, ToolReturned)]
+
+
+def each_of(home: Path, path: Path) -> list[ImportReport]:
+    """Import every conversation of a file into a session of its own."""
+
+    def open_session(key: SessionKey) -> Transcript:
+        return transcript_in(home, str(key))
+
+    return list(import_each(path, open_session))
+
+
+# Claude Code
+
+
+def test_claude_code_the_branch_of_the_last_message_is_the_conversation(home: Path) -> None:
+    report = take_over(home, FIXTURES / "claude-code-rewound.jsonl")
+    assert said(home) == [
+        ASKED,
+        "I will look.",
+        ANSWERED,
+        "/port to 9090",
+        "I will change it.",
+        "And keep a copy.",
+        "!git status\n\nnothing to commit",
+    ]
+    assert report.left_out == {
+        "API error": 1,
+        "attachment: todo_reminder": 1,
+        "command of the program": 2,
+        "compact summary": 1,
+        "file-history-snapshot": 1,
+        "interruption": 1,
+        "message on another branch": 2,
+        "meta": 1,
+        "queue-operation": 2,
+        "system": 1,
+    }
+    assert report.title == "The port"
+    assert_sound(home)
+
+
+def test_claude_code_parallel_results_are_no_branches(home: Path) -> None:
+    take_over(home, FIXTURES / "claude-code-rewound.jsonl")
+    assert given(home)[:2] == [("port = 8080\n\n[image]", "ok"), ("config.toml", "ok")]
+
+
+def test_claude_code_a_record_that_follows_nothing_known_goes_on(
+    home: Path, tmp_path: Path
+) -> None:
+    def record(name: str, parent: str | None, text: str) -> dict[str, Any]:
+        about = {"uuid": name, "parentUuid": parent, "sessionId": "s", "isSidechain": False}
+        return {**about, "type": "user", "message": {"role": "user", "content": text}}
+
+    records = [record("a", None, "one"), record("b", "lost", "two"), record("c", None, "three")]
+    take_over(home, write_lines(tmp_path / "gaps.jsonl", records))
+    assert said(home) == ["one", "two", "three"]
+
+
+def test_claude_code_a_sub_agent_is_a_session_of_its_own(home: Path) -> None:
+    (main,) = each_of(home, FIXTURES / "claude-code.jsonl")
+    (agent,) = each_of(home, FIXTURES / "claude-code-subagents" / "agent-a1b2c3d.jsonl")
+    assert agent.session == f"{main.session}-a1b2c3d"
+    assert agent.added == 2
+
+
+def test_claude_code_only_what_a_person_typed_is_a_prompt(home: Path, tmp_path: Path) -> None:
+    def queued(name: str, prompt: Any, **more: Any) -> dict[str, Any]:
+        about = {"uuid": name, "parentUuid": "a", "sessionId": "s", "type": "attachment"}
+        return {**about, "attachment": {"type": "queued_command", "prompt": prompt, **more}}
+
+    notice = "<task-notification>\n<task-id>1</task-id>\n</task-notification>"
+    records = [
+        {
+            "uuid": "a",
+            "parentUuid": None,
+            "sessionId": "s",
+            "type": "user",
+            "message": {"role": "user", "content": notice},
+        },
+        queued("b", "typed", commandMode="prompt", origin={"kind": "human"}),
+        queued("c", [{"type": "text", "text": "typed in parts"}]),
+        queued("d", "from another agent", commandMode="prompt", origin={"kind": "peer"}),
+        queued("e", notice, commandMode="task-notification"),
+        queued("f", notice),
+    ]
+    report = take_over(home, write_lines(tmp_path / "queued.jsonl", records))
+    assert said(home) == ["typed", "typed in parts"]
+    assert report.left_out == {"attachment: queued_command": 3, "notice of a task": 1}
+
+
+def test_claude_code_a_first_line_with_an_image_is_recognised(home: Path, tmp_path: Path) -> None:
+    image = {"type": "image", "source": {"type": "base64", "data": "A" * 600_000}}
+    first = {
+        "parentUuid": None,
+        "isSidechain": False,
+        "sessionId": "s",
+        "type": "user",
+        "message": {"role": "user", "content": [image, {"type": "text", "text": "What is it?"}]},
+        "uuid": "a",
+    }
+    take_over(home, write_lines(tmp_path / "image.jsonl", [first]))
+    assert said(home) == ["[image]\n\nWhat is it?"]
+
+
+# Codex CLI
+
+
+def test_codex_turns_that_were_rolled_back_are_counted(home: Path) -> None:
+    report = take_over(home, FIXTURES / "codex-newer.jsonl")
+    assert said(home) == [
+        f"{ASKED}\n\n[image]",
+        "I will look.",
+        ANSWERED,
+        "!git status\n\nnothing to commit",
+        CORRECTED,
+        "The config is writable.",
+        "I will change it.",
+    ]
+    assert report.left_out == {
+        "compacted": 1,
+        "event_msg": 3,
+        "instructions of the program": 3,
+        "message on another branch": 2,
+        "world_state": 1,
+    }
+    assert_sound(home)
+
+
+def test_codex_results_come_as_texts_lists_and_with_exit_codes(home: Path) -> None:
+    take_over(home, FIXTURES / "codex-newer.jsonl")
+    assert given(home) == [
+        ("port = 8080", "ok"),
+        (NO_RESULT, "ok"),
+        ("Exit code: 1\nWall time: 0 seconds\nOutput:\n", "error"),
+        (NO_RESULT, "interrupted"),
+    ]
+
+
+def test_codex_a_fork_is_named_after_itself_and_not_after_its_origin(home: Path) -> None:
+    (report,) = each_of(home, FIXTURES / "codex-newer.jsonl")
+    assert report.session == "agent:default:codex-019a0000-0000-7000-8000-000000000003"
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("plain", ("plain", "ok")),
+        ([{"type": "input_text", "text": "a"}, {"type": "input_image"}], ("a\n\n[image]", "ok")),
+        ({"content": "no", "success": False}, ("no", "error")),
+        ('{"output":"x","metadata":{"exit_code":2}}', ("x", "error")),
+        ("Wall time: 1.0 seconds\nProcess exited with code 3\nOutput:\nx", None),
+        ("Exit code: 0\nWall time: 1 seconds\nOutput:\nx", None),
+        ({"nested": 1}, ("", "ok")),
+    ],
+)
+def test_codex_every_shape_of_a_result_is_read(
+    home: Path, tmp_path: Path, output: Any, expected: tuple[str, str] | None
+) -> None:
+    def item(**payload: Any) -> dict[str, Any]:
+        return {"timestamp": "2026-03-01T09:00:00Z", "type": "response_item", "payload": payload}
+
+    records = [
+        item(type="function_call", name="shell", arguments="{}", call_id="c"),
+        item(type="function_call_output", call_id="c", output=output),
+    ]
+    take_over(home, write_lines(tmp_path / "rollout.jsonl", records))
+    failed = "code 3" in str(output)
+    assert given(home) == [expected or (output, "error" if failed else "ok")]
+
+
+def test_a_compressed_file_is_told_how_to_be_unpacked(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rollout-1.jsonl.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
+    with pytest.raises(InterchangeError, match="compressed") as caught:
+        take_over(home, path)
+    assert "zstd -d" in caught.value.remedy
+
+
+# Gemini CLI
+
+
+def test_gemini_what_was_rewound_or_written_again_is_counted(home: Path) -> None:
+    report = take_over(home, FIXTURES / "gemini-cli-rewound.jsonl")
+    assert said(home) == [ASKED, "I will look.", ANSWERED, CORRECTED, "I will change it."]
+    assert given(home) == [
+        ("port = 8080", "ok"),
+        ("no such folder", "error"),
+        (NO_RESULT, "interrupted"),
+    ]
+    assert report.left_out["message on another branch"] == 2
+    assert report.left_out["summary of the program"] == 1
+    assert_sound(home)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_gemini_a_saved_chat_is_read_in_both_forms(home: Path, tmp_path: Path, bare: bool) -> None:
+    chat = json.loads((FIXTURES / "gemini-cli-checkpoint.json").read_text())
+    folder = tmp_path / "tmp" / "0f0f"
+    folder.mkdir(parents=True)
+    path = folder / "checkpoint-port.json"
+    path.write_text(json.dumps(chat["history"] if bare else chat, indent=2))
+    (report,) = each_of(home, path)
+    assert report.session == "agent:default:gemini-cli-0f0f-checkpoint-port"
+    assert (report.added, report.left_out) == (4, {"context of the program": 2})
+
+
+def test_gemini_a_message_that_begins_with_a_path_is_no_command(home: Path, tmp_path: Path) -> None:
+    about = {"sessionId": "s", "projectHash": "p", "startTime": "2026-03-01T09:00:00Z"}
+    records = [about] + [
+        {"id": f"m{n}", "type": "user", "content": text, "timestamp": "2026-03-01T09:00:00Z"}
+        for n, text in enumerate(["/etc/hosts is wrong", "/stats", "/chat save x", "? ", "what?"])
+    ]
+    report = take_over(home, write_lines(tmp_path / "s.jsonl", records))
+    assert said(home) == ["/etc/hosts is wrong", "what?"]
+    assert report.left_out == {"command of the program": 3}
+
+
+# opencode
+
+
+def test_opencode_a_stored_session_is_found_with_its_messages(home: Path) -> None:
+    report = take_over(home, FIXTURES / STORED)
+    assert said(home) == [f"{ASKED}\n\n[file: notes.txt]", "I will look.", ANSWERED]
+    assert given(home) == [("port = 8080\n\n[file: plan.png]", "ok"), ("it failed", "error")]
+    assert report.left_out == {
+        "message of the program": 1,
+        "message on another branch": 1,
+        "summary of the program": 1,
+    }
+
+
+def test_opencode_the_oldest_storage_has_all_under_session(home: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "storage" / "session", FIXTURES / "opencode-storage"
+    (old / "info").mkdir(parents=True)
+    shutil.copy(FIXTURES / STORED, old / "info")
+    shutil.copytree(new / "message", old / "message")
+    shutil.copytree(new / "part", old / "part" / "ses_0000000002")
+    (path,) = sources(tmp_path)
+    assert take_over(home, path).added == 5
+
+
+def test_opencode_a_damaged_piece_is_named_and_the_rest_is_taken(
+    home: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(FIXTURES / "opencode-storage", tmp_path / "storage")
+    (tmp_path / "storage" / "part" / "msg_s2" / "prt_b5.json").write_text("{")
+    (tmp_path / "storage" / "message" / "ses_0000000002" / "msg_s4.json").write_text("[]")
+    (path,) = [each for each in sources(tmp_path) if "session/p1" in str(each)]
+    report = take_over(home, path)
+    assert report.added == 4
+    assert [each.why.split(":")[0] for each in report.skipped] == ["prt_b5.json", "msg_s4.json"]
+
+
+def _opencode_database(path: Path) -> Path:
+    export = json.loads((FIXTURES / "opencode.json").read_text())
+    info = export["info"]
+    with sqlite3.connect(path) as base:
+        base.executescript(
+            "CREATE TABLE session (id TEXT, title TEXT, time_created INTEGER, revert TEXT);"
+            "CREATE TABLE message (id TEXT, session_id TEXT, time_created INTEGER, data TEXT);"
+            "CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, data TEXT);"
+        )
+        base.execute(
+            "INSERT INTO session VALUES (?, ?, ?, NULL)",
+            (info["id"], info["title"], info["time"]["created"]),
+        )
+        base.execute("INSERT INTO session VALUES ('ses_2', 'Nothing said', 1, 'null')")
+        for message in export["messages"]:
+            about = message["info"]
+            base.execute(
+                "INSERT INTO message VALUES (?, ?, ?, ?)",
+                (about.pop("id"), info["id"], about["time"]["created"], json.dumps(about)),
+            )
+            name = f"msg_{export['messages'].index(message) + 1}"
+            for at, part in enumerate(message["parts"]):
+                part.pop("id")
+                base.execute(
+                    "INSERT INTO part VALUES (?, ?, ?, ?)",
+                    (f"prt_{at:03}", name, info["id"], json.dumps(part)),
+                )
+    base.close()
+    return path
+
+
+def test_opencode_its_database_gives_what_its_export_gives(home: Path, tmp_path: Path) -> None:
+    path = _opencode_database(tmp_path / "opencode.db")
+    before = path.read_bytes()
+    empty, full = each_of(home, path)
+    assert (empty.session, empty.title) == ("", "Nothing said")
+    assert (full.session, full.added) == ("agent:default:opencode-ses_0000000001", 6)
+    take_over(tmp_path / "a", path)
+    take_over(tmp_path / "b", FIXTURES / "opencode.json")
+    assert said(tmp_path / "a") == said(tmp_path / "b")
+    assert given(tmp_path / "a") == given(tmp_path / "b")
+    assert path.read_bytes() == before
+    assert {each.name for each in tmp_path.glob("opencode.db*")} == {"opencode.db"}
+
+
+# goose
+
+
+def _goose_database(path: Path, *, wal: bool = False) -> sqlite3.Connection:
+    export = json.loads((FIXTURES / "goose.json").read_text())
+    base = sqlite3.connect(path)
+    if wal:
+        base.execute("PRAGMA journal_mode = WAL")
+    base.executescript(
+        "CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT, description TEXT,"
+        " working_dir TEXT, created_at TIMESTAMP);"
+        "CREATE TABLE messages (id INTEGER PRIMARY KEY, message_id TEXT, session_id TEXT,"
+        " role TEXT, content_json TEXT, created_timestamp INTEGER, metadata_json TEXT);"
+    )
+    for name in ("20260301_1", "20260301_2"):
+        base.execute(
+            "INSERT INTO sessions VALUES (?, 'Finding the port', '', '/', '2026-03-01 08:59:58')",
+            (name,),
+        )
+        for each in export["conversation"]:
+            content = json.dumps(each["content"])
+            values = (f"{name}-{each['id']}", name, each["role"], content, each["created"])
+            base.execute(
+                "INSERT INTO messages (message_id, session_id, role, content_json,"
+                " created_timestamp, metadata_json) VALUES (?, ?, ?, ?, ?, '{}')",
+                values,
+            )
+    base.execute(
+        "INSERT INTO messages VALUES (900, 'sum', '20260301_2', 'user', ?, 1772355700, ?)",
+        (
+            json.dumps([{"type": "text", "text": "They looked for a port."}]),
+            json.dumps({"userVisible": False, "agentVisible": True}),
+        ),
+    )
+    base.execute(
+        "INSERT INTO messages VALUES (901, 'x', '20260301_2', 'user', '{', 1772355701, '')"
+    )
+    base.commit()
+    return base
+
+
+@pytest.mark.parametrize("wal", [False, True])
+def test_goose_its_database_holds_every_session(home: Path, tmp_path: Path, wal: bool) -> None:
+    path = tmp_path / "sessions.db"
+    base = _goose_database(path, wal=wal)
+    if not wal:
+        base.close()
+    first, second = each_of(home, path)
+    base.close()
+    assert first.session == "agent:default:goose-20260301_1"
+    assert (first.added, second.added) == (6, 6)
+    assert second.left_out["message for the model alone"] == 1
+    assert [each.why for each in second.skipped] == ["a message without content"]
+    assert [report.added for report in each_of(home, path)] == [0, 0]
+
+
+def test_goose_older_files_have_little_or_nothing_about_the_session(
+    home: Path, tmp_path: Path
+) -> None:
+    lines = (FIXTURES / "goose.jsonl").read_text().splitlines()
+    bare = tmp_path / "20240101_120000.jsonl"
+    bare.write_text("\n".join(lines[1:]))
+    headed = tmp_path / "20240101_130000.jsonl"
+    about = {"description": "A port", "id": "20240101_130000", "extension_data": {}}
+    headed.write_text("\n".join([json.dumps(about), *lines[1:]]))
+    for path in (bare, headed):
+        assert format_of(path).name == "goose"
+        (report,) = each_of(home, path)
+        assert (report.session, report.added) == (f"agent:default:goose-{path.stem}", 4)
+
+
+# pi
+
+
+def test_pi_the_branch_of_the_last_entry_is_the_conversation(home: Path) -> None:
+    report = take_over(home, FIXTURES / "pi-branched.jsonl")
+    assert said(home) == [
+        f"{ASKED}\n\n[image]",
+        "I will look.",
+        ANSWERED,
+        "!git status\n\nnothing to commit",
+        CORRECTED,
+        "I will change it.",
+    ]
+    assert report.left_out == {
+        "branch_summary": 1,
+        "custom": 1,
+        "custom_message": 1,
+        "label": 1,
+        "message on another branch": 3,
+    }
+
+
+def test_pi_a_file_without_names_is_taken_as_it_stands(home: Path, tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = [
+        {"type": "session", "id": "s", "timestamp": "2025-11-20T09:00:00Z", "cwd": "/"},
+        {"type": "message", "message": {"role": "user", "content": "one"}},
+        {"type": "message", "message": {"role": "user", "content": "two"}},
+    ]
+    take_over(home, write_lines(tmp_path / "v1.jsonl", records))
+    assert said(home) == ["one", "two"]
+
+
+# ChatGPT
+
+
+def test_chatgpt_thoughts_go_with_the_answer_they_led_to(home: Path) -> None:
+    report = take_over(home, FIXTURES / "chatgpt-thinking.json")
+    answers = [line.entry for line in told(home) if isinstance(line.entry, AssistantMessage)]
+    assert (answers[0].text, answers[0].source_id) == ("I will look.", "t3")
+    assert "The config will tell." in answers[0].thinking[0].text
+    assert given(home) == [("port = 8080", "ok"), ("Error: no such page", "error")]
+    assert report.left_out == {"hidden or empty message": 1, "recap of the thinking": 1}
+
+
+def _zipped(path: Path, **files: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, raw in files.items():
+            archive.writestr(name, raw)
+    return path
+
+
+def test_chatgpt_the_downloaded_archive_is_read_as_it_is(home: Path, tmp_path: Path) -> None:
+    files = {
+        "user.json": b"{}",
+        "export/conversations-000.json": (FIXTURES / "chatgpt.json").read_bytes(),
+        "export/conversations-001.json": (FIXTURES / "chatgpt-thinking.json").read_bytes(),
+    }
+    reports = each_of(home, _zipped(tmp_path / "export.zip", **files))
+    assert [report.added for report in reports] == [7, 2, 7]
+
+
+def test_chatgpt_a_damaged_archive_gives_what_can_be_read(home: Path, tmp_path: Path) -> None:
+    raw = json.dumps(json.loads((FIXTURES / "chatgpt.json").read_bytes()) * 200).encode()
+    path = _zipped(tmp_path / "export.zip", **{"conversations.json": raw})
+    bytes_ = bytearray(path.read_bytes())
+    bytes_[len(bytes_) // 2 : len(bytes_) // 2 + 40] = bytes(40)
+    path.write_bytes(bytes_)
+    report = take_over(home, path)
+    assert report.added >= 7
+    assert report.skipped_total >= 1
+
+
+def test_an_archive_of_something_else_is_no_session(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotASession):
+        take_over(home, _zipped(tmp_path / "photos.zip", **{"a.json": b"[]"}))
+    assert take_over(home, tmp_path / "photos.zip", format="chatgpt").skipped_total == 1
+
+
+@pytest.mark.parametrize("name", ["goose", "opencode"])
+def test_a_damaged_database_is_survived(home: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "sessions.db"
+    if name == "goose":
+        _goose_database(path).close()
+    else:
+        _opencode_database(path)
+    raw = path.read_bytes()
+    for cut in (100, 3_000, len(raw) // 2):
+        path.write_bytes(raw[:cut] + b"\xff" * 64 + raw[cut + 64 :])
+        take_over(tmp_path / f"home-{cut}", path, format=name)
+        path.write_bytes(raw[:cut])
+        take_over(tmp_path / f"short-{cut}", path, format=name)
+        assert_sound(tmp_path / f"short-{cut}")

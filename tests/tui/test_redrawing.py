@@ -1,0 +1,100 @@
+"""What is sent to the terminal while an answer grows: enough, and not much more."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import RenderableType
+from textual._compositor import CompositorUpdate
+from textual.screen import Screen
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.tui.app import MindstoneApp
+from tests.tui.screen_model import ScreenModel
+from tests.tui.staged import Staged, around, asked, ready, reported, settle, until
+
+SIZE = (120, 40)
+ANSWER = """A **stone** remembers what was said, and the prompt is only what it needs to see of it.
+
+- one item with `code` in it
+- another, long enough that it has to be broken at the end of the line and goes on below
+
+```python
+def append(self, entry):
+    return entry
+```
+
+| mark | what happens |
+|---|---|
+| trim | results become a placeholder |
+"""
+
+
+class Watched(MindstoneApp):
+    """The app on a screen model that counts what each update prints."""
+
+    def __init__(self, talk: Staged) -> None:
+        async def open_conversation(key: str) -> ev.Conversation:
+            return talk
+
+        super().__init__(open_conversation, around())
+        self.model = ScreenModel(*SIZE)
+        self.frames: list[int] = []
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, CompositorUpdate) and not self._batch_count:
+            before = self.model.printed
+            self.model.feed(renderable.render_segments(self.console))
+            self.frames.append(self.model.printed - before)
+        super()._display(screen, renderable)
+
+    @property
+    def whole(self) -> str:
+        """The screen as it would be if everything were drawn afresh."""
+        strips = self.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
+
+async def test_a_word_that_fits_its_line_redraws_little_more_than_that_line() -> None:
+    talk = Staged([ready(), asked(1, "go"), reported()])
+    app = Watched(talk)
+    async with app.run_test(size=SIZE) as pilot:
+        for number in range(60):
+            talk.announce(ev.TextDelta(turn=1, text=f"line {number}\n\n"))
+        talk.announce(ev.TextDelta(turn=1, text="first"))
+        await until(pilot, lambda: "first" in app.model.text)
+        await settle(pilot, talk)
+        app.frames.clear()
+        talk.announce(ev.TextDelta(turn=1, text=" second"))
+        await until(pilot, lambda: "first second" in app.model.text)
+        assert sum(app.frames) <= 2 * SIZE[0]
+
+
+async def test_a_new_line_redraws_the_conversation_once() -> None:
+    talk = Staged([ready(), asked(1, "go"), reported()])
+    app = Watched(talk)
+    async with app.run_test(size=SIZE) as pilot:
+        for number in range(60):
+            talk.announce(ev.TextDelta(turn=1, text=f"line {number}\n\n"))
+        await until(pilot, lambda: "line 59" in app.model.text)
+        await settle(pilot, talk)
+        app.frames.clear()
+        talk.announce(ev.TextDelta(turn=1, text="last"))
+        await until(pilot, lambda: "last" in app.model.text)
+        await settle(pilot, talk)
+        assert len([cells for cells in app.frames if cells > 1_000]) == 1
+
+
+@pytest.mark.parametrize("size", [7, 40])
+async def test_drawing_only_what_differs_shows_what_drawing_all_of_it_would(size: int) -> None:
+    talk = Staged([ready(), asked(1, "go"), reported()])
+    app = Watched(talk)
+    text = ANSWER * 3
+    async with app.run_test(size=SIZE) as pilot:
+        for at in range(0, len(text), size):
+            talk.announce(ev.TextDelta(turn=1, text=text[at : at + size]))
+            if at // size % 9 == 0:
+                await settle(pilot, talk)
+                await until(pilot, lambda: app.model.text == app.whole)
+        await settle(pilot, talk)
+        await until(pilot, lambda: app.model.text == app.whole)
+        assert "results become a placeholder" in app.model.text
