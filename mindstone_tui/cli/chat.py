@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.app import has_terminal, start
+from mindstone_tui.cli.app import can_ask, has_terminal, start
 from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
 from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption
 from mindstone_tui.core.config import load
@@ -64,6 +64,7 @@ def chat(
                 profile=profile,
                 cwd=folder,
                 approve=approve,
+                asks=can_ask(),
             )
         )
 
