@@ -43,9 +43,13 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
 
 
+def can_ask() -> bool:
+    """Whether a person can be shown a question and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 async def _in_lines(open_conversation: OpenConversation, session: str) -> int:
     from mindstone_tui.cli.plain import converse
 
     talk = await open_conversation(session)
-    interactive = sys.stdin.isatty() and sys.stderr.isatty()
-    return await converse(talk, interactive=interactive)
+    return await converse(talk, interactive=can_ask())

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.app import start
+from mindstone_tui.cli.app import can_ask, has_terminal, start
 from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
 from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption
 from mindstone_tui.core.config import load
@@ -46,6 +46,7 @@ def chat(
     key = session_key(session)
     folder = (cwd or Path.cwd()).absolute()
     settings = load(home, os.environ, profile=profile, project=folder).settings
+    plain = plain or not has_terminal()
 
     async def open_conversation(name: str) -> Conversation:
         # Deferred: the first picture must not wait for the rooms behind it.
@@ -57,12 +58,13 @@ def chat(
                 key=SessionKey.parse(name) if name else key,
                 places=home,
                 environ=dict(os.environ),
-                channel="tui",
+                channel="cli" if plain else "tui",
                 model=model,
                 context_window=context_window,
                 profile=profile,
                 cwd=folder,
                 approve=approve,
+                asks=can_ask(),
             )
         )
 

@@ -138,7 +138,7 @@ def _of_continuity(event: ev.AnyEvent) -> Told | None:
             return Told(
                 sign="☆",
                 what=f"A memory is proposed: {event.path}",
-                hint="F6 shows it and asks; nothing is stored before",
+                hint="F6 or /memory decides; nothing is stored before",
             )
         case ev.MessageWithdrawn():
             return Told(sign="↩", what="Queued message taken back")

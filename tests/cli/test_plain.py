@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +16,9 @@ from mindstone_tui.cli.app import check_terminal
 from mindstone_tui.cli.plain import Plain
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import UsageError
+from tests.builders import places_in
+from tests.cli.running import ROOT
+from tests.core.session.stage import read
 from tests.tui.staged import Staged, asked, done, pruned, recorded, streamed
 
 Reply = Callable[[str], list[ev.AnyEvent]]
@@ -135,3 +143,23 @@ async def test_no_control_byte_of_the_model_reaches_the_terminal() -> None:
 def test_an_unsupported_terminal_says_so_in_one_sentence(term: str) -> None:
     with pytest.raises(UsageError, match="cannot draw on this terminal"):
         check_terminal({"TERM": term})
+
+
+def test_on_a_pipe_a_memory_waits_for_somebody_who_can_be_asked(home: Path, tmp_path: Path) -> None:
+    asks = {"title": "Commits", "text": "Imperative subjects.", "source": "#2", "kind": "fact"}
+    replies = [{"tool_calls": [{"name": "remember", "arguments": asks}]}, {"text": "Fine."}]
+    model = tmp_path / "model.jsonl"
+    model.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    ended = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "chat", "--model", f"scripted/{model}"],
+        input="I like imperative subjects.\n",
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    kinds = [line.kind for line in read(places_in(home))]
+    assert "memory_proposed" in kinds
+    assert "memory_decided" not in kinds
+    assert "tool_refused" not in kinds

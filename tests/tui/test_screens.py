@@ -274,6 +274,20 @@ async def test_models_found_are_offered_and_taken_only_when_chosen(home: Path) -
         assert talk.did == [("command", "/model ollama/qwen3")]
 
 
+async def test_where_nothing_else_was_found_it_is_said_with_a_way_on(home: Path) -> None:
+    async def nobody() -> list[ModelChoice]:
+        return [ModelChoice(name="local/guide")]
+
+    app, talk = staged(given=msgspec.structs.replace(around(), models=nobody))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: bool(app.screen.query("#nothing-else")))
+        said = str(app.screen.query_one("#nothing-else", Static).render())
+        assert "No key and no model server was found" in said
+        assert "`mindstone models`" in said
+        assert not app.screen.query("#welcome OptionList")
+
+
 async def test_the_model_picker_switches_by_command() -> None:
     app, talk = staged(given=msgspec.structs.replace(around(), models=found))
     async with app.run_test() as pilot:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Protocol, TypeGuard
 
@@ -175,7 +176,13 @@ class RemoteEmbedder:
 
 def open_embedder(name: str) -> Embedder:
     """The embedder a setting names: `minilm` is the embedded one, all others are litellm's."""
-    return EmbeddedModel() if name == "minilm" else RemoteEmbedder(name)
+    return _embedded_model() if name == "minilm" else RemoteEmbedder(name)
+
+
+@cache
+def _embedded_model() -> EmbeddedModel:
+    """One for the whole process: each that is loaded takes a hundred megabytes."""
+    return EmbeddedModel()
 
 
 def _through_litellm(**request: Any) -> Any:

@@ -142,9 +142,11 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
 
 
 def _hit(hit: SessionHit) -> Content:
+    # What was said matters more than the whole of a long name.
+    name = hit.key.removeprefix("agent:default:")
     return Content.assemble(
         ("↺ ", "$context-recalled"),
-        inert.line(f"{hit.key} · turn {hit.turn} · {numbers.day(hit.ts)}", 60, "$muted"),
-        "  ",
+        inert.line(name, 22, "$muted"),
+        (f" · turn {hit.turn} · {numbers.day(hit.ts)}  ", "$muted"),
         inert.line(f"{hit.speaker}: {hit.text}", 160),
     )

@@ -16,12 +16,19 @@ from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.ports import ModelChoice
 
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
+GUIDE = "local/guide"
 _FIRST_STEPS = (
     ("/", "commands with help"),
     ("@", "name a file"),
     ("F2", "see everything in the window"),
     ("F1", "all keys"),
 )
+
+_NOTHING_ELSE = (
+    "No key and no model server was found here. `mindstone models` lists who could answer, and "
+    "what each of them needs."
+)
+_SMALL_MODEL = " `mindstone models add smollm2` fetches a small language model that runs here."
 
 
 class Welcome(Vertical):
@@ -66,6 +73,9 @@ class Welcome(Vertical):
         """List what else could answer; nothing is taken without being asked for."""
         self._found = [choice for choice in found if choice.found][:9]
         if not self._found:
+            more = _SMALL_MODEL if self._ready.model == GUIDE else ""
+            said = Content.styled(_NOTHING_ELSE + more, "$muted")
+            await self.mount(Static(said, markup=False, id="nothing-else"))
             return
         await self.mount(
             Static(

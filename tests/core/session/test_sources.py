@@ -151,8 +151,7 @@ async def test_with_recall_on_pruning_begins_at_the_ceiling_and_not_before(
             await stage.say("What does the keeper do?")
         first, second = stage.entries(ContextWindowPruned)
         report = stage.session.bench.desk.report()
-    share = next(one.limit for one in report.components if one.name == "memory_injection")
     for pruned in (first, second):
         assert pruned.trigger == "ceiling"
-        assert pruned.tokens_before > min(report.marks.ceiling, report.usable - share)
+        assert pruned.tokens_before > 0.9 * report.usable
         assert pruned.tokens_after <= report.marks.floor
