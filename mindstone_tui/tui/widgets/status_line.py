@@ -29,7 +29,7 @@ class StatusLine(Widget):
         for left, told in self._ways(room):
             right = inert.line(told, 80).stylize("$muted")
             gap = room - left.cell_length - right.cell_length
-            if gap >= 2:
+            if gap >= (2 if told else 0):
                 return left + Content(" " * gap) + right
         return self._left(wide=False, model=8)
 
