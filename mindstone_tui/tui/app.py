@@ -56,7 +56,7 @@ class MindstoneApp(App[int]):
         self.chat = ChatScreen(open_conversation, around)
         self.proposals: list[MemoryProposed] = []
         """Memories that wait for a decision."""
-        self.list_themes()
+        self._themes = self.list_themes()
         wanted = around.settings.theme
         self.theme = wanted if wanted in self.available_themes else "basalt"
 
@@ -90,6 +90,11 @@ class MindstoneApp(App[int]):
 
     def on_mount(self) -> None:
         self.set_keymap(self.around.settings.keys)
+        wanted = self.around.settings.theme
+        if wanted != self.theme:
+            broken = {each.path.stem: each.why for each in self._themes.unusable}
+            why = broken.get(wanted, "there is no such theme")
+            self.notify(f"Theme {wanted}: {why}. {self.theme} is used.", severity="warning")
 
     async def action_quit(self) -> None:
         await self.chat.close()

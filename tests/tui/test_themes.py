@@ -106,6 +106,22 @@ async def test_a_theme_saved_while_the_app_runs_is_in_the_list(tmp_path: Path) -
         await until(pilot, lambda: app.theme == "fresh")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [("broken", "primary: 'nope' is not a colour"), ("nowhere", "there is no such theme")],
+)
+async def test_a_theme_that_was_chosen_and_cannot_be_used_is_named(
+    tmp_path: Path, wanted: str, why: str
+) -> None:
+    (tmp_path / "broken.toml").write_text("primary = 'nope'")
+    given = msgspec.structs.replace(around(theme=wanted), user_themes=tmp_path)
+    app, talk = staged(given=given)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        told = [notice.message for notice in app._notifications]
+        assert told == [f"Theme {wanted}: {why}. basalt is used."]
+
+
 @pytest.mark.parametrize("name", sorted(SHIPPED.themes))
 async def test_every_theme_can_be_drawn(name: str) -> None:
     app, talk = staged(
