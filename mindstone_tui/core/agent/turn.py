@@ -198,7 +198,7 @@ class _Turn:
         prepared = self._prepared = await desk.prepare(self._calls, self._tail)
         for event in announcements(*prepared.lines):
             yield event
-        yield events.ContextReported(report=desk.report())
+        yield events.ContextReported(report=desk.report(call=self._calls, tail=self._tail))
         yield events.ModelCalled(
             turn=turn,
             call=self._calls,

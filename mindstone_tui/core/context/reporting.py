@@ -34,11 +34,14 @@ class Prices(msgspec.Struct, frozen=True):
     cached: float | None = None
 
 
+UNKNOWN_PRICES: Final = Prices()
+
+
 def build(
-    view: View, call: Call, *, prices: Prices | None = None, number: int = 0
+    view: View, call: Call, *, prices: Prices = UNKNOWN_PRICES, number: int = 0
 ) -> ContextReport:
     """Everything there is to know about the next prompt; reading it changes nothing."""
-    return _Account(view, call).report(prices or Prices(), number)
+    return _Account(view, call).report(prices, number)
 
 
 class _Account:
@@ -183,8 +186,11 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
 
 
 def _prune_cost(measured: Measured, marks: Marks, prices: Prices) -> PruneCost:
-    """A prune makes the rest be read anew once; then every call is smaller."""
-    if prices.prompt is None:
+    """A prune makes the rest be read anew once; then every call is smaller.
+
+    Where prompts cost nothing, or nobody knows what, there is nothing to weigh.
+    """
+    if not prices.prompt:
         return PruneCost()
     cached = prices.prompt if prices.cached is None else prices.cached
     left = max(measured.total - marks.floor, 0)
