@@ -176,13 +176,13 @@ class Continuity:
         with self._history() as history:
             if not begun_as_task(reader(history), self.desk.working_set.fold.state.task):
                 return None
-        now = self.standing()
+        standing = self.standing()
         try:
             with self._history() as history:
                 before = keeping.load_proven(self.places, history)
         except ContinuityError:
             before = None
-        reached = resuming.milestones(before, now.checkpoint)
+        reached = resuming.milestones(before, standing.checkpoint)
         return self.save_checkpoint(f"milestone: {reached}") if reached else None
 
     def start_task(self, argument: str) -> Line:

@@ -63,7 +63,7 @@ async def _use(
     try:
         approval = prepare(tool, call.id, call.arguments, context)
     except ToolError as error:
-        yield _returned(desk, turn, call, _failed(f"{error.what} {error.remedy}".strip()))
+        yield _returned(desk, turn, call, _failed(error.sentence))
         return
     desk.record(
         ToolCalled(
@@ -162,7 +162,7 @@ async def _run(
         except NotSaved:
             raise
         except MindstoneError as error:
-            outcome.append(_failed(f"{error.what} {error.remedy}".strip()))
+            outcome.append(_failed(error.sentence))
         except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
             desk.report_bug(error)
             outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))

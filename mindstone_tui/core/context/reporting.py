@@ -23,6 +23,7 @@ from mindstone_tui.core.context.report import (
 from mindstone_tui.core.context.units import PINNED
 from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
+from mindstone_tui.core.entries.memory import RecallInjected
 
 _LEFT_SHOWN: Final = 50
 
@@ -139,7 +140,7 @@ class _Account:
         """Passages that recall brought into this turn."""
         recalls = self.view.fold.recalls
         found = (recalls[seq].entry for seq in self.call.tail if seq in recalls)
-        return sum(len(getattr(entry, "passages", ())) for entry in found)
+        return sum(len(entry.passages) for entry in found if isinstance(entry, RecallInjected))
 
     def _cost(self) -> float | None:
         """Dollars as far as they are known; None when nothing is."""

@@ -106,14 +106,6 @@ class WorkingSet:
         """Whether the model sees this message anyway."""
         return seq in self._live.fold.lines
 
-    async def warm(self) -> None:
-        """Load what counting needs, off the loop."""
-        await self._live.ledger(self.model).counter.ready()
-
-    def apply_settings(self, settings: Settings) -> None:
-        """Use other settings from here on."""
-        self._live.settings = settings
-
     def take(self, line: Line) -> None:
         """Take in a line, own or another surface's; missed ones are read first."""
         self._live.take(line)
