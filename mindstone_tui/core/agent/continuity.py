@@ -321,6 +321,7 @@ class Continuity:
         measured: float | None = None,
         lag: int = 0,
         recall_failed: bool = False,
+        vectors: bool = True,
     ) -> list[Line]:
         """Measure a finished turn; what is newly wrong is raised, once."""
         sample = sample_of(
@@ -329,6 +330,7 @@ class Continuity:
             fidelity=measured,
             index_lag=lag,
             recall_failed=recall_failed,
+            vectors=vectors,
             disk_free=disk_usage(self.places.folder).free,
         )
         checked = self.monitor.record(sample, stamp(self._clock()))

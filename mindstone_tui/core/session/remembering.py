@@ -64,6 +64,8 @@ class Remembering:
         self.on = settings.auto
         self.last: Found | None = None
         self.failure = ""
+        self.vectors = True
+        """Whether meaning can be searched: the last vectors that were wanted could be made."""
         self._home = home
         self._places = places
         self._settings = settings
@@ -215,10 +217,18 @@ class Remembering:
             return max(len(behind) - 1, 0)
 
     def embed_some(self) -> bool:
-        """Make a few of the vectors that are missing; False when none is, or none can be made."""
-        if self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0:
-            return True
-        return self._shelves.embed_some(_EMBEDDED_AT_ONCE)
+        """Make a few of the vectors that are missing; False when none is.
+
+        Raises `VectorsUnavailable` when they cannot be made.
+        """
+        try:
+            made = self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
+            made = made or self._shelves.embed_some(_EMBEDDED_AT_ONCE)
+        except VectorsUnavailable:
+            self.vectors = False
+            raise
+        self.vectors = True
+        return made
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
