@@ -123,10 +123,14 @@ async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
         assert said.startswith("Unmeasured: ")
 
 
-async def test_recall_by_words_alone_is_said_once(home: Path, tmp_path: Path) -> None:
+def embed_with(home: Path, model: str) -> None:
+    """Write the settings: this embedder, and nothing else."""
     home.mkdir(parents=True, exist_ok=True)
-    config = home / "config.toml"
-    config.write_text('[recall]\nembedder = "nobody/knows-this-model"\n')
+    (home / "config.toml").write_text(f'[recall]\nembedder = "{model}"\n')
+
+
+async def test_recall_by_words_alone_is_said_once(home: Path, tmp_path: Path) -> None:
+    embed_with(home, "nobody/knows-this-model")
     model = script(tmp_path, *[{"text": ANSWER}] * 5)
 
     def said(stage: Stage) -> list[tuple[str, str]]:
