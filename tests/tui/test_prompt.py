@@ -126,6 +126,21 @@ async def test_a_short_paste_is_itself_without_control_bytes() -> None:
         assert not [sign for sign in prompt_of(app) if ord(sign) < 32]
 
 
+@pytest.mark.parametrize("ending", ["\r", "\r\n", "\n"])
+async def test_a_paste_keeps_its_lines_however_the_terminal_ends_them(ending: str) -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await paste(pilot, app, ending.join("abc"))
+        assert prompt_of(app) == "a\nb\nc"
+        await pilot.press("enter")
+        await paste(pilot, app, ending.join(["x"] * 240))
+        assert prompt_of(app) == "[pasted 240 lines #1]"
+        await pilot.press("enter")
+        sent = [done[1] for done in talk.did]
+        assert sent == ["a\nb\nc", "\n".join(["x"] * 240)]
+
+
 async def test_a_picture_dropped_on_the_terminal_goes_with_the_message(tmp_path: Path) -> None:
     picture = tmp_path / "a picture.png"
     picture.write_bytes(b"\x89PNG")
