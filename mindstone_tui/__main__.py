@@ -14,7 +14,9 @@ def main() -> int:
         sys.stdout.write(f"mindstone {__version__}\n")
         return 0
     from mindstone_tui.cli.frame import run
+    from mindstone_tui.cli.hiding import hide_own_memory
 
+    hide_own_memory()
     return run(arguments)
 
 

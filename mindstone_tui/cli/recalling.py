@@ -140,7 +140,7 @@ def index_session(each: SessionPlaces, index: RecallIndex, *, wait: bool, quiet:
                 while made := index.embed_pending(_AT_ONCE):
                     bar.step(made)
             except VectorsUnavailable as error:
-                hint(f"{error.what} {error.remedy}")
+                hint(error.sentence)
     return len(index)
 
 

@@ -33,6 +33,7 @@ Each error says what happened and what to do about it, in one sentence each. A s
     │   └── SandboxUnavailable     nothing on this machine can confine a command
     ├── ContinuityError            a checkpoint, handoff or memory is stale, edited or foreign
     ├── InterchangeError           a file to import or export is not what it should be
+    ├── Bug                        a mistake of this program's own; the log file has its traceback
     └── Interrupted                the person stopped it (exit 130)
 """
 
@@ -59,6 +60,11 @@ class MindstoneError(Exception):
         super().__init__(what)
         self.what = what
         self.remedy = remedy
+
+    @property
+    def sentence(self) -> str:
+        """Both in one text, for places that have no room for two."""
+        return f"{self.what} {self.remedy}".strip()
 
 
 class UsageError(MindstoneError):
@@ -198,6 +204,16 @@ class InterchangeError(MindstoneError):
 
 class NotASession(InterchangeError):
     """A file is none that a conversation is kept in."""
+
+
+class Bug(MindstoneError):
+    """A mistake of this program's own; whoever meets it has put its traceback into the log."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(
+            f"Something went wrong that should not: {type(error).__name__}.",
+            "The log file has the details; history is whole.",
+        )
 
 
 class Interrupted(MindstoneError):

@@ -27,7 +27,7 @@ from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import clipboard, themes
 from mindstone_tui.tui.few_colours import filter_for
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
-from mindstone_tui.tui.prompt.pasting import line_feeds
+from mindstone_tui.tui.prompt.pasting import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.wishes import (
     MemoryWaits,
@@ -188,7 +188,7 @@ class MindstoneApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """The palette's input is Textual's own: what is pasted into it is made harmless here."""
         if isinstance(event, events.Paste) and isinstance(self.focused, CommandInput):
-            event.text = one_line(line_feeds(event.text), 1_000)
+            event.text = one_line(with_newlines(event.text), 1_000)
         await super().on_event(event)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:

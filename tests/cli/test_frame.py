@@ -32,6 +32,22 @@ def test_the_version_is_answered_before_anything_else_is_loaded() -> None:
             assert f"| {heavy}" not in done.stderr.replace("  ", ""), heavy
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="others have no such switch")
+def test_nothing_that_it_starts_can_read_the_program_s_keys() -> None:
+    program = (
+        "import ctypes, sys\nfrom mindstone_tui.__main__ import main\n"
+        "main()\nprint('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.endswith("dumpable 0\n")
+
+
 def test_every_verb_in_the_list_exists_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out

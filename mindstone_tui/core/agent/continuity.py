@@ -176,13 +176,13 @@ class Continuity:
         with self._history() as history:
             if not begun_as_task(reader(history), self.desk.working_set.fold.state.task):
                 return None
-        now = self.standing()
+        standing = self.standing()
         try:
             with self._history() as history:
                 before = keeping.load_proven(self.places, history)
         except ContinuityError:
             before = None
-        reached = resuming.milestones(before, now.checkpoint)
+        reached = resuming.milestones(before, standing.checkpoint)
         return self.save_checkpoint(f"milestone: {reached}") if reached else None
 
     def start_task(self, argument: str) -> Line:
@@ -321,6 +321,7 @@ class Continuity:
         measured: float | None = None,
         lag: int = 0,
         recall_failed: bool = False,
+        vectors: bool = True,
     ) -> list[Line]:
         """Measure a finished turn; what is newly wrong is raised, once."""
         sample = sample_of(
@@ -329,6 +330,7 @@ class Continuity:
             fidelity=measured,
             index_lag=lag,
             recall_failed=recall_failed,
+            vectors=vectors,
             disk_free=disk_usage(self.places.folder).free,
         )
         checked = self.monitor.record(sample, stamp(self._clock()))

@@ -16,6 +16,7 @@ from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.context.reporting import Prices
 from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Draft, Entry, Label, Line, Usage
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
@@ -148,10 +149,18 @@ class Desk:
         """The line as the working set has it, with its text whole however long it is."""
         return self.working_set.fold.lines.get(line.seq, line)
 
-    def report(self) -> ContextReport:
-        """The one accounting."""
+    def report(self, *, call: int = 0, tail: Sequence[int] = ()) -> ContextReport:
+        """The one accounting: of a turn's request with what it brings along, else of the next."""
+        window, label = self._window
+        info = self.info
         return self.working_set.report(
-            model=self.model, window=self._window[0], label=self._window[1]
+            model=self.model,
+            call=call,
+            tail=tail,
+            window=window,
+            label=label,
+            images=info.images,
+            prices=Prices(prompt=info.prompt_price, cached=info.cached_price),
         )
 
     def check_before_add(self, component: ComponentName, tokens: int) -> budget.Admission:

@@ -29,6 +29,8 @@ from mindstone_tui.core.tools.tool import Tool, ToolContext, ToolResult
 
 MOST_CALLS: Final = 64
 """Calls of one answer that are run; the rest get a result that says so."""
+STOPPING: Final = 3.0
+"""Seconds in which an interrupted program may end and hand over what it printed."""
 
 
 async def use_tools(
@@ -63,7 +65,7 @@ async def _use(
     try:
         approval = prepare(tool, call.id, call.arguments, context)
     except ToolError as error:
-        yield _returned(desk, turn, call, _failed(f"{error.what} {error.remedy}".strip()))
+        yield _returned(desk, turn, call, _failed(error.sentence))
         return
     desk.record(
         ToolCalled(
@@ -82,15 +84,9 @@ async def _use(
     if decision.verdict == "refuse":
         yield _refused(desk, turn, call, "policy", decision.reason)
         return
-    granted = decision.verdict == "allow"
-    if granted:
-        allowed_by = ToolApproved(
-            call=call.id,
-            digest=approval.digest,
-            by=decision.by,
-            rule=decision.rule or decision.reason,
-        )
-        desk.record(allowed_by, turn)
+    if decision.verdict == "allow":
+        context = desk.gate.confine(decision, context)
+        desk.record(_allowed(call, approval, decision), turn)
     else:
         waiting = desk.questions.ask(call.id)
         yield _question(desk, turn, tool, approval, decision)
@@ -102,11 +98,18 @@ async def _use(
         desk.record(_granted(call, approval, answer), turn)
     yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
     outcome: list[ToolResult] = []
-    confined = desk.gate.confine(decision, context) if granted else context
-    async for event in _run(desk, turn, tool, approval, confined, outcome):
-        yield event
+    interruption: asyncio.CancelledError | None = None
+    try:
+        async for event in _run(desk, turn, tool, approval, context, outcome):
+            yield event
+    except asyncio.CancelledError as cancelled:
+        if not outcome:
+            raise
+        interruption = cancelled
     watch.note(call, inside(outcome[0].text))
     yield _returned(desk, turn, call, outcome[0])
+    if interruption is not None:
+        raise interruption
 
 
 def _question(
@@ -122,6 +125,15 @@ def _question(
         diff=approval.preview.body if tool.risk == "write" else "",
         why=" ".join((decision.reason, *approval.warnings)),
         remember=desk.gate.rules_for(tool, approval),
+    )
+
+
+def _allowed(call: ToolCall, approval: Approval, decision: Decision) -> ToolApproved:
+    return ToolApproved(
+        call=call.id,
+        digest=approval.digest,
+        by=decision.by,
+        rule=decision.rule or decision.reason,
     )
 
 
@@ -143,10 +155,13 @@ async def _run(
     context: ToolContext,
     outcome: list[ToolResult],
 ) -> AsyncIterator[events.AnyEvent]:
-    """Run what was approved and hand its output on while it runs."""
+    """Run what was approved and hand its output on while it runs.
+
+    Whoever is interrupted may have an outcome all the same: what a program printed until then.
+    """
     pieces: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-
+    stop = asyncio.Event()
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def progress(data: bytes) -> None:
@@ -154,7 +169,7 @@ async def _run(
 
     async def work() -> None:
         try:
-            told = msgspec.structs.replace(context, progress=progress)
+            told = msgspec.structs.replace(context, progress=progress, stop=stop)
             result, _ = await carry_out(
                 tool, approval, told, redactor=desk.redactor, nonce=fresh_nonce()
             )
@@ -162,7 +177,7 @@ async def _run(
         except NotSaved:
             raise
         except MindstoneError as error:
-            outcome.append(_failed(f"{error.what} {error.remedy}".strip()))
+            outcome.append(_failed(error.sentence))
         except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
             desk.report_bug(error)
             outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))
@@ -176,6 +191,11 @@ async def _run(
                 turn=turn, call=approval.call, text=desk.redactor.redact(piece).text
             )
         await task
+    except asyncio.CancelledError:
+        if tool.risk == "run":
+            stop.set()
+            await asyncio.wait({task}, timeout=STOPPING)
+        raise
     finally:
         if not task.done():
             task.cancel()

@@ -19,6 +19,7 @@ from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.agent.hands import interrupted, use_tools
 from mindstone_tui.core.agent.loops import LoopWatch
 from mindstone_tui.core.agent.spending import added, check_budget
+from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.planning import Prepared
 from mindstone_tui.core.entries import Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
@@ -30,6 +31,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.memory import StandingInstructionOffered
 from mindstone_tui.core.errors import (
+    Bug,
     ContextTooLong,
     DoesNotFit,
     MindstoneError,
@@ -64,8 +66,7 @@ async def take_turn(
         why, remedy = error.what, error.remedy
     except Exception as error:  # a bug ends the turn as any failure does, and not the session
         desk.report_bug(error)
-        why = f"Something went wrong that should not: {type(error).__name__}."
-        remedy = "The log file has the details; history is whole."
+        why, remedy = Bug(error).what, Bug(error).remedy
     async for event in turn.finish(ending, why, remedy):
         yield event
 
@@ -198,7 +199,7 @@ class _Turn:
         prepared = self._prepared = await desk.prepare(self._calls, self._tail)
         for event in announcements(*prepared.lines):
             yield event
-        yield events.ContextReported(report=desk.report())
+        yield events.ContextReported(report=desk.report(call=self._calls, tail=self._tail))
         yield events.ModelCalled(
             turn=turn,
             call=self._calls,
@@ -254,5 +255,6 @@ class _Turn:
 
 
 def _text_of(line: Line) -> str:
-    """What a line says, as it was recorded."""
-    return str(getattr(line.entry, "text", ""))
+    """What a message says, as it was recorded."""
+    entry = said(line)
+    return entry.text if entry is not None else ""

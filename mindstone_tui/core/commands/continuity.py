@@ -12,6 +12,7 @@ from mindstone_tui import __version__
 from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
 from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
+from mindstone_tui.core.entries.memory import HandoffWritten, TaskDone
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.handoff import tasks
 from mindstone_tui.core.health import export
@@ -181,7 +182,8 @@ async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         line = await continuity.write_handoff("asked", prose=how.strip() == "prose")
         for event in announcements(line):
             yield event
-        path = getattr(line.entry, "path", "")
+        assert isinstance(line.entry, HandoffWritten)
+        path = line.entry.path
         yield CommandPrinted(command="handoff", text=f"Written to {path}.", data={"path": path})
     elif verb == "show":
         yield CommandPrinted(command="handoff", text=continuity.newest_handoff())
@@ -210,8 +212,8 @@ async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         continuity.start_task(rest.strip())
     elif verb == "done":
         line = continuity.finish_task()
-        summary = getattr(line.entry, "summary", "")
-        yield CommandPrinted(command="task", text=f"Done.\n{summary}".strip())
+        assert isinstance(line.entry, TaskDone)
+        yield CommandPrinted(command="task", text=f"Done.\n{line.entry.summary}".strip())
         return
     elif verb == "start":
         raise wrong_use("task", "A task needs a title.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final, get_args
 
@@ -136,7 +137,7 @@ async def sessions(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     del argument
     rows = [
         f"{'*' if each.session == str(bench.key) else ' '} {each.session:40} {each.turns:>6,} turns"
-        for each in bench.sessions()
+        for each in await asyncio.to_thread(bench.sessions)
     ]
     text = "\n".join(rows) or "There are no sessions."
     yield ScreenAsked(screen="sessions", otherwise=text)

@@ -7,6 +7,7 @@ from typing import Final
 
 from mindstone_tui.core.context.clipping import shorten
 from mindstone_tui.core.context.live import LiveWindow
+from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.units import CURRENT, PINNED, TASK, exchanges
 from mindstone_tui.core.context.view import Call
@@ -82,11 +83,11 @@ def _cap(sizes: Sequence[int], excess: int) -> int | None:
 def _cut_one(
     live: LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
 ) -> list[Line]:
-    text = str(getattr(line.entry, "text", ""))
-    if not text:
+    message = said(line)
+    if message is None or not message.text:
         return []
     count = live.ledger(call.model).counter.text
-    what = "result" if isinstance(line.entry, ToolReturned) else "message"
+    what = "result" if isinstance(message, ToolReturned) else "message"
 
     def note(missing: int) -> str:
         return (
@@ -94,7 +95,7 @@ def _cut_one(
             f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
         )
 
-    shorter = shorten(text, max(int(cap / factor) - 12, 16), count, note)
+    shorter = shorten(message.text, max(int(cap / factor) - 12, 16), count, note)
     after = round((count(shorter) + 4) * factor)
     if after >= size:
         return []

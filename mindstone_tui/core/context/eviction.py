@@ -87,12 +87,8 @@ def word_similarity(one: str, other: str) -> float:
     return len(first & second) / smaller if smaller else 0.0
 
 
-def cosine(one: str, other: str) -> float:
-    """How alike two texts are as a whole: the cosine of the sets of their words."""
-    return _cosine(_signature(one[:_COMPARED]), _signature(other[:_COMPARED]))
-
-
 def _cosine(first: tuple[int, float], second: tuple[int, float]) -> float:
+    """How alike two texts are as a whole: the cosine of the sets of their words."""
     lengths = first[1] * second[1]
     return (first[0] & second[0]).bit_count() / lengths if lengths else 0.0
 

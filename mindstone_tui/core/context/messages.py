@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,6 @@ from mindstone_tui.core.entries.conversation import (
 )
 
 Said = UserMessage | AssistantMessage | AssistantPartial | ToolReturned
-SAID: Final = (UserMessage, AssistantMessage, AssistantPartial, ToolReturned)
 """The kinds that become messages; every other kind is bookkeeping."""
 
 ReadBlob = Callable[[str], bytes]

@@ -23,6 +23,7 @@ from mindstone_tui.core.context.report import (
 from mindstone_tui.core.context.units import PINNED
 from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
+from mindstone_tui.core.entries.memory import RecallInjected
 from mindstone_tui.core.wording import plural
 
 _LEFT_SHOWN: Final = 50
@@ -40,11 +41,14 @@ class Prices(msgspec.Struct, frozen=True):
     cached: float | None = None
 
 
+UNKNOWN_PRICES: Final = Prices()
+
+
 def build(
-    view: View, call: Call, *, prices: Prices | None = None, number: int = 0
+    view: View, call: Call, *, prices: Prices = UNKNOWN_PRICES, number: int = 0
 ) -> ContextReport:
     """Everything there is to know about the next prompt; reading it changes nothing."""
-    return _Account(view, call).report(prices or Prices(), number)
+    return _Account(view, call).report(prices, number)
 
 
 class _Account:
@@ -142,7 +146,7 @@ class _Account:
         """Passages that recall brought into this turn."""
         recalls = self.view.fold.recalls
         found = (recalls[seq].entry for seq in self.call.tail if seq in recalls)
-        return sum(len(getattr(entry, "passages", ())) for entry in found)
+        return sum(len(entry.passages) for entry in found if isinstance(entry, RecallInjected))
 
     def _cost(self) -> float | None:
         """Dollars as far as they are known; None when nothing is."""
@@ -190,8 +194,11 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
 
 
 def _prune_cost(measured: Measured, marks: Marks, prices: Prices) -> PruneCost:
-    """A prune makes the rest be read anew once; then every call is smaller."""
-    if prices.prompt is None:
+    """A prune makes the rest be read anew once; then every call is smaller.
+
+    Where prompts cost nothing, or nobody knows what, there is nothing to weigh.
+    """
+    if not prices.prompt:
         return PruneCost()
     cached = prices.prompt if prices.cached is None else prices.cached
     left = max(measured.total - marks.floor, 0)

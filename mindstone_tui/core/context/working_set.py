@@ -23,7 +23,7 @@ from mindstone_tui.core.context.making_room import Pruned, make_room
 from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.planning import Prepared, record_plan
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.context.reporting import Prices
+from mindstone_tui.core.context.reporting import UNKNOWN_PRICES, Prices
 from mindstone_tui.core.context.view import Call, PastView
 from mindstone_tui.core.context.watch import UsageNote
 from mindstone_tui.core.context.window import Fold
@@ -46,9 +46,8 @@ RoomMaker = Callable[[LiveWindow, Call], Awaitable[list[Line]]]
 class WorkingSet:
     """What the model sees next, kept by writing down every decision about it."""
 
-    def __init__(self, live: LiveWindow, *, prices: Prices | None = None) -> None:
+    def __init__(self, live: LiveWindow) -> None:
         self._live = live
-        self.prices = prices or Prices()
         self.room_maker: RoomMaker = make_room
         """How room is made: by the sliding window, unless the session brings other means."""
 
@@ -107,14 +106,6 @@ class WorkingSet:
     def in_window(self, seq: int) -> bool:
         """Whether the model sees this message anyway."""
         return seq in self._live.fold.lines
-
-    async def warm(self) -> None:
-        """Load what counting needs, off the loop."""
-        await self._live.ledger(self.model).counter.ready()
-
-    def apply_settings(self, settings: Settings) -> None:
-        """Use other settings from here on."""
-        self._live.settings = settings
 
     def take(self, line: Line) -> None:
         """Take in a line, own or another surface's; missed ones are read first."""
@@ -222,11 +213,12 @@ class WorkingSet:
         model: str = "",
         call: int = 0,
         images: bool = True,
+        prices: Prices = UNKNOWN_PRICES,
     ) -> ContextReport:
         """The one accounting; reading it changes nothing."""
         self._live.catch_up()
         planned = self._call(model, tail, window, label, images)
-        return reporting.build(self._live, planned, prices=self.prices, number=call)
+        return reporting.build(self._live, planned, prices=prices, number=call)
 
     def report_at(self, plan_line: Line) -> ContextReport:
         """The accounting of a request of the past."""

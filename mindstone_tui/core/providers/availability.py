@@ -94,7 +94,7 @@ def _configured(
         address = address_of(name, settings, places, environ)
         require_key(address)
     except MindstoneError as error:
-        return Availability(name=name, usable=False, why=f"{error.what} {error.remedy}".strip())
+        return Availability(name=name, usable=False, why=error.sentence)
     listing = look_up(name)
     return Availability(
         name=name,
@@ -130,7 +130,7 @@ def _providers(
         try:
             key = find_key(provider, environ, places.keys)
         except MindstoneError as error:
-            yield Availability(name=name, usable=False, why=f"{error.what} {error.remedy}")
+            yield Availability(name=name, usable=False, why=error.sentence)
             continue
         yield Availability(
             name=name,

@@ -48,7 +48,6 @@ class Listing(Part):
     tiers: tuple[Tier, ...] = ()
     tools: bool = True
     images: bool = False
-    chats: bool = True
 
     def cost(self, usage: Usage) -> float | None:
         """What a request costs; None when a price or a count is unknown."""
@@ -81,15 +80,6 @@ def look_up(model: str) -> Listing | None:
         if (facts := listed.get(name)) is not None and _is_of(facts, model):
             return _listing(name, facts)
     return None
-
-
-def names_of(provider: str) -> list[str]:
-    """Every chat model the list has of one provider, as litellm names."""
-    return sorted(
-        name if "/" in name else f"{provider}/{name}"
-        for name, facts in _listed().items()
-        if facts.get("litellm_provider") == provider and facts.get("mode") == "chat"
-    )
 
 
 def price_of(model: str, settings: ModelSettings) -> Prices | None:
@@ -142,7 +132,6 @@ def _listing(name: str, facts: Mapping[str, Any]) -> Listing:
         ),
         tools=facts.get("supports_function_calling") is True,
         images=facts.get("supports_vision") is True,
-        chats=facts.get("mode") in ("chat", "responses", "completion", None),
     )
 
 

@@ -184,7 +184,7 @@ def _busy(what: str, wait: float | None) -> ProviderBusy:
     return ProviderBusy(what, remedy, retry_after=wait)
 
 
-def _by_kind(failure: Failure, said: str, model: str, where: str) -> ProviderError | None:
+def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderError | None:
     text = f"{failure.message} {failure.causes}"
     if _DNS.search(text):
         return ProviderUnreachable(

@@ -263,6 +263,7 @@ class SessionBench:
             measured=probed.score if probed is not None else None,
             lag=await self.remembering.unindexed(),
             recall_failed=bool(self.remembering.failure),
+            vectors=self.remembering.vectors,
         )
         if (saved := self.continuity.milestone()) is not None:
             written.append(saved)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.desk import Desk
 from mindstone_tui.core.entries.store import CommandRun
-from mindstone_tui.core.errors import ExitCode, Interrupted, MindstoneError, NotSaved
+from mindstone_tui.core.errors import Bug, ExitCode, Interrupted, MindstoneError, NotSaved
 from mindstone_tui.core.session.bench import SessionBench
 from mindstone_tui.core.session.inbox import Asked
 
@@ -38,10 +38,9 @@ async def run_command(asked: Asked, desk: Desk, bench: SessionBench, emit: Emit)
         failure = error
     except Exception as error:  # a bug in a command ends the command, not the session
         desk.report_bug(error)
-        what = f"Something went wrong that should not: {type(error).__name__}."
-        failure = MindstoneError(what, "The log file has the details.")
+        failure = Bug(error)
     if failure is not None and failure.what:
-        text.append(_words(failure))
+        text.append(failure.sentence)
     if asked.command.changes_window:
         run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
         with contextlib.suppress(NotSaved):
@@ -52,7 +51,7 @@ async def run_command(asked: Asked, desk: Desk, bench: SessionBench, emit: Emit)
 def end_command(line: str, failure: MindstoneError | None, emit: Emit) -> None:
     """Say why a command failed, if it did, and that it is over."""
     if failure is not None and failure.what:
-        emit(events.CommandPrinted(command=line, text=_words(failure), ok=False))
+        emit(events.CommandPrinted(command=line, text=failure.sentence, ok=False))
     code = ExitCode.DONE if failure is None else failure.exit_code
     emit(events.CommandEnded(command=line, ok=failure is None, exit_code=code))
 
@@ -62,7 +61,3 @@ def stopped(cancelled: asyncio.CancelledError) -> Interrupted:
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
     return Interrupted(str(cancelled) or "Interrupted.")
-
-
-def _words(failure: MindstoneError) -> str:
-    return f"{failure.what} {failure.remedy}".strip()

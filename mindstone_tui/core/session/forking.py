@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.replaying import plans_of_turn
 from mindstone_tui.core.context.view import fold_at, reader
 from mindstone_tui.core.context.window import Fold
@@ -80,7 +81,8 @@ def _back_from(history: History, turn: int, room: int) -> list[Line]:
     taken: list[Line] = []
     for number in range(turn, 0, -1):
         exchange = [history.whole(line) for line in history.turn(number)]
-        room -= sum(rough_count(getattr(line.entry, "text", "")) for line in exchange)
+        messages = [message for line in exchange if (message := said(line)) is not None]
+        room -= sum(rough_count(message.text) for message in messages)
         if taken and room < 0:
             break
         taken[:0] = exchange

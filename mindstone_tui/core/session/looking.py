@@ -69,10 +69,14 @@ def look_at(look: Look) -> ContextReport:
 
 def _plan(history: History, turn: int, call: int) -> Line:
     plans = plans_of_turn(history, turn)
-    chosen = [line for line in plans if call in (0, getattr(line.entry, "call", 0))]
+    chosen = [line for line in plans if not call or _number(line) == call]
     if chosen:
         return chosen[-1]
     raise NoSuchEntry(
         f"Turn {turn} sent no request{f' {call}' if call else ''}.",
         "Imported turns never did; `mindstone log` shows what there is.",
     )
+
+
+def _number(plan: Line) -> int:
+    return plan.entry.call if isinstance(plan.entry, PromptPlanned) else 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.indexing import ExchangeLines
 from mindstone_tui.core.entries import Line
@@ -42,7 +42,8 @@ VECTORS_WAITED_FOR: Final = 2.0
 VECTORS_AT_CLOSE: Final = 1.0
 _EMBEDDED_AT_ONCE: Final = 8
 _LAG_LOOKED_AT: Final = 2_000
-_TELLING: Final = re.compile(r"[^\W_]{5,}")
+_ECHOED: Final = 3
+"""Telling words of a passage, not in the question, that make an answer one that leaned on it."""
 
 Scope = str
 
@@ -63,6 +64,8 @@ class Remembering:
         self.on = settings.auto
         self.last: Found | None = None
         self.failure = ""
+        self.vectors = True
+        """Whether meaning can be searched: the last vectors that were wanted could be made."""
         self._home = home
         self._places = places
         self._settings = settings
@@ -214,10 +217,18 @@ class Remembering:
             return max(len(behind) - 1, 0)
 
     def embed_some(self) -> bool:
-        """Make a few of the vectors that are missing; False when none is, or none can be made."""
-        if self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0:
-            return True
-        return self._shelves.embed_some(_EMBEDDED_AT_ONCE)
+        """Make a few of the vectors that are missing; False when none is.
+
+        Raises `VectorsUnavailable` when they cannot be made.
+        """
+        try:
+            made = self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
+            made = made or self._shelves.embed_some(_EMBEDDED_AT_ONCE)
+        except VectorsUnavailable:
+            self.vectors = False
+            raise
+        self.vectors = True
+        return made
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
@@ -255,6 +266,5 @@ class Remembering:
 def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:
     if f"#{passage.seq}" in answer:
         return True
-    asked = set(_TELLING.findall(question.lower()))
-    shared = set(_TELLING.findall(passage.text.lower())) & set(_TELLING.findall(answer.lower()))
-    return len(shared - asked) >= 3
+    shared = telling_words(passage.text) & telling_words(answer)
+    return len(shared - telling_words(question)) >= _ECHOED

@@ -24,7 +24,7 @@ from mindstone_tui.core.entries.conversation import (
     MessageWithdrawn,
     TurnEnding,
 )
-from mindstone_tui.core.errors import Interrupted, MindstoneError, NotSaved, UsageError
+from mindstone_tui.core.errors import Bug, Interrupted, MindstoneError, NotSaved, UsageError
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.session.bench import SessionBench
@@ -222,8 +222,7 @@ class Session:
             unsaved = len(self._desk.transcript.unsaved)
             self._emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
         else:
-            message = f"{error.what} {error.remedy}".strip()
-            self._emit(events.Noticed(message=message, level="error"))
+            self._emit(events.Noticed(message=error.sentence, level="error"))
 
     async def _own(self) -> None:
         """Take what was asked for, one after the other."""
@@ -302,7 +301,7 @@ class Session:
             fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either
             self._desk.report_bug(error)
-            fail("failed", str(error), "The log file has the details.")
+            fail("failed", Bug(error).what, Bug(error).remedy)
 
     async def _change(self, asked: Asked) -> None:
         """A command that changes the window, under the lease as a turn is."""

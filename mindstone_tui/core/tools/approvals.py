@@ -179,9 +179,7 @@ def _unchanged(tool: Tool, approval: Approval, context: ToolContext) -> Mapping[
 
 
 def _failed(status: Literal["refused", "error"], error: ToolError) -> ToolResult:
-    return ToolResult(
-        text=f"{error.what} {error.remedy}".strip(), status=status, finding=finding(error.what)
-    )
+    return ToolResult(text=error.sentence, status=status, finding=finding(error.what))
 
 
 def _clean(

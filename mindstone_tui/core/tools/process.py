@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -29,7 +28,6 @@ Ending = Literal["exited", "timeout", "flooded", "interrupted"]
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _GRACE: Final = 1.5
-_PR_SET_DUMPABLE: Final = 4
 _KEPT_VARIABLES: Final = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV"}
 )
@@ -78,13 +76,6 @@ def clean_environment(environ: Mapping[str, str], passed: tuple[str, ...] = ()) 
         },
         **_SET_VARIABLES,
     }
-
-
-def hide_own_memory() -> bool:
-    """Keep other programs of the same user from reading this one's memory and environment."""
-    if not sys.platform.startswith("linux"):
-        return False
-    return int(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)) == 0
 
 
 class _Output:

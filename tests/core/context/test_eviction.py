@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.config.settings import EvictionSettings
-from mindstone_tui.core.context.eviction import POLICIES, Candidate, cosine, rank
+from mindstone_tui.core.context.eviction import POLICIES, Candidate, rank, repeated_by_newer
 from mindstone_tui.core.context.references import names_in, references
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import UnknownName
@@ -88,8 +88,12 @@ def test_hybrid_counts_repetition_against_keeping() -> None:
 
 def test_a_long_exchange_is_not_repeated_by_a_short_one_that_shares_its_words() -> None:
     plan = "The granite bridge needs four piers, a survey of the river bed and a new estimate."
-    assert cosine(plan, "the granite bridge") < 0.85 < cosine(plan, f"{plan} Indeed.")
-    assert cosine(plan, "") == 0
+
+    def repeated(newer: str) -> float:
+        return repeated_by_newer([unit(1, plan), unit(2, newer)])[1]
+
+    assert repeated("the granite bridge") < 0.85 < repeated(f"{plan} Indeed.")
+    assert repeated("") == 0
     assert order("semantic_merge", unit(1), unit(9, plan), unit(20, "the granite bridge")) == [
         1,
         9,

@@ -256,8 +256,8 @@ def test_the_cost_of_a_prune_stands_beside_what_it_saves(home: Path) -> None:
     for number in range(45):
         stage.chat(words(40, f"q{number}"), words(60))
     assert stage.working_set.report().prune.once is None
-    stage.working_set.prices = Prices(prompt=3.0, cached=0.3)
-    cost = stage.working_set.report().prune
+    assert stage.working_set.report(prices=Prices(prompt=0.0)).prune.once is None
+    cost = stage.working_set.report(prices=Prices(prompt=3.0, cached=0.3)).prune
     assert cost.once is not None
     assert cost.saves_per_turn is not None
     assert cost.once > cost.saves_per_turn > 0

@@ -158,6 +158,7 @@ def read(places: SessionPlaces) -> list[Line]:
 
 def check_stream(heard: list[events.AnyEvent]) -> None:
     """Each turn that started ended once, before the next began, and nothing followed the close."""
+    check_accounting(heard)
     running = 0
     for event in heard:
         if isinstance(event, events.TurnStarted):
@@ -174,6 +175,18 @@ def check_stream(heard: list[events.AnyEvent]) -> None:
     refused = any(isinstance(e, events.NotSaved) for e in heard)
     assert refused or started <= set(finished), "a tool started and never ended"
     assert len(finished) == len(set(finished)), "a tool ended twice"
+
+
+def check_accounting(heard: list[events.AnyEvent]) -> None:
+    """The report in front of a request is about that request, to the token and the byte."""
+    report = None
+    for event in heard:
+        if isinstance(event, events.ContextReported):
+            report = event.report
+        elif isinstance(event, events.ModelCalled):
+            assert report is not None
+            assert (report.prompt.tokens, report.prompt_hash) == (event.tokens, event.prompt_hash)
+            assert report.call == event.call
 
 
 def check_history(places: SessionPlaces) -> int:

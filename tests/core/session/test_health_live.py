@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -120,3 +121,25 @@ async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
         assert said.startswith("1 of 3 answers survive"), said
         _, said = await stage.run("/health judge")
         assert said.startswith("Unmeasured: ")
+
+
+def embed_with(home: Path, model: str) -> None:
+    """Write the settings: this embedder, and nothing else."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text(f'[recall]\nembedder = "{model}"\n')
+
+
+async def test_recall_by_words_alone_is_said_once(home: Path, tmp_path: Path) -> None:
+    embed_with(home, "nobody/knows-this-model")
+    model = script(tmp_path, *[{"text": ANSWER}] * 5)
+
+    def said(stage: Stage) -> list[tuple[str, str]]:
+        alerts = stage.entries(AlertRaised)
+        return [(each.level, each.message) for each in alerts if each.metric == "recall"]
+
+    async with on_stage(home, model=model) as stage:
+        assert (await stage.say("The heron nests by the weir.")).ending == "done"
+        await asyncio.to_thread(stage.session.bench.remembering.embed_within, 60)
+        for text in ("And the otter?", "And the vole?"):
+            assert (await stage.say(text)).ending == "done"
+    assert said(stage) == [("info", "Recall works on words alone: vectors are not available.")]

@@ -105,3 +105,20 @@ async def test_the_same_rule_is_offered_once_while_it_is_in_view(
         for number in range(3):
             await stage.say(f"Never use port 9999. Part {number}, please.")
         assert len(stage.entries(StandingInstructionOffered)) == 1
+
+
+async def test_what_a_prune_would_cost_is_known_where_the_price_is(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, min_recent=2)
+    model = script(tmp_path, *[{"text": "Good."}] * 6)
+    async with on_stage(home, model=model, context_window=4_000) as stage:
+        await stage.say("Begin.")
+        assert stage.all(events.ContextReported)[-1].report.prune.once is None
+    with (home / "config.toml").open("a") as file:
+        file.write(f'[models.prices]\n"{model}" = [3.0, 15.0]\n')
+    async with on_stage(home, model=model, context_window=4_000) as stage:
+        for number in range(4):
+            await stage.say(f"Part {number}. {PADDING}")
+        reports = [each.report for each in stage.all(events.ContextReported)]
+        assert any(report.prune.saves_per_turn for report in reports)

@@ -35,6 +35,9 @@ async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: P
         assert not stage.session.bench.desk.working_set.in_window(first.seq)
         assert (await stage.say(QUESTION)).turn == TURNS
         assert stage.all(events.RecallInjected)[-1].passages[0].seq == first.seq
+        shown = [each.report for each in stage.all(events.ContextReported) if each.report.call]
+        assert shown[-1].recalled == len(stage.all(events.RecallInjected)[-1].passages)
+        assert shown[-1].recall_tokens > 0
     answer = stage.all(events.AnswerRecorded)[-1].text
     assert "cobalt-4417-marigold" in answer
     assert f"#{first.seq} · turn 1 " in answer

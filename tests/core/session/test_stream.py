@@ -189,6 +189,26 @@ async def test_interrupting_a_running_tool_gives_every_call_a_result(
     ]
 
 
+async def test_an_interrupted_command_leaves_what_it_printed_in_history(
+    home: Path, tmp_path: Path
+) -> None:
+    wanted = calls(("shell", {"command": "echo found seven herons; sleep 60"}))
+    model = script(tmp_path, wanted, {"text": "fine"})
+    async with on_stage(home, model=model, asks=True) as stage:
+        stage.session.send("look")
+        asked = await stage.until(events.ToolAsked)
+        stage.session.answer(asked.call, events.Answer(allowed=True))
+        await stage.until(events.ToolOutput, lambda event: "seven herons" in event.text)
+        stage.session.interrupt()
+        assert (await stage.until(events.TurnEnded)).ending == "interrupted"
+        (result,) = stage.entries(said.ToolReturned)
+        assert result.status == "interrupted"
+        assert "found seven herons\n[stopped: interrupted]" in result.text
+        (ended,) = stage.all(events.ToolEnded)
+        assert ended.text == "found seven herons\n[stopped: interrupted]"
+        assert (await stage.say("and now?")).ending == "done"
+
+
 async def test_interrupting_while_a_question_waits_runs_nothing(home: Path, tmp_path: Path) -> None:
     wanted = calls(("write", {"path": "no.txt", "text": "x"}))
     model = script(tmp_path, wanted, {"text": "fine"})

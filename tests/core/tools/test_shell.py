@@ -178,16 +178,5 @@ async def test_a_command_that_closes_its_output_is_waited_for(tmp_path: Path) ->
     assert (tmp_path / "made").exists()
 
 
-def test_our_own_memory_is_hidden_from_other_programs() -> None:
-    program = (
-        "import ctypes\nfrom mindstone_tui.core.tools.process import hide_own_memory\n"
-        "print(hide_own_memory(), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert run.stdout == "True 0\n"
-
-
 async def test_a_missing_program_is_an_exit_code_not_a_crash(tmp_path: Path) -> None:
     assert "exit code 127" in (await shell(tmp_path, "no-such-program-here")).text
