@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mindstone_tui.cli.app import can_ask, has_terminal, start
 from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption
+from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption, working_folder
 from mindstone_tui.core.config import load
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.places import SessionKey
 
@@ -44,9 +44,14 @@ def chat(
     """
     home = places()
     key = session_key(session)
-    folder = (cwd or Path.cwd()).absolute()
+    folder = working_folder(cwd)
     settings = load(home, os.environ, profile=profile, project=folder).settings
     plain = plain or not has_terminal()
+    if plain and at:
+        raise UsageError(
+            "--at shows history in the app, which needs a terminal.",
+            "In lines: `mindstone log`, or `mindstone replay --plain --at TURN`.",
+        )
 
     async def open_conversation(name: str) -> Conversation:
         # Deferred: the first picture must not wait for the rooms behind it.

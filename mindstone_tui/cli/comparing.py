@@ -64,10 +64,11 @@ def compare_modes(
     vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Hold one long session under several modes, and ask each what it still knows.
+    """Ask each way of making room what it still knows.
 
-    Facts, sources, the user's corrections, what would wrongly be taken for true, and reasons. The
-    probes are the same every time and ask nobody; --model lets a model summarise and judge, too.
+    One long session is held under several modes and asked for facts, sources, the user's
+    corrections, what would wrongly be taken for true, and reasons. The probes are the same every
+    time and ask nobody; --model lets a model summarise and judge, too.
     """
     chosen = [mode.strip() for mode in modes.split(",") if mode.strip()]
     if unknown := [mode for mode in chosen if mode not in MODES]:

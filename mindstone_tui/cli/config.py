@@ -76,7 +76,7 @@ def set_key(
     key: KeyArgument,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="As TOML; texts need no quotes.")],
 ) -> None:
-    """Set one key in your file; comments stay, and nothing is written that is not sound."""
+    """Set one key in your file. Comments stay, and nothing unsound is written."""
     file = store(places(), key, value)
     hint(f"{key} is set in {file}.")
 
@@ -84,7 +84,7 @@ def set_key(
 def explain(
     key: Annotated[str, typer.Argument(metavar="[KEY]")] = "", json: JsonOption = False
 ) -> None:
-    """Say what a setting does, what it may be, and what it is now; without a key, list them all."""
+    """Say what a setting does, may be, and is now. Without a key, all."""
     chosen = [key_named(key)] if key and key not in sections() else _of_section(key)
     loaded = _load("")
     if json:

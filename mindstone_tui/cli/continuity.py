@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def task(
     words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
 ) -> None:
-    """Start a task, finish it, or show where it stands: start, done, show.
+    """Show the task, start one or finish it. Actions: start, done, show.
 
     `start "TITLE | when: CRITERION | rule: CONSTRAINT"` states what counts as done and what must
     hold. `done` writes the final summary and archives the checkpoint.
@@ -54,7 +54,7 @@ def task(
 def checkpoint(
     words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
 ) -> None:
-    """Save the task's state or show it: save, show, resume.
+    """Show, save or take up the task's state. Actions: save, show, resume.
 
     A stale, torn, edited or foreign checkpoint is refused with that word and exit code 1.
     """
@@ -68,7 +68,7 @@ def handoff(
     context_window: WindowOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Write a handoff for the next window, show it, or take it over: write, show, use.
+    """Show, write or take over a handoff. Actions: write, show, use.
 
     `write prose` lets the model add a marked paragraph; everything else is word for word.
     """
@@ -82,7 +82,9 @@ def memory(
     context_window: WindowOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Show what is remembered and proposed: show, add, approve, refuse, undo, consolidate.
+    """Show, propose or decide what is remembered.
+
+    Actions: show NAME, add TEXT, approve ID, edit ID TEXT, refuse ID, undo ID, consolidate.
 
     Nothing is remembered without a person's approval. `consolidate` reads what was said since the
     last time and proposes; `consolidate with model` lets the model propose, too.
@@ -101,7 +103,7 @@ def health(
     context_window: WindowOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Show the six measures of the working set, alerts and the trend.
+    """Show six measures of the working set, alerts and the trend.
 
     `prometheus [FILE]` and `otlp [FILE]` export them; `judge` lets the model say how much of its
     originals the newest summary still knows.

@@ -33,13 +33,14 @@ def export_session(
         str, typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json or cast.")
     ] = "md",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file; stdout if left out.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A file; stdout if left out."),
     ] = None,
     redact: Annotated[
         bool, typer.Option("--redact", help="Look for secrets once more and black them out.")
     ] = False,
 ) -> None:
-    """Write a session as a self-contained page, Markdown, JSON or a terminal recording.
+    """Write a session as one page, Markdown, JSON or a recording.
 
     The same session always gives the same bytes.
     """

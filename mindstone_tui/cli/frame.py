@@ -25,7 +25,8 @@ from mindstone_tui.core.places import Places
 
 HELP: Final = """A terminal agent whose memory can be trusted.
 
-The transcript is history, the prompt is a working set. Without a verb, the app opens."""
+The transcript is history, the prompt is a working set. Without a command the app opens, as
+`mindstone chat` does; its options need no command either: mindstone --model NAME --session KEY."""
 
 
 def run(arguments: Sequence[str]) -> int:

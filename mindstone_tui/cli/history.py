@@ -11,9 +11,8 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
+from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
 from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
-from mindstone_tui.core.config.keys import nearest
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.errors import ExitCode, NoSuchSession, UsageError
 from mindstone_tui.core.foreign import one_line
@@ -42,12 +41,14 @@ def register(app: typer.Typer) -> None:
 
 def sessions(
     json: JsonOption = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many.")] = 0,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N; 0 for all.")
+    ] = 0,
     sub_agents: Annotated[
         bool, typer.Option("--sub-agents", help="List the sessions of sub-agents too.")
     ] = False,
 ) -> None:
-    """List sessions, newest first; those of sub-agents are counted unless asked for."""
+    """List sessions, newest first. Those of sub-agents are only counted."""
     every = list_sessions(places())
     summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
     shown = summaries[:limit] if limit else summaries
@@ -77,14 +78,15 @@ def sessions(
 def log(
     session: SessionOption = "",
     tail: Annotated[
-        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")
+        int | None, typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last lines.")
     ] = None,
     kind: Annotated[
         list[str] | None,
         typer.Option("--kind", "-k", metavar="KIND", help="Only lines of this kind; repeatable."),
     ] = None,
     turn: Annotated[
-        int | None, typer.Option("--turn", "-t", min=0, help="Only lines of this turn.")
+        int | None,
+        typer.Option("--turn", "-t", metavar="N", min=0, help="Only lines of this turn."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines appear.")] = False,
     json: JsonOption = False,
@@ -112,13 +114,7 @@ def log(
 
 def _wanted(kinds: Collection[str], turn: int | None) -> Callable[[Line | Damaged], bool]:
     """Which lines are shown; a damaged one always is."""
-    for kind in kinds:
-        if kind not in KINDS:
-            near = nearest(kind, KINDS)
-            raise UsageError(
-                f"There is no kind of line {kind!r}.",
-                f"{f'Did you mean {near}? ' if near else ''}There are: {', '.join(sorted(KINDS))}.",
-            )
+    check_kinds(kinds, KINDS)
     return lambda item: (
         not isinstance(item, Line)
         or ((not kinds or item.kind in kinds) and (turn is None or item.turn == turn))
@@ -133,7 +129,7 @@ def verify_sessions(
     ] = "",
     json: JsonOption = False,
 ) -> None:
-    """Prove that a transcript is what was written; exit 1 if it is not."""
+    """Prove that a transcript is what was written. Exit 1 if not."""
     if all_sessions:
         chosen = sorted(places().sessions(), key=lambda found: found.key)
     else:

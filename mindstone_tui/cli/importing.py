@@ -56,7 +56,7 @@ def import_(
         bool, typer.Option("--no-wait", help="Leave the vectors to the background.")
     ] = False,
 ) -> None:
-    """Take over recorded conversations: searchable, inspectable, replayable like our own.
+    """Take over sessions of other agents, to search and replay.
 
     Each conversation becomes a session of its own, named after the program and its id; with
     --session everything goes into that one. A second import of the same file adds nothing twice.

@@ -46,6 +46,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
         [_row(each) for each in sorted(found, key=lambda each: not each.usable)],
     )
     hint("* answers by default. Set another: mindstone config set models.default NAME")
+    hint("A key can also be stored for you alone: mindstone models key PROVIDER")
 
 
 @models_app.command("add")
@@ -55,7 +56,7 @@ def add(
         bool, typer.Option("--if-missing", help="Say nothing when it is there already.")
     ] = False,
 ) -> None:
-    """Fetch a model that runs on this machine; its hash is pinned and checked."""
+    """Fetch a model that runs here. Its hash is pinned and checked."""
     if name.removeprefix("local/") != SMOLLM2.removeprefix("local/"):
         raise UnknownName(f"There is no model {name} to fetch.", "Fetch smollm2.")
     home = places()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Annotated
 
 import typer
 
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.places import Places, SessionKey
 
 SessionOption = Annotated[
@@ -36,3 +38,16 @@ def session_key(option: str) -> SessionKey:
     from mindstone_tui.core.config import load
 
     return SessionKey.parse(load(places(), os.environ).settings.session.default)
+
+
+def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:
+    """Refuse a kind of line that does not exist, with the nearest one that does."""
+    from mindstone_tui.core.config.keys import nearest
+
+    for kind in kinds:
+        if kind not in known:
+            near = nearest(kind, known)
+            raise UsageError(
+                f"There is no kind of line {kind!r}.",
+                f"{f'Did you mean {near}? ' if near else ''}There are: {', '.join(sorted(known))}.",
+            )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
+from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.cli.progress import Progress
 from mindstone_tui.core.config import load
+from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
+from mindstone_tui.core.foreign import inside
 from mindstone_tui.core.places import Places, SessionPlaces
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
@@ -38,14 +41,17 @@ def recall(
     query: Annotated[str, typer.Argument(help="What to look for.")] = "",
     session: SessionOption = "",
     json: JsonOption = False,
-    k: Annotated[int, typer.Option("-k", min=1, max=1_000, help="How many hits.")] = 10,
+    k: Annotated[
+        int, typer.Option("-k", metavar="N", min=1, max=1_000, help="How many hits.")
+    ] = 10,
     scope: Annotated[
         str,
         typer.Option(metavar="SCOPE", help="session, agent (with its log and journals) or all."),
     ] = "session",
     since: Annotated[str, typer.Option(metavar="DATE", help="Nothing older than this.")] = "",
     kind: Annotated[
-        list[str] | None, typer.Option(help="Only these kinds, as user_message or tool_returned.")
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Only this kind, as user_message; repeatable."),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = (
         False
@@ -54,7 +60,7 @@ def recall(
         str, typer.Option(metavar="FILE", help="One query a line, from a file or `-` for stdin.")
     ] = "",
 ) -> None:
-    """Search history and memories: the best passages, each with the way to its source.
+    """Search history and memories: passages with their source.
 
     The k best are always shown; `abstained` says that a turn would not have used any of them.
     """
@@ -64,6 +70,7 @@ def recall(
         )
     if scope not in ("session", "agent", "all"):
         raise UsageError(f"There is no scope {scope}.", "Use session, agent or all.")
+    check_kinds(kind or (), {*KINDS, *kinds_of_files("all", memories=True)})
     home = places()
     embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
     own = home.session(session_key(session))
@@ -97,11 +104,13 @@ def reindex(
         bool, typer.Option("--no-wait", help="Leave the vectors to the background.")
     ] = False,
 ) -> None:
-    """Build the recall index anew from the transcript; nothing is lost while it runs."""
+    """Build the recall index anew from the transcript. Nothing is lost."""
     home = places()
     embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
     for each in chosen:
+        if not each.transcript.exists():
+            raise NoSuchSession(each.key)
         index = RecallIndex.open(each.index, embedder)
         try:
             index.clear()
@@ -224,7 +233,7 @@ def _print(found: Found, *, explain: bool) -> None:
         said = f"{passage.session} #{passage.seq}  turn {passage.turn}"
         where = said if passage.seq >= 0 else passage.entry
         say(f"{hit.score:5.2f}  {where}  {passage.ts[:16]}  {who}", "bold")
-        say(f"       {hit.text}")
+        say(textwrap.indent(inside(hit.text).strip(), "       "))
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
             say(f"       {parts}", "dim")

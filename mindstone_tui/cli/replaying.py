@@ -23,7 +23,7 @@ from mindstone_tui.cli.rehearsing import (
     settings_for,
     source_of,
 )
-from mindstone_tui.core.errors import ExitCode
+from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.replay.opening import playable
 from mindstone_tui.core.replay.proof import Rebuilt, prove, rebuilt_calls
 from mindstone_tui.core.replay.whatif import Outcome, WhatIf, parse_changes, what_if
@@ -41,8 +41,10 @@ def replay(
     session: SessionArgument = "",
     named: SameSessionOption = "",
     sample: SampleOption = False,
-    turn: Annotated[int | None, typer.Option(min=1, help="One turn.")] = None,
-    call: Annotated[int | None, typer.Option(min=1, help="One model call of the turn.")] = None,
+    turn: Annotated[int | None, typer.Option(metavar="N", min=1, help="One turn.")] = None,
+    call: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="One model call of it.")
+    ] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the exact request.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Every request.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare with the recorded hash.")] = False,
@@ -52,20 +54,27 @@ def replay(
     ] = None,
     speed: Annotated[
         float | None,
-        typer.Option(min=0, help="Times as fast as normal; 0 does not wait. In lines: 0."),
+        typer.Option(
+            metavar="TIMES", min=0, help="Times as fast as normal; 0 does not wait. In lines: 0."
+        ),
     ] = None,
-    at: Annotated[int | None, typer.Option("--at", min=1, help="Begin to play at a turn.")] = None,
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="N", min=1, help="Begin at a turn.")
+    ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Play in lines, not in the app.")] = False,
     vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Play a session again, without asking a model and without writing anything.
+    """Play a session again, asking nobody and writing nothing.
 
     Alone it plays in the app: space pauses, the arrows step by turn and by request, and the panel
     shows the window as it was. --turn N --prompt prints what was sent; --all --check proves every
     request by its hash and exits 1 if one cannot be rebuilt. --what-if ceiling=80 --what-if
     policy=hybrid shows what other settings would have done.
     """
+    if (call or prompt) and not turn:
+        given = "--call" if call else "--prompt"
+        raise UsageError(f"{given} is about one turn.", f"Name it: --turn 17 {given}.")
     with source_of(named or session, sample=sample) as history:
         if changes:
             _what_if(history, changes, sample=sample, vectors=vectors, json=json)

@@ -10,6 +10,7 @@ import typer
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.session.searching import search_everywhere
 
@@ -22,9 +23,13 @@ def register(app: typer.Typer) -> None:
 def search(
     phrase: Annotated[str, typer.Argument(help="What was said, or about what.")],
     json: JsonOption = False,
-    k: Annotated[int, typer.Option("-k", min=1, max=500, help="How many exchanges.")] = 10,
+    k: Annotated[
+        int, typer.Option("-k", metavar="N", min=1, max=500, help="How many exchanges.")
+    ] = 10,
 ) -> None:
-    """Search all sessions by words and by meaning; each hit names its session, turn and line."""
+    """Search all sessions. Each hit names its session, turn and line."""
+    if not phrase.strip():
+        raise UsageError("There is nothing to look for.", 'Write it: mindstone search "…"')
     home = places()
     found = search_everywhere(home, load(home, os.environ).settings, phrase, k)
     if json:

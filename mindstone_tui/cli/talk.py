@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from mindstone_tui.core.session.session import Session
 
 ModelOption = Annotated[
-    str, typer.Option("--model", "-m", metavar="NAME", help="Who answers this turn.")
+    str, typer.Option("--model", "-m", metavar="NAME", help="Who answers, for now.")
 ]
 WindowOption = Annotated[
     int,
-    typer.Option("--context-window", metavar="TOKENS", min=0, help="The model's window, if known."),
+    typer.Option(
+        "--context-window", metavar="TOKENS", min=0, help="The model's window; 0 for what is known."
+    ),
 ]
 
 FolderOption = Annotated[
-    Path | None, typer.Option(help="Folder the tools work in; the current one by default.")
+    Path | None, typer.Option(metavar="FOLDER", help="Where the tools work; here if left out.")
 ]
 
 
@@ -56,12 +58,15 @@ def run(
         typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto, for this turn."),
     ] = "",
     max_rounds: Annotated[
-        int, typer.Option(min=0, help="Model calls in one turn; 0 takes the setting.")
+        int, typer.Option(metavar="N", min=0, help="Model calls in one turn; 0 takes the setting.")
     ] = 0,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds the turn may take; 0 for no limit.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="How long the turn may take; 0 for no limit."),
     ] = 0.0,
-    image: Annotated[list[Path] | None, typer.Option(help="A picture to look at.")] = None,
+    image: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A picture; repeatable.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the answer.")] = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Refuse when another program takes a turn.")
@@ -83,7 +88,7 @@ def run(
         model=model,
         context_window=context_window,
         profile=profile,
-        cwd=_folder(cwd),
+        cwd=working_folder(cwd),
         approve=approve,
         max_rounds=max_rounds,
         wait=not no_wait,
@@ -97,7 +102,7 @@ def run(
     raise typer.Exit(ending)
 
 
-def _folder(named: Path | None) -> Path:
+def working_folder(named: Path | None) -> Path:
     """The folder the tools work in."""
     folder = (named or Path.cwd()).expanduser().absolute()
     if not folder.is_dir():
@@ -113,7 +118,9 @@ def _prompt(argument: str) -> str:
         raise UsageError("There is nothing to ask.", 'Write it: mindstone run "…"')
     text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not text:
-        raise UsageError("There is nothing to ask: stdin was empty.", "Pipe some text in.")
+        raise UsageError(
+            "There is nothing to ask: neither words nor stdin.", 'Write it: mindstone run "…"'
+        )
     return text
 
 

@@ -26,13 +26,17 @@ def context(
     ),
     session: SessionOption = "",
     json: JsonOption = False,
-    turn: Annotated[int | None, typer.Option(min=1, help="A turn of the past.")] = None,
-    call: Annotated[int | None, typer.Option(min=1, help="Which model call of it.")] = None,
+    turn: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="A turn of the past.")
+    ] = None,
+    call: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="One model call of it.")
+    ] = None,
     model: ModelOption = "",
     context_window: WindowOption = 0,
     profile: ProfileOption = "",
 ) -> None:
-    """Show what the model sees next: zone, budgets, blocks, and what is out of the window.
+    """Show what the model sees next, and what is out of its window.
 
     Looking changes nothing, and costs the window, not the history.
     """

@@ -65,6 +65,51 @@ def test_wrong_use_is_exit_2_and_says_how_to_go_on(capsys: pytest.CaptureFixture
         assert "help" in said.err
 
 
+def test_no_line_of_the_help_breaks_off(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["config", "--help"], ["models", "--help"]):
+        assert run(arguments) == 0
+        said = capsys.readouterr().out
+        assert not [line for line in said.splitlines() if line.endswith("...") and line[:1] == " "]
+    assert "mindstone --model NAME" in " ".join(_help(["--help"], capsys).split())
+
+
+def test_an_option_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in verbs.known():
+        assert "range>" not in _help([verb, "--help"], capsys), verb
+
+
+def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(arguments) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["search", " "], "There is nothing to look for."),
+        (["recall", "x", "--kind", "user_mesage"], "Did you mean user_message?"),
+        (["replay", "--prompt"], "--prompt is about one turn."),
+        (["replay", "--call", "2"], "--call is about one turn."),
+        (["chat", "--at", "4"], "--at shows history in the app"),
+        (["chat", "--cwd", "/nonexistent"], "/nonexistent is not a folder."),
+        (["run", "x", "--approve", "maybe"], "--approve: approvals.mode wants one of"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    home: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_reindexing_a_session_that_does_not_exist_makes_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["reindex", "-s", "tpyo"]) == 1
+    assert "There is no session agent:default:tpyo." in capsys.readouterr().err
+    assert not (home / "agents" / "default" / "sessions").exists()
+
+
 def test_an_error_is_what_happened_and_what_to_do_and_no_traceback() -> None:
     done = mindstone("log", "--session", "nosuch")
     assert done.returncode == 1

@@ -239,7 +239,7 @@ def typed_value(key: Key, value: object, where: str) -> Any:
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"{f'{where}: ' if where else ''}{key.name} wants {key.wants}, not {value!r}.",
-            f"{key.text} `mindstone config explain {key.name}` says more. ({error})",
+            f"{key.text} `mindstone config explain {key.name}` says more.",
         ) from error
 
 
@@ -270,10 +270,14 @@ def _environment_layer(environ: Mapping[str, str]) -> _Layer:
     return _Layer(values, sources)
 
 
+_FLAGS: Final = {"approvals.mode": "--approve", "tools.max_rounds": "--max-rounds"}
+"""What a flag is called on the command line."""
+
+
 def _flag_layer(flags: Mapping[str, object]) -> _Layer:
     values = {}
     for name, value in flags.items():
-        key, where = key_named(name), f"--{name}"
+        key, where = key_named(name), _FLAGS.get(name, "")
         values[name] = (
             value_of_text(key, value, where)
             if isinstance(value, str)

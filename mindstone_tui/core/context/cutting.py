@@ -103,6 +103,29 @@ def _cut_one(
     return [live.append(entry, call.turn)]
 
 
+def refuse_if_hopeless(live: LiveWindow, call: Call) -> None:
+    """Refuse before anything leaves where no prompt of this session could fit.
+
+    A window that does not hold even what stands in every prompt would cost all the exchanges
+    in it, and be refused all the same.
+    """
+    measured = live.measure(call)
+    derived = sum(
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.name == "derived"
+    )
+    instructions = measured.component("system_prompt") - derived
+    tools = measured.component("tool_definitions")
+    if instructions + tools > call.room.usable:
+        raise DoesNotFit(
+            f"What stands in every prompt needs {instructions + tools:,} tokens (instructions "
+            f"{instructions:,}, tool definitions {tools:,}), but the window of "
+            f"{call.room.window:,} leaves {call.room.usable:,}.",
+            "Choose a model with a larger window.",
+        )
+
+
 def refuse_if_over(live: LiveWindow, call: Call) -> None:
     """Refuse in one clear sentence instead of letting a server cut the prompt."""
     measured = live.measure(call)

@@ -14,6 +14,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget, explaining, manual, replaying, reporting
+from mindstone_tui.core.context.cutting import refuse_if_hopeless
 from mindstone_tui.core.context.eviction import Similarity, known_policy, word_similarity
 from mindstone_tui.core.context.explaining import Reason
 from mindstone_tui.core.context.indexing import Indexer
@@ -169,6 +170,7 @@ class WorkingSet:
         call = self._call(model, tail, window, label, images, expected)
         await self._live.ledger(call.model).counter.ready()
         self._live.note_growth(call)
+        refuse_if_hopeless(self._live, call)
         return await self.room_maker(self._live, call)
 
     async def prepare(
@@ -187,6 +189,7 @@ class WorkingSet:
         planned = self._call(model, tail, window, label, images)
         await self._live.ledger(planned.model).counter.ready()
         self._live.note_growth(planned)
+        refuse_if_hopeless(self._live, planned)
         lines = await self.room_maker(self._live, planned)
         return record_plan(self._live, planned, call, lines, max_output)
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from mindstone_tui.core.config.keys import nearest
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ProviderRefused, UnknownName
 from mindstone_tui.core.places import Places
 from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.discovery import is_loopback
-from mindstone_tui.core.providers.keys import KEYLESS, Key, find_key, variables_of
+from mindstone_tui.core.providers.keys import KEYLESS, VARIABLES, Key, find_key, variables_of
 
 COMPATIBLE: Final = frozenset(
     {"openai", "ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "litellm_proxy"}
@@ -107,7 +108,9 @@ def require_key(address: Address) -> None:
     if address.key or address.base_url or address.provider in KEYLESS:
         return
     variable = variables_of(address.provider)[0]
+    near = nearest(address.provider, VARIABLES) if address.provider not in VARIABLES else ""
     raise ProviderRefused(
         f"There is no key for {address.provider}.",
-        f"Set {variable}, or store one with `mindstone models key {address.provider}`.",
+        f"{f'Did you mean {near}/…? Else set' if near else 'Set'} {variable}, "
+        f"or store one with `mindstone models key {address.provider}`.",
     )

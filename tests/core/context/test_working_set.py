@@ -434,6 +434,17 @@ def test_instructions_larger_than_the_window_are_refused_in_one_sentence(home: P
         stage.plan()
 
 
+def test_a_window_too_small_for_the_standing_parts_costs_no_exchange(home: Path) -> None:
+    stage = Stage(home, window=8_000, instructions=words(300))
+    for number in range(4):
+        stage.chat(f"question {number}", f"answer {number}")
+    stage.ask("hello")
+    with pytest.raises(DoesNotFit, match="stands in every prompt needs"):
+        stage.plan(window=200)
+    assert stage.working_set.report().outside.exchanges == 0
+    assert stage.plan().tokens > 300
+
+
 def test_an_unknown_window_is_assumed_and_says_so(home: Path) -> None:
     stage = Stage(home)
     stage.working_set.set_model("who/knows")

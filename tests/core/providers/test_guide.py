@@ -131,6 +131,12 @@ def test_a_question_about_the_past_goes_to_recall_even_if_it_names_a_topic() -> 
     assert wanted("What did we decide about the model railway?")[0] == "recall"
 
 
+def test_a_very_long_question_is_looked_up_by_its_beginning() -> None:
+    name, values = wanted("What did we decide about " + "the model railway " * 400 + "?")
+    assert name == "recall"
+    assert len(values["query"]) <= 2_000
+
+
 def test_it_quotes_recalled_passages_with_their_pointer_before_it_looks_further() -> None:
     block = (
         'Recalled:\n<data-0123456789abcdef origin="turn 1, entry 3, 2026-01-01">\n'

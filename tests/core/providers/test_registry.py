@@ -112,6 +112,12 @@ def test_a_key_is_required_before_anything_is_sent(places: Places) -> None:
     assert "ANTHROPIC_API_KEY" in error.value.remedy
 
 
+def test_a_provider_that_is_misspelt_is_named_as_it_is_spelt(places: Places) -> None:
+    with pytest.raises(ProviderRefused) as error:
+        require_key(address_of("antropic/claude-x", ModelSettings(), places, {}))
+    assert "Did you mean anthropic/…?" in error.value.remedy
+
+
 async def test_a_missing_key_ends_the_request_without_litellm(places: Places) -> None:
     name = "anthropic/claude-sonnet-4-5"
     provider = registry.resolve(name, ModelSettings(), places, {})

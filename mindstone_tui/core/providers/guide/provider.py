@@ -69,6 +69,9 @@ _NOTED: Final = (
     "language model, so I have nothing to add; ask me about it any time."
 )
 
+_LONGEST_QUERY: Final = 1_000
+"""Recall refuses a book as a question; the beginning of one finds its topic."""
+
 
 class Answer(Part):
     """What the guide does: say something, or use tools."""
@@ -131,7 +134,9 @@ def respond(request: Request) -> Answer:
     if found and ("recall" not in tools or any(each.pointer != HERE for each in found)):
         return Answer(text=_quote(found, _SAID))
     if "recall" in tools:
-        return _use([Wish(tool="recall", values={"query": situation.question})], tools)
+        return _use(
+            [Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools
+        )
     return Answer(text=_NOT_FOUND)
 
 
