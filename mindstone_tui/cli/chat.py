@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mindstone_tui.cli.app import can_ask, has_terminal, start
 from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption
+from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption, folder_of
 from mindstone_tui.core.config import load
 from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.places import SessionKey
@@ -44,7 +43,7 @@ def chat(
     """
     home = places()
     key = session_key(session)
-    folder = (cwd or Path.cwd()).absolute()
+    folder = folder_of(cwd)
     settings = load(home, os.environ, profile=profile, project=folder).settings
     plain = plain or not has_terminal()
 

@@ -83,7 +83,7 @@ def run(
         model=model,
         context_window=context_window,
         profile=profile,
-        cwd=_folder(cwd),
+        cwd=folder_of(cwd),
         approve=approve,
         max_rounds=max_rounds,
         wait=not no_wait,
@@ -97,7 +97,7 @@ def run(
     raise typer.Exit(ending)
 
 
-def _folder(named: Path | None) -> Path:
+def folder_of(named: Path | None) -> Path:
     """The folder the tools work in."""
     folder = (named or Path.cwd()).expanduser().absolute()
     if not folder.is_dir():
