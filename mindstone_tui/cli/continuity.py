@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -17,9 +18,17 @@ from mindstone_tui.cli.options import JsonOption, SessionOption, places, session
 from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.cli.talk import ModelOption, WindowOption
 from mindstone_tui.core import events
-from mindstone_tui.core.errors import ExitCode
+from mindstone_tui.core.errors import ExitCode, NoSuchSession
 
-WordsArgument = Annotated[list[str] | None, typer.Argument(help="What to do; nothing shows it.")]
+WordsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ACTION]...", help="What to do, as above; `show` if left out."),
+]
+
+_BEGINNINGS: Final = frozenset({"/task start", "/memory add"})
+"""What may begin a session; everything else is about one that exists."""
+
+_SLASHED: Final = re.compile(r"(?<![\w/])/(task|checkpoint|handoff|memory|health)\b")
 
 
 def register(app: typer.Typer) -> None:
@@ -119,10 +128,14 @@ async def _command(line: str, asked: Asked) -> int:
     from mindstone_tui.core.session.assembly import open_session
     from mindstone_tui.core.session.opening import Opening
 
+    home, key = places(), session_key(asked.session)
+    begins = " ".join(line.split()[:2]) in _BEGINNINGS
+    if not begins and not home.session(key).transcript.exists():
+        raise NoSuchSession(key)
     conversation = await open_session(
         Opening(
-            key=session_key(asked.session),
-            places=places(),
+            key=key,
+            places=home,
             environ=dict(os.environ),
             cwd=Path.cwd(),
             channel="cli",
@@ -140,7 +153,7 @@ async def _command(line: str, asked: Asked) -> int:
                 said = {"text": text} if data is None else data
                 say_json(said) if asked.json else say(text)
             case events.CommandPrinted(text=text):
-                complain(text)
+                complain(_at_the_shell(text))
             case events.Noticed(message=message):
                 hint(message)
             case events.CommandEnded(exit_code=ending):
@@ -149,3 +162,8 @@ async def _command(line: str, asked: Asked) -> int:
                 pass
     await conversation.close()
     return ending
+
+
+def _at_the_shell(said: str) -> str:
+    """A refusal with the commands it names as they are typed here."""
+    return _SLASHED.sub(r"mindstone \1", said)

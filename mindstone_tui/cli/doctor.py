@@ -63,7 +63,8 @@ def _examine(session: str) -> Iterator[Check]:
         try:
             yield from getattr(import_module(module), function)(around)
         except MindstoneError as error:
-            yield Check(id=module, outcome="fail", detail=error.what, remedy=error.remedy)
+            name = module.removesuffix(".checks").rpartition(".")[2]
+            yield Check(id=name, outcome="fail", detail=error.what, remedy=error.remedy)
 
 
 def _print(check: Check) -> None:

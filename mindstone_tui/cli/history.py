@@ -15,7 +15,7 @@ from mindstone_tui.cli.options import JsonOption, SessionOption, places, session
 from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
 from mindstone_tui.core.config.keys import nearest
 from mindstone_tui.core.entries import KINDS, Line
-from mindstone_tui.core.errors import ExitCode, PlaceError, UsageError
+from mindstone_tui.core.errors import ExitCode, NoSuchSession, UsageError
 from mindstone_tui.core.foreign import one_line
 from mindstone_tui.core.places import CHILD, SessionPlaces
 from mindstone_tui.core.transcript import (
@@ -139,7 +139,7 @@ def verify_sessions(
     else:
         chosen = [places().session(session_key(session))]
         if not json and not chosen[0].folder.exists():
-            raise _no_such_session(chosen[0])
+            raise NoSuchSession(chosen[0].key)
     expected = _anchor(anchor)
     sound = True
     for where in chosen:
@@ -157,14 +157,8 @@ def verify_sessions(
 
 def _open(where: SessionPlaces) -> History:
     if not where.folder.exists():
-        raise _no_such_session(where)
+        raise NoSuchSession(where.key)
     return History(where)
-
-
-def _no_such_session(where: SessionPlaces) -> PlaceError:
-    return PlaceError(
-        f"There is no session {where.key}.", "`mindstone sessions` lists those that exist."
-    )
 
 
 def _last(newest_first: Iterable[Line | Damaged], count: int) -> Iterator[Line | Damaged]:

@@ -14,7 +14,7 @@ from mindstone_tui.cli.options import JsonOption, SessionOption, places, session
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.cli.progress import Progress
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import PlaceError, UsageError, VectorsUnavailable
+from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
 from mindstone_tui.core.places import Places, SessionPlaces
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
@@ -148,9 +148,7 @@ def _searched(home: Places, own: SessionPlaces, scope: str) -> Iterator[SessionP
 def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
-        raise PlaceError(
-            f"There is no session {each.key}.", "`mindstone sessions` lists those that exist."
-        )
+        raise NoSuchSession(each.key)
     index = RecallIndex.open(each.index, embedder)
     with History(each) as history:
         catch_up(index, reading(history))

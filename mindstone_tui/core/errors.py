@@ -9,6 +9,7 @@ Each error says what happened and what to do about it, in one sentence each. A s
     │   ├── SessionNameError       a session key that cannot be one
     │   └── UnknownName            a command, model, policy, theme … that does not exist
     ├── PlaceError                 a folder or file is not usable as it is
+    │   └── NoSuchSession          a session that nobody began
     ├── TranscriptError
     │   ├── NotSaved               the disk refused; nothing after it claims to be saved
     │   ├── SessionBusy            another process holds the lock or takes a turn
@@ -86,6 +87,15 @@ class UnknownName(UsageError):
 
 class PlaceError(MindstoneError):
     """A folder or file is not usable as it is."""
+
+
+class NoSuchSession(PlaceError):
+    """A session that nobody began."""
+
+    def __init__(self, key: object) -> None:
+        super().__init__(
+            f"There is no session {key}.", "`mindstone sessions` lists those that exist."
+        )
 
 
 class TranscriptError(MindstoneError):

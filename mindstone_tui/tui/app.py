@@ -27,6 +27,7 @@ from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import clipboard, themes
 from mindstone_tui.tui.few_colours import filter_for
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
+from mindstone_tui.tui.prompt.pasting import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.wishes import (
     MemoryWaits,
@@ -56,9 +57,10 @@ class MindstoneApp(App[int]):
         self.chat = ChatScreen(open_conversation, around)
         self.proposals: list[MemoryProposed] = []
         """Memories that wait for a decision."""
-        self.list_themes()
-        wanted = around.settings.theme
-        self.theme = wanted if wanted in self.available_themes else "basalt"
+        found, wanted = self.list_themes(), around.settings.theme
+        usable = wanted in self.available_themes
+        self._theme_refused = "" if usable else themes.refusal(wanted, found)
+        self.theme = wanted if usable else "basalt"
 
     def _limit_colours(self) -> None:
         """Draw with what the terminal has; Textual itself would draw greys for `NO_COLOR`."""
@@ -90,6 +92,8 @@ class MindstoneApp(App[int]):
 
     def on_mount(self) -> None:
         self.set_keymap(self.around.settings.keys)
+        if self._theme_refused:
+            self.notify(self._theme_refused, severity="warning", timeout=12, markup=False)
 
     async def action_quit(self) -> None:
         await self.chat.close()
@@ -184,7 +188,7 @@ class MindstoneApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """The palette's input is Textual's own: what is pasted into it is made harmless here."""
         if isinstance(event, events.Paste) and isinstance(self.focused, CommandInput):
-            event.text = one_line(event.text, 1_000)
+            event.text = one_line(with_newlines(event.text), 1_000)
         await super().on_event(event)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:

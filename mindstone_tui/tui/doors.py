@@ -231,10 +231,10 @@ class Doors:
     async def _editor(self, argument: str) -> None:
         prompt = self._chat.desk.prompt
         command = outside.editor_command(self._app.around.settings.editor, os.environ)
-        prompt.write(outside.edit(self._app, prompt.text, command))
+        prompt.write(await outside.edit(self._app, prompt.text, command))
 
     async def _scrollback(self, argument: str) -> None:
-        outside.show_plain(self._app, self._chat.text)
+        await outside.show_plain(self._app, self._chat.text)
 
     async def _panel(self, argument: str) -> None:
         self._chat.action_panel()

@@ -158,8 +158,8 @@ def money(report: ContextReport) -> Content:
     return Content.styled(" · ".join(parts), "$muted")
 
 
-def status(report: ContextReport, *, wide: bool) -> Content:
-    """The part of the status line that is never left out."""
+def status(report: ContextReport, *, wide: bool, model: int = 40) -> Content:
+    """The part of the status line that is never left out; a model's name takes so many columns."""
     figures = (
         f"{numbers.tokens(report.prompt.tokens)}/{numbers.tokens(report.usable)}"
         if wide
@@ -172,7 +172,7 @@ def status(report: ContextReport, *, wide: bool) -> Content:
         f"{figures} ",
         (report.prompt.label, "$muted"),
         ("  ", ""),
-        inert.line(report.model if wide else report.model.rsplit("/", 1)[-1], 40 if wide else 20),
+        inert.line(report.model if wide else report.model.rsplit("/", 1)[-1], model),
         ("  ", ""),
         (numbers.dollars(report.cost, unknown=report.cost_unknown), "$muted"),
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from textual.app import App, SuspendNotSupported
@@ -21,30 +24,47 @@ def editor_command(setting: str, environ: Mapping[str, str]) -> list[str]:
     return shlex.split(chosen)
 
 
-def edit(app: App[int], text: str, command: list[str]) -> str:
+@contextmanager
+def _away(app: App[int]) -> Iterator[None]:
+    """Give the terminal away for a while; the app goes on in the dark, and a turn with it."""
+    # Ctrl+C now means whoever has the terminal. A handler, unlike ignoring, is not inherited.
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        with app.batch_update(), app.suspend():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        app.refresh(layout=True)
+
+
+async def edit(app: App[int], text: str, command: list[str]) -> str:
     """Let a person change a text in an editor; what it leaves in the file comes back."""
     handle, name = tempfile.mkstemp(prefix="mindstone-", suffix=".md")
     path = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        with app.suspend():
-            subprocess.run([*command, name], check=False)
-        return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+        with _away(app):
+            await asyncio.to_thread(subprocess.run, [*command, name], check=False)
+        return await asyncio.to_thread(_read, path)
     except (OSError, SuspendNotSupported) as error:
         raise UsageError(
             f"The editor `{shlex.join(command)}` could not be started ({error}).",
             "Set tui.editor in config.toml, or $EDITOR.",
         ) from error
     finally:
-        path.unlink(missing_ok=True)
+        await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
-def show_plain(app: App[int], text: str) -> None:
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+
+
+async def show_plain(app: App[int], text: str) -> None:
     """Print a text below the prompt of the shell and wait for Enter."""
     try:
-        with app.suspend():
+        with _away(app):
             print(for_terminal(text))
-            input("\n— Enter returns to MindStone — ")
+            await asyncio.to_thread(input, "\n— Enter returns to MindStone — ")
     except (EOFError, SuspendNotSupported) as error:
         raise MindstoneError("This terminal cannot show plain scrollback.") from error

@@ -80,6 +80,13 @@ def find(*folders: Path | None) -> Listed:
     return listed
 
 
+def refusal(name: str, found: Listed) -> str:
+    """Why a theme that the settings name is not used, with the way out."""
+    broken = next((one.why for one in found.unusable if one.path.stem == name), "")
+    why = f"The theme {name} cannot be used: {broken}." if broken else f"There is no theme {name}."
+    return f"{why} This is basalt; /theme lists them all."
+
+
 class ThemeProblem(ValueError):
     """Why a theme file cannot be used; names the key."""
 

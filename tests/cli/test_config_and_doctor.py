@@ -51,6 +51,18 @@ def test_path_and_profiles_are_printed(home: Path, capsys: Capture) -> None:
     assert names == ["classic", "code-review", "default", "research", "support"]
 
 
+def test_setting_a_key_in_a_file_that_is_not_toml_names_the_line(
+    home: Path, capsys: Capture
+) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text("this is [not toml")
+    assert run(["config", "set", "context.ceiling", "90"]) == 2
+    said = capsys.readouterr().err
+    assert "config.toml is not TOML: " in said
+    assert "line 1" in said
+    assert (home / "config.toml").read_text() == "this is [not toml"
+
+
 def test_edit_needs_an_editor_and_checks_what_it_left(
     home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -97,6 +109,17 @@ def test_doctor_names_what_is_wrong_and_a_remedy(home: Path, capsys: Capture) ->
     assert outcomes["index"] == "warn"
     assert run(["doctor"]) == 1
     assert "mindstone verify" in capsys.readouterr().out
+
+
+def test_a_home_that_is_a_file_is_said_in_words(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / "file"))
+    assert run(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "is a file, but a folder is needed there" in said
+    assert "mindstone_tui." not in said
 
 
 def test_another_room_adds_its_checks_by_one_line() -> None:

@@ -94,3 +94,23 @@ def test_recall_finds_memories_by_their_file(home: Path, tmp_path: Path) -> None
     assert best["entries"] == []
     assert "Wednesday" in best["text"]
     assert best["file"] in mindstone("recall", "deploy window").stdout
+
+
+def test_looking_at_a_session_that_does_not_exist_does_not_begin_it(
+    home: Path, tmp_path: Path
+) -> None:
+    for verb in ("task", "checkpoint", "handoff", "memory", "health"):
+        looked = mindstone(verb, "-s", "tpyo", cwd=tmp_path)
+        assert looked.returncode == 1, verb
+        assert "There is no session agent:default:tpyo." in looked.stderr
+    assert not (home / "agents").exists()
+
+
+def test_a_refusal_names_commands_as_the_shell_knows_them(home: Path, tmp_path: Path) -> None:
+    assert mindstone("memory", "add", "staging uses port 8081", cwd=tmp_path).returncode == 0
+    refused = mindstone("checkpoint", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "There is no checkpoint yet. mindstone checkpoint save makes one." in refused.stderr
+    unfinished = mindstone("memory", "approve", cwd=tmp_path)
+    assert unfinished.returncode == 2
+    assert "`approve` needs to know what. Usage: mindstone memory [" in unfinished.stderr

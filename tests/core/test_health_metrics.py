@@ -219,6 +219,7 @@ def test_a_trend_needs_five_turns_and_looks_at_ten() -> None:
     assert found.average_fidelity == 0.8
     assert "utilization is rising (+9.0%)" in found.sentence()
     assert direction([5, 4, 3, 2, 1]) == "falling"
+    assert direction([2, 9, 9, 1, 1, 3]) == "stable", "no `falling (+1)`"
     assert trend([]) is None
 
 

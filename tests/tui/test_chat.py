@@ -261,7 +261,7 @@ async def test_a_line_written_by_another_surface_appears() -> None:
     )
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        assert "via run" in str(app.screen.query(".question").last().render())
+        assert "  via run" in str(app.screen.query(".question").last().render())
         assert app.screen.query(Prose).last().source == "also **yes**"
 
 
@@ -309,7 +309,7 @@ async def test_the_session_is_opened_after_the_first_paint_and_a_failure_is_show
         assert "Wait for it." in str(app.screen.query_one(Aside).render())
 
 
-async def test_the_app_draws_while_the_session_is_still_opening() -> None:
+async def test_what_is_sent_while_the_session_opens_waits_in_view_and_is_sent_then() -> None:
     import asyncio
 
     from mindstone_tui.tui.app import MindstoneApp
@@ -328,10 +328,10 @@ async def test_the_app_draws_while_the_session_is_still_opening() -> None:
         assert app.chat.desk.prompt.text == "early"
         await pilot.press("enter")
         assert app.chat.desk.prompt.text == "early"
+        assert app.chat.status.doing == "sent as soon as the session is open"
         gate.set()
-        await settle(pilot, talk)
-        await pilot.press("enter")
-        assert talk.did == [("send", "early", (), False)]
+        await until(pilot, lambda: talk.did == [("send", "early", (), False)])
+        assert app.chat.desk.prompt.text == app.chat.status.doing == ""
 
 
 async def test_leaving_closes_the_session() -> None:
@@ -388,3 +388,15 @@ async def test_two_questions_are_asked_one_after_the_other() -> None:
             ("first", False),
             ("second", True),
         ]
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 100, 160])
+async def test_the_last_line_says_that_a_turn_runs_however_narrow_it_is(width: int) -> None:
+    busy = [asked(1, "go"), *streamed(1, "well"), reported("yellow", 0.61)]
+    app, talk = staged(*busy, given=msgspec.structs.replace(around(), clock=lambda: 7.0))
+    async with app.run_test(size=(width, 24)) as pilot:
+        await settle(pilot, talk)
+        line = app.screen._compositor.render_strips()[-1].text
+        assert "0 s" in line
+        assert "yellow 61 %" in line
+        assert len(line.rstrip()) <= width

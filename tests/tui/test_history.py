@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
+from textual.events import Key
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.transcript.history import Damaged, History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.browsing import HistoryBrowse
@@ -14,9 +17,9 @@ from mindstone_tui.tui.feed import Exchange, Feed
 from mindstone_tui.tui.lines import contains, headline, whole
 from mindstone_tui.tui.past import events_of, exchanges_in, split_at_turn
 from mindstone_tui.tui.widgets.conversation import MOST, STEP
-from mindstone_tui.tui.widgets.exchange import ExchangeView
-from tests.builders import places_in
-from tests.tui.shelf import Shelf, fill
+from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
+from tests.builders import places_in, transcript_in
+from tests.tui.shelf import Hasty, Shelf, fill
 from tests.tui.staged import (
     Staged,
     around,
@@ -106,7 +109,7 @@ async def test_what_one_reads_does_not_move_when_older_exchanges_arrive(home: Pa
             top = _at_top(app)
             view.scroll_to(y=max(0, view.scroll_y - 6), animate=False)
             await pilot.pause()
-            await until(pilot, lambda: not view._busy)
+            await until(pilot, lambda: not view._moving.locked())
             await pilot.pause()
             if turns(app)[0] != first:
                 moved += 1
@@ -233,3 +236,40 @@ def test_every_line_has_a_headline_and_can_be_read_whole(home: Path) -> None:
         for line in history.read():
             assert headline(line)
             assert whole(line)
+
+
+async def test_a_turn_that_was_killed_says_that_it_has_no_end(home: Path) -> None:
+    app, talk = opened(home, 3)
+    with closing(transcript_in(home, disk=Hasty())) as transcript:
+        transcript.append(TurnStarted(), turn=4)
+        transcript.append(UserMessage(text="killed in the middle"), turn=4)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        told = [str(aside.render()) for aside in app.screen.query(Aside)]
+        assert [line for line in told if "has no end" in line] == told[-1:]
+
+
+async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path) -> None:
+    app, talk = opened(home, 300)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        view = app.chat.conversation
+
+        def top() -> int:
+            """The exchange at the upper edge."""
+            seen = (one for one in view.views if one.virtual_region.bottom > view.scroll_y)
+            return next(seen).exchange.turn
+
+        for _ in range(60):  # nobody waits in between
+            app.post_message(Key("pageup", None))
+        await until(pilot, lambda: top() <= 300 - 60 * 3)
+        for _ in range(30):
+            app.post_message(Key("pagedown", None))
+        reached = top()
+        await until(pilot, lambda: top() >= reached + 30 * 3)
+        for _ in range(60):
+            app.post_message(Key("pageup", None))
+        app.post_message(Key("ctrl+end", None))
+        app.post_message(Key("x", "x"))
+        await until(pilot, lambda: top() > 290 and view.is_vertical_scroll_end)
+        assert app.chat.desk.prompt.text == "x"

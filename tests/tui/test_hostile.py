@@ -35,13 +35,17 @@ def run(count: int, home: Path, rows: int, columns: int) -> str:
     """What the app writes to its terminal during a tour of all its places."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    # A parallel run names a size of its own here, which would win over the terminal's.
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
+    }
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.tui.hostile", str(count), str(home)],
         stdin=follower,
         stdout=follower,
         stderr=follower,
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        env={**inherited, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
         close_fds=True,
     )
     os.close(follower)

@@ -13,7 +13,7 @@ from mindstone_tui.tui.ports import CommandHelp
 from mindstone_tui.tui.prompt.completing import complete, ranked
 from mindstone_tui.tui.prompt.files import names_below
 from mindstone_tui.tui.prompt.pasting import Pastes
-from tests.tui.staged import COMMANDS, Staged, around, asked, settle, staged, until
+from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, until
 
 
 def prompt_of(app: MindstoneApp) -> str:
@@ -34,6 +34,39 @@ async def test_new_lines_come_from_their_own_keys_and_from_a_backslash() -> None
         await pilot.press("enter")
         await pilot.pause()
         assert talk.did == [("send", "a\nb\nc", (), False)]
+
+
+async def test_keys_that_arrive_at_once_are_taken_in_their_order() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        keys = [*"ab", "ctrl+j", "c", "x", "backspace", "d", "enter", *"next"]
+        for key in keys:  # as a terminal sends what was typed ahead: nobody waits in between
+            character = key if len(key) == 1 else {"enter": "\r", "ctrl+j": "\n"}.get(key)
+            app.post_message(events.Key(key, character))
+        await until(pilot, lambda: prompt_of(app) == "next" and bool(talk.did))
+        assert talk.did == [("send", "ab\ncd", (), False)]
+
+
+async def test_a_letter_with_alt_is_a_key_and_not_a_letter() -> None:
+    app, talk = staged(*said(1, "q", "the answer"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        for key in ("alt+c", "alt+y"):  # terminals send the letter along
+            app.post_message(events.Key(key, key[-1]))
+        await until(pilot, lambda: app.clipboard == "the answer")
+        assert prompt_of(app) == ""
+
+
+async def test_lines_pasted_as_terminals_paste_them_stay_lines() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await paste(pilot, app, "one\rtwo\r\nthree\nfour")
+        assert prompt_of(app) == "one\ntwo\nthree\nfour"
+        await pilot.press("ctrl+c")
+        await paste(pilot, app, "\r".join(map(str, range(240))))
+        assert prompt_of(app) == "[pasted 240 lines #1]"
 
 
 async def test_the_arrows_walk_through_what_was_said_and_back_to_the_draft() -> None:
@@ -91,6 +124,21 @@ async def test_a_short_paste_is_itself_without_control_bytes() -> None:
         await settle(pilot, talk)
         await paste(pilot, app, "a\x1b[2Jb\x07")
         assert not [sign for sign in prompt_of(app) if ord(sign) < 32]
+
+
+@pytest.mark.parametrize("ending", ["\r", "\r\n", "\n"])
+async def test_a_paste_keeps_its_lines_however_the_terminal_ends_them(ending: str) -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await paste(pilot, app, ending.join("abc"))
+        assert prompt_of(app) == "a\nb\nc"
+        await pilot.press("enter")
+        await paste(pilot, app, ending.join(["x"] * 240))
+        assert prompt_of(app) == "[pasted 240 lines #1]"
+        await pilot.press("enter")
+        sent = [done[1] for done in talk.did]
+        assert sent == ["a\nb\nc", "\n".join(["x"] * 240)]
 
 
 async def test_a_picture_dropped_on_the_terminal_goes_with_the_message(tmp_path: Path) -> None:

@@ -92,6 +92,24 @@ def test_a_broken_theme_is_named_with_its_reason(tmp_path: Path, text: str, why:
     assert why in found.unusable[0].why
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "There is no theme mine."), ("primary = 'nope'", "mine cannot be used: primary: ")],
+)
+async def test_a_theme_that_is_set_and_cannot_be_used_is_said_with_the_way_out(
+    tmp_path: Path, text: str | None, why: str
+) -> None:
+    if text is not None:
+        (tmp_path / "mine.toml").write_text(text)
+    app, talk = staged(given=msgspec.structs.replace(around(theme="mine"), user_themes=tmp_path))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert app.theme == "basalt"
+        (notice,) = app._notifications
+        assert why in notice.message
+        assert "/theme" in notice.message
+
+
 async def test_a_theme_saved_while_the_app_runs_is_in_the_list(tmp_path: Path) -> None:
     app, talk = staged(given=msgspec.structs.replace(around(), user_themes=tmp_path))
     async with app.run_test() as pilot:

@@ -11,7 +11,7 @@ import msgspec
 from mindstone_tui import __version__
 from mindstone_tui.core.agent.announce import announcements
 from mindstone_tui.core.commands.bench import Bench
-from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
 from mindstone_tui.core.entries.memory import HandoffWritten, TaskDone
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.handoff import tasks
@@ -117,7 +117,9 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     elif verb in ("", "list", "show"):
         yield _shelf(bench, rest)
     else:
-        raise wrong_use("memory", f"/memory does not know `{argument}`.")
+        alone = verb in COMMANDS["memory"].words or verb in DECISIONS
+        why = f"`{argument}` needs to know what" if alone else f"/memory does not know `{argument}`"
+        raise wrong_use("memory", f"{why}.")
 
 
 def _shelf(bench: Bench, name: str) -> CommandPrinted:

@@ -117,6 +117,8 @@ def store(places: Places, name: str, text: str) -> Path:
     file = places.config_file.resolve()
     key = key_named(name)
     value = value_of_text(key, text)
+    if file.exists():
+        _read(file)
     before = _text_of(file) if file.exists() else ""
     after = with_value(before, name, value)
     _merge(places, "", [_typed(tomllib.loads(after), str(file), Source("user", str(file)))], ())

@@ -24,8 +24,14 @@ from mindstone_tui.core.context.units import PINNED
 from mindstone_tui.core.context.view import Call, View, keys_of
 from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.entries.memory import RecallInjected
+from mindstone_tui.core.wording import plural
 
 _LEFT_SHOWN: Final = 50
+_HINTS: Final = {
+    "system_prompt": "; keep IDENTITY.md and USER.md thin",
+    "tool_definitions": "; `tools.disabled` leaves some out",
+}
+"""What a person can do about a share that talking does not fill."""
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -155,15 +161,16 @@ class _Account:
             yield f"The window is small: only {room.reserve:,} tokens for the answer."
         for share in self.shares:
             if share.tokens > share.hard:
-                yield f"{share.name} is {share.tokens - share.hard:,} tokens over its share."
+                over, hint = share.tokens - share.hard, _HINTS.get(share.name, "")
+                yield f"{share.name.replace('_', ' ')}: {over:,} tokens over the share{hint}."
         if self.pinned > self.pin_budget:
             yield f"Pins take {self.pinned:,} tokens; {self.pin_budget:,} are meant for them."
         if self.fixed > self.marks.floor:
             yield f"{self.fixed:,} tokens cannot leave; a prune cannot reach the floor."
         if state.cut:
-            yield f"{len(state.cut)} messages are shortened in the prompt."
+            yield f"Shortened in the prompt, whole in history: {plural(len(state.cut), 'message')}."
         if state.outside.unindexed:
-            yield f"{state.outside.unindexed} exchanges left without an index entry."
+            yield f"{plural(state.outside.unindexed, 'exchange')} left without an index entry."
         if self.view.ledger(self.call.model).counter.method == "characters":
             yield "Tokens are estimated from characters; the estimate errs high."
 

@@ -210,9 +210,11 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ContinuityError(
-            f"There is no checkpoint to read ({error.strerror}).", "/checkpoint saves one."
-        ) from error
+        missing = isinstance(error, FileNotFoundError)
+        why = (
+            "There is no checkpoint yet" if missing else f"{path} cannot be read: {error.strerror}"
+        )
+        raise ContinuityError(f"{why}.", "/checkpoint save makes one.") from error
 
 
 def _refused(word: str, why: str) -> ContinuityError:

@@ -125,11 +125,12 @@ def trend(history: Sequence[Snapshot]) -> Trend | None:
 
 
 def direction(values: Sequence[float]) -> Direction:
-    """The newer half's mean against the older half's."""
+    """The newer half's mean against the older half's, where the last value agrees with it."""
     half = len(values) // 2
     older, newer = fmean(values[:half]), fmean(values[-half:])
     change = newer - older
-    if abs(change) <= STEADY * max(abs(older), 1e-9):
+    agrees = change * (values[-1] - values[0]) >= 0
+    if not agrees or abs(change) <= STEADY * max(abs(older), 1e-9):
         return "stable"
     return "rising" if change > 0 else "falling"
 

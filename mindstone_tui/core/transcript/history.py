@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ import msgspec
 from mindstone_tui.core.disk import place_error, read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
-from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, PlaceError
+from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, NoSuchSession
 from mindstone_tui.core.places import SessionPlaces
 from mindstone_tui.core.transcript.drafting import restore
 from mindstone_tui.core.transcript.offsets import Offsets
@@ -49,7 +48,7 @@ class History:
     def __init__(self, places: SessionPlaces, *, may_store_offsets: bool = False) -> None:
         self.places = places
         self._may_store_offsets = may_store_offsets
-        self._fd = _open_to_read(places.transcript)
+        self._fd = _open_to_read(places)
         self._offsets: Offsets | None = None
 
     def __enter__(self) -> History:
@@ -265,12 +264,11 @@ def read_line(raw: bytes, offset: int) -> Line | Damaged:
         return Damaged(offset, raw, str(error))
 
 
-def _open_to_read(path: Path) -> int:
+def _open_to_read(places: SessionPlaces) -> int:
+    path = places.transcript
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError as error:
-        raise PlaceError(
-            f"There is no session at {path.parent}.", "`mindstone sessions` lists those that exist."
-        ) from error
+        raise NoSuchSession(places.key) from error
     except OSError as error:
         raise place_error(path, error) from error

@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core.disk import Disk, held, place_error, replace_with, write_all
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
-from mindstone_tui.core.errors import DamagedTranscript, NotSaved, PlaceError
+from mindstone_tui.core.errors import DamagedTranscript, NoSuchSession, NotSaved
 from mindstone_tui.core.places import SessionPlaces
 from mindstone_tui.core.transcript import offsets
 from mindstone_tui.core.transcript.history import read_line
@@ -52,10 +52,7 @@ class Ledger:
         try:
             self._fd = disk.open(places.transcript, flags)
         except FileNotFoundError as error:
-            raise PlaceError(
-                f"There is no session {places.key}.",
-                "`mindstone sessions` lists those that exist.",
-            ) from error
+            raise NoSuchSession(places.key) from error
         except OSError as error:
             raise place_error(places.transcript, error) from error
 

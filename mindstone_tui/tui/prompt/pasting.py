@@ -17,6 +17,11 @@ _SIGN: Final = re.compile(r"\[(?:pasted [\d,]+ (?:lines|characters)|image [^\]\n
 _MENTIONED: Final = re.compile(r'(?:^|\s)@(?:"([^"\n]+)"|(\S+))')
 
 
+def with_newlines(pasted: str) -> str:
+    """Terminals paste the end of a line as Enter would type it: as a carriage return."""
+    return pasted.replace("\r\n", "\n").replace("\r", "\n")
+
+
 class Pastes:
     """What the signs in the prompt stand for."""
 
@@ -27,7 +32,7 @@ class Pastes:
 
     def fold(self, pasted: str) -> str:
         """What to put into the prompt for a paste: itself if it is short, else a sign."""
-        text = for_terminal(pasted)
+        text = for_terminal(with_newlines(pasted))
         if picture := self._picture(text):
             sign = f"[image {picture.name.replace(']', '_')} {self._number()}]"
             self._pictures[sign] = picture

@@ -75,6 +75,8 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
+        self._early = ""
+        """What was sent before the session was open; it waits in the prompt."""
         self._following: Worker[None] | None = None
         self._look_at = around.at
         self._then = ""
@@ -147,6 +149,7 @@ class ChatScreen(Screen[None]):
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model
+        self.call_later(self._send_early)
         library = self.around.library
         if event.turns and library is not None:
             await self.conversation.open(library.browse(event.session))
@@ -169,6 +172,11 @@ class ChatScreen(Screen[None]):
             found = await self.around.models()
             if welcome.is_attached:
                 await welcome.offer(found)
+
+    def _send_early(self) -> None:
+        early, self._early, self.status.doing = self._early, "", self._doing
+        if early and self.desk.prompt.text == early:
+            self.desk.prompt.action_send()
 
     # the turn
 
@@ -254,7 +262,11 @@ class ChatScreen(Screen[None]):
     def _submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
         if self.talk is None:
-            self.desk.prompt.write(event.text)
+            # What was typed since then stays behind it.
+            both = (event.text, self.desk.prompt.text)
+            self._early = "\n".join(part for part in both if part)
+            self.desk.prompt.write(self._early)
+            self.status.doing = "sent as soon as the session is open"
             return
         self.conversation.anchor()
         if event.text.startswith("!"):
@@ -333,11 +345,7 @@ class ChatScreen(Screen[None]):
             self.panel.toggle_class("-off")
 
     def action_page(self, direction: int) -> None:
-        view = self.conversation
-        if direction < 0:
-            view.scroll_page_up(animate=False)
-        else:
-            view.scroll_page_down(animate=False)
+        self.conversation.turn_page(direction)
 
     async def action_newest(self) -> None:
         await self.conversation.action_newest()

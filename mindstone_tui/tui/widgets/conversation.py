@@ -6,6 +6,7 @@ view comes near them; their place on the screen does not move while that happens
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -33,6 +34,8 @@ STEP: Final = 8
 MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
+_NO_END: Final = "This turn has no end: the program was stopped in it, or it still runs elsewhere."
+
 
 class ConversationView(VerticalScroll, GrowsQuietly):
     """Scrolls through the exchanges; stays at the end until someone scrolls away."""
@@ -50,7 +53,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         self._history: Browse | None = None
         self._unread = 0
         self._open_turn: list[Line | Damaged] = []
-        self._busy = False
+        self._moving = asyncio.Lock()
+        self._pages = 0
         self._held: tuple[ExchangeView, float] | None = None
 
     @property
@@ -102,6 +106,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         older: list[Exchange] = []
         while self._unread and len(older) < STEP:
             older = [*await self._read_page(), *older]
+        if older and not older[-1].ended:
+            older[-1].add(ev.Noticed(message=_NO_END, level="warning"))
         self.feed.prepend(older)
         self._first = self._end = len(older)
         await self._mount_above(STEP)
@@ -164,6 +170,35 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         elif new > old and self._end < len(self.feed) and self.max_scroll_y - new < near:
             self._go_down()
 
+    def turn_page(self, direction: int) -> None:
+        """Scroll by what is in view; pages not mounted yet are waited for, so no key is lost.
+
+        The other direction takes back what is still to come.
+        """
+        waiting = self._pages
+        self._pages = direction if waiting * direction < 0 else waiting + direction
+        if not waiting:
+            self._turn_pages()
+
+    @work(exclusive=True, group="pages")
+    async def _turn_pages(self) -> None:
+        while self._pages:
+            direction = 1 if self._pages > 0 else -1
+            await self._turn(direction)
+            if self._pages * direction > 0:
+                self._pages -= direction
+
+    async def _turn(self, direction: int) -> None:
+        height = self.scrollable_content_region.height
+        if direction < 0:
+            while self._pages and self.scroll_y < height and self._more_above:
+                await self._reach_up()
+        elif self._end < len(self.feed) and self.max_scroll_y - self.scroll_y < height:
+            await self._reach_down()
+            await self.wait_for_refresh()
+        if self._pages:
+            self.scroll_to(y=self.scroll_y + direction * height, animate=False, immediate=True)
+
     @property
     def _more_above(self) -> bool:
         return bool(self._first or self._unread or self._open_turn)
@@ -177,12 +212,11 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     @work(group="scroll")
     async def _go_up(self) -> None:
-        if not self._busy:
+        if not self._moving.locked():
             await self._reach_up()
 
     async def _reach_up(self) -> None:
-        self._busy = True
-        try:
+        async with self._moving:
             if not self._first and self._unread:
                 await self._read_older()
             async with self._holding_still():
@@ -191,8 +225,6 @@ class ConversationView(VerticalScroll, GrowsQuietly):
                 keep = self._first + MOST
                 await self._unmount(keep, self._end)
                 self._end = keep
-        finally:
-            self._busy = False
 
     async def _read_older(self) -> None:
         older: Sequence[Exchange] = []
@@ -204,18 +236,17 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     @work(group="scroll")
     async def _go_down(self) -> None:
-        if self._busy:
-            return
-        self._busy = True
-        try:
+        if not self._moving.locked():
+            await self._reach_down()
+
+    async def _reach_down(self) -> None:
+        async with self._moving:
             await self._mount_below(STEP)
             surplus = self._end - self._first - MOST
             if surplus > 0:
                 async with self._holding_still():
                     await self._unmount(self._first, self._first + surplus)
                     self._first += surplus
-        finally:
-            self._busy = False
 
     @asynccontextmanager
     async def _holding_still(self) -> AsyncIterator[None]:
@@ -249,9 +280,11 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     async def action_newest(self) -> None:
         """Go back to the newest exchange."""
-        if self._end < len(self.feed):
-            with self.app.batch_update():
-                await self._unmount(self._first, self._end)
-                self._first = self._end = len(self.feed)
-                await self._mount_above(STEP)
+        self._pages = 0
+        async with self._moving:
+            if self._end < len(self.feed):
+                with self.app.batch_update():
+                    await self._unmount(self._first, self._end)
+                    self._first = self._end = len(self.feed)
+                    await self._mount_above(STEP)
         self.anchor()

@@ -160,7 +160,7 @@ class ExchangeView(Vertical, GrowsQuietly):
             return
         content = inert.text(text)
         if note:
-            content += inert.line(f"  {note}", 40, "$faint")
+            content += Content("  ") + inert.line(note, 40, "$faint")
         self._add(Static(content, markup=False, classes="question"))
 
     def _stream(self, text: str) -> None:

@@ -6,6 +6,7 @@ from textual import events
 from textual.widgets import Input
 
 from mindstone_tui.core.foreign import one_line
+from mindstone_tui.tui.prompt.pasting import with_newlines
 
 
 class LineInput(Input):
@@ -17,4 +18,4 @@ class LineInput(Input):
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self.replace(one_line(event.text, 1_000), *self.selection)
+        self.replace(one_line(with_newlines(event.text), 1_000), *self.selection)

@@ -22,7 +22,14 @@ class Prompt(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "Send", id="prompt.send", show=False),
-        Binding("alt+enter", "steer", "Send into the running turn", id="prompt.steer", show=False),
+        # Many terminals send Alt+Enter as plain Enter.
+        Binding(
+            "alt+enter,ctrl+s",
+            "steer",
+            "Send into the running turn",
+            id="prompt.steer",
+            show=False,
+        ),
         Binding("shift+enter,ctrl+j", "newline", "New line", id="prompt.newline", show=False),
         Binding("ctrl+o", "unfold", "Open folded paste", id="prompt.unfold", show=False),
         Binding("up", "up", "Earlier message", id="prompt.earlier", show=False),
@@ -191,8 +198,21 @@ class Prompt(TextArea):
             event.prevent_default()
             self.vim_normal = self._vim.normal
             return
-        if event.key == "enter":
-            # Textual would call TextArea's handler next, which inserts a line.
+        # With Alt a letter has its character, too, but is not meant to be written.
+        if not event.is_printable or event.key.startswith("alt+"):
+            await self._act_in_order(event)
+
+    async def _act_in_order(self, event: events.Key) -> None:
+        """Run what a key is bound to here and now.
+
+        Textual lets such a key climb to the app first; letters typed meanwhile would overtake it.
+        """
+        bound = self.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self:
+            event.stop()
+            await self.run_action(bound.binding.action)
+        if bound is not None or event.key.startswith("alt+"):
+            # TextArea's own handler would come next, and insert a line for Enter.
             event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -24,18 +26,29 @@ class StatusLine(Widget):
 
     def render(self) -> Content:
         room = self.size.width
-        if self.report is None:
-            left = Content.assemble(("● ", "$faint"), inert.line(self.model or "opening…"))
-        else:
-            left = gauges.status(self.report, wide=room >= 90)
-        right = self._right(room - left.cell_length - 2)
-        gap = max(1, room - left.cell_length - right.cell_length)
-        return left + Content(" " * gap) + right
+        for left, told in self._ways(room):
+            right = inert.line(told, 80).stylize("$muted")
+            gap = room - left.cell_length - right.cell_length
+            if gap >= 2:
+                return left + Content(" " * gap) + right
+        return self._left(wide=False, model=8)
 
-    def _right(self, room: int) -> Content:
-        for parts in ((self.doing, self.session), (self.doing,), (self.session,)):
-            shown = " │ ".join(part for part in parts if part)
-            line = inert.line(shown, 80)
-            if shown and line.cell_length <= room:
-                return line.stylize("$muted")
-        return Content("")
+    def _left(self, *, wide: bool, model: int = 20) -> Content:
+        if self.report is None:
+            return Content.assemble(("● ", "$faint"), inert.line(self.model or "opening…"))
+        return gauges.status(self.report, wide=wide, model=40 if wide else model)
+
+    def _ways(self, room: int) -> Iterator[tuple[Content, str]]:
+        """Fuller ones first; what goes on is never left out for what stays the same."""
+        wide = self._left(wide=room >= 90)
+        narrow = self._left(wide=False)
+        if not self.doing:
+            yield from ((wide, self.session), (narrow, self.session), (narrow, ""))
+            return
+        first, _, rest = self.doing.partition(" · ")
+        since = rest.partition(" · ")[0]
+        yield wide, f"{self.doing} │ {self.session}"
+        for told in (self.doing, f"{first} · {since}" if since else first):
+            yield from ((wide, told), (narrow, told))
+        for left in (narrow, self._left(wide=False, model=8)):
+            yield left, f"… {since or first}"

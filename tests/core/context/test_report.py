@@ -295,7 +295,9 @@ def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
     report = stage.working_set.report()
     assert report.protected_tokens > report.marks.floor
     assert any("cannot leave" in warning for warning in report.warnings)
-    assert any("system_prompt is" in warning for warning in report.warnings)
+    (over,) = (warning for warning in report.warnings if warning.startswith("system prompt: "))
+    assert "over the share" in over
+    assert "IDENTITY.md" in over
 
 
 def test_a_share_and_a_check_before_adding(home: Path) -> None:

@@ -1,8 +1,8 @@
 """Sessions made by chance, the same for the same seed: everything that can shape a prompt happens.
 
-A small window, tools, prunes, trims, pins, recalls, model switches, interruptions, queued and
-steering messages, reopened sessions, and crashes. A crash is what `kill -9` leaves: the transcript
-cut at some byte of its last turn.
+A small window in every mode, tools, prunes, trims, pins, recalls, compactions, handoffs, model
+switches, interruptions, queued and steering messages, reopened sessions, and crashes. A crash is
+what `kill -9` leaves: the transcript cut at some byte of its last turn.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ WORDS = tuple(
     for thing in ("brook", "field", "gate", "lamp", "mill", "road")
 )
 WINDOW = 7_000
+MODES = ("sliding_window", "sliding_window", "auto_compact", "cascade")
 
 
 class Chance:
@@ -84,6 +85,23 @@ class Chance:
                 f"/policy {self.random.choice(['fifo', 'lru', 'priority', 'hybrid'])}",
                 f"/tools off {self.random.choice(['grep', 'list'])}",
                 f"/recall {self.text(2)}",
+                "/compact",
+                f"/mode {self.random.choice(MODES)}",
+                "/checkpoint save",
+                "/handoff write",
+                "/handoff use",
+                f"/notes decisions! {self.text(8)}",
+            ]
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """What a model says when it is asked for a summary, good or bad."""
+        return self.random.choice(
+            [
+                {"text": f"## Goal\n- {self.text(60)}"},
+                {"text": ""},
+                {"text": "I'm sorry, I cannot do that."},
+                {"text": self.text(5), "error": self.random.choice(["cut", "server", "timeout"])},
             ]
         )
 
@@ -122,15 +140,18 @@ def _furnish(folder: Path, chance: Chance) -> list[str]:
 def _script(folder: Path, name: str, chance: Chance) -> str:
     path = folder / f"{name}.jsonl"
     replies = [chance.reply() for _ in range(30)]
-    path.write_text("\n".join(json.dumps(each) for each in [*replies, {"loop": True}]))
+    summaries = [{"for": "summary", **chance.summary()} for _ in range(6)]
+    path.write_text("\n".join(map(json.dumps, [*replies, *summaries, {"loop": True}])))
     return f"scripted/{path}"
 
 
 def _configure(home: Path, model: str, chance: Chance) -> None:
     home.mkdir(exist_ok=True)
     recalls = "true" if chance.random.random() < 0.7 else "false"
+    mode = chance.random.choice(MODES)
     (home / "config.toml").write_text(
-        f'[models]\ndefault = "{model}"\n[context]\nmin_recent = 4\n[recall]\nauto = {recalls}\n'
+        f'[models]\ndefault = "{model}"\n[context]\nmin_recent = 4\nmode = "{mode}"\n'
+        f"[recall]\nauto = {recalls}\n"
     )
 
 
