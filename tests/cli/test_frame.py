@@ -222,3 +222,16 @@ def test_no_home_at_all_is_said_in_words() -> None:
     assert done.returncode == 1
     assert "nobody has such a home" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", [("chat", "--plain"), ("run", "hello")])
+def test_a_folder_that_is_not_there_is_wrong_use_wherever_it_is_named(
+    home: Path, verb: tuple[str, ...]
+) -> None:
+    missing = str(home / "nowhere")
+    done = mindstone(*verb, "--cwd", missing)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"mindstone: {missing} is not a folder.",
+        "Name one that exists with --cwd.",
+    ]

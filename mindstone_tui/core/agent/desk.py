@@ -109,6 +109,8 @@ class Desk:
         """Announces what a tool wrote down while it ran."""
         self.steering: list[UserMessage] = []
         self._warned: set[str] = set()
+        self._served: dict[str, Window] = {}
+        """Windows that servers named for models of which nothing else is known."""
         self._learned: dict[str, int] = {}
         """Windows of models that called a prompt too long which we had thought would fit."""
 
@@ -116,6 +118,13 @@ class Desk:
     def info(self) -> ModelInfo:
         """What is known about the model that answers."""
         return self.provider.info(self.model)
+
+    async def learn_window(self) -> None:
+        """Ask the model's own server for its window, when nobody else knows it."""
+        if self._known_window is None:
+            served = await self.provider.served_window(self.model)
+            if served is not None:
+                self._served[self.model] = served
 
     def record(self, entry: Entry, turn: int | None) -> Line:
         """Write an entry and let the working set know; on disk when this returns.
@@ -273,8 +282,12 @@ class Desk:
         self._learned.pop(self.model, None)
 
     @property
+    def _known_window(self) -> Window | None:
+        return self.window or self.info.window or self._served.get(self.model)
+
+    @property
     def _window(self) -> tuple[int, Label]:
-        known = self.window or self.info.window
+        known = self._known_window
         tokens, label = (known.tokens, known.label) if known else (0, "assumed")
         learned = self._learned.get(self.model)
         return (tokens, label) if learned is None else (learned, "assumed")

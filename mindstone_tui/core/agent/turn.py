@@ -96,6 +96,7 @@ class _Turn:
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
         for notice in await desk.surroundings.make_ready():
             yield notice
+        await desk.learn_window()
         lines = desk.load_standing_context(turn)
         rule = recognise_standing_instruction(text)
         if rule is not None and not desk.said_before(rule.text, asked.seq):

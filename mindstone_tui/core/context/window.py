@@ -144,12 +144,12 @@ class Fold(Standing):
         """The user message that states the original task, if it is in the window."""
         return self._state.task if self._state.task in self.lines else None
 
-    def placed(self, *, model: str, turn: int, through: int | None = None) -> Iterator[Placed]:
+    def placed(self, *, model: str, turn: int) -> Iterator[Placed]:
         """The window's messages in the order in which they are sent."""
         results = self.pairing.results
         followed = {line.seq for lines in results.values() for line in lines}
         for seq, line in self.lines.items():
-            if seq in followed or (through is not None and seq > through):
+            if seq in followed:
                 continue
             yield self._place(line, model, turn)
             for result in results.get(seq, ()):

@@ -1,7 +1,7 @@
 """Finds model servers on this machine, only when asked to.
 
 Nothing but loopback addresses is ever tried, with short patience and bounded answers. Where a
-server says how large the window of a loaded model really is, that is taken over.
+server says how large the window of a loaded model really is, a session plans for that.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from mindstone_tui.core.providers.protocol import Options
 NO_KEY: Final = "none"
 """Sent where a server wants no key: litellm insists on some text."""
 _MOST_MARKS: Final = 4
+TOLD_ITS_WINDOW: Final = ("ollama", "ollama_chat")
+"""Servers that load a model with the window that a request names, else with a small one."""
 _CACHE: Final = {"type": "ephemeral"}
 _THINKING_FIELDS: Final = ("thinking_blocks", "reasoning_content")
 
@@ -39,7 +41,7 @@ def call_of(request: Request, options: Options, address: Address) -> dict[str, A
     }
     if address.key is None and address.base_url:
         call["api_key"] = NO_KEY
-    if address.provider in ("ollama", "ollama_chat") and options.window:
+    if address.provider in TOLD_ITS_WINDOW and options.window:
         call["num_ctx"] = options.window
     return {name: value for name, value in call.items() if value is not None}
 

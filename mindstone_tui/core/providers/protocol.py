@@ -100,6 +100,10 @@ class Provider(Protocol):
         """What is known about a model, without asking the network."""
         ...
 
+    async def served_window(self, model: str) -> Window | None:
+        """The window its server has loaded it with; None where there is none who could say."""
+        ...
+
     def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Ask; ends with one `Finished`, or raises a `ProviderError`."""
         ...

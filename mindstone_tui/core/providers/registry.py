@@ -106,6 +106,10 @@ class Configured:
             )
         return known
 
+    async def served_window(self, model: str) -> Window | None:
+        """What its server says."""
+        return await self._provider.served_window(model)
+
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """The provider's own stream; the end carries what it cost, where that can be known."""
         async with _closing(self._provider.stream(request, options)) as answer:

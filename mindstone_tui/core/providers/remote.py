@@ -19,8 +19,9 @@ from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderU
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.providers.addresses import Address, require_key
 from mindstone_tui.core.providers.catalogue import Listing, look_up
+from mindstone_tui.core.providers.discovery import loaded_window
 from mindstone_tui.core.providers.failures import LOST, Failure, translate
-from mindstone_tui.core.providers.outgoing import call_of
+from mindstone_tui.core.providers.outgoing import TOLD_ITS_WINDOW, call_of
 from mindstone_tui.core.providers.protocol import (
     Delta,
     Finished,
@@ -96,6 +97,14 @@ class RemoteProvider:
         """What the catalogue knows; who is asked, and whether the request leaves the machine."""
         place = "this machine" if self._address.local else self._where
         return info_from(model, look_up(model), note=f"Answers come from {place}.")
+
+    async def served_window(self, model: str) -> Window | None:
+        """The window a server on this machine runs with; Ollama is told one with each request."""
+        address = self._address
+        if not address.local or address.provider in TOLD_ITS_WINDOW:
+            return None
+        tokens = await loaded_window(address.model, address.base_url)
+        return Window(tokens=tokens, label="measured") if tokens else None
 
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Ask, and ask again while nothing was said; ends once, or raises once."""

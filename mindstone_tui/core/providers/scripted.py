@@ -50,6 +50,7 @@ from mindstone_tui.core.providers.protocol import (
     Retrying,
     TextDelta,
     ThinkingDelta,
+    Window,
 )
 from mindstone_tui.core.providers.usage import usage_of
 
@@ -167,6 +168,10 @@ class ScriptedProvider:
             images=True,
             note=f"Replies are read from {self._path.name}; no model is asked.",
         )
+
+    async def served_window(self, model: str) -> Window | None:
+        """There is no server."""
+        return None
 
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Say the reply at `options.position`."""

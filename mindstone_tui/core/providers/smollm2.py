@@ -89,6 +89,10 @@ class SmolProvider:
             note="SmolLM2-135M, a tiny model on this machine: it chats, errs often, uses no tools.",
         )
 
+    async def served_window(self, model: str) -> Window | None:
+        """There is no server."""
+        return None
+
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Answer from the child; whatever interrupts the answer ends the child."""
         if missing := self._missing(self._places):

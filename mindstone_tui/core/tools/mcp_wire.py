@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from mindstone_tui.core.tools.process import let_go, supervised
+from mindstone_tui.core.tools.sandbox import unconfined
+
 if TYPE_CHECKING:  # heavy: imported when the first server is started
     from mcp.client._transport import TransportStreams
 
-_SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _LONGEST_LINE: Final = 8 * 1024 * 1024
 _GRACE: Final = 2.0
 
@@ -51,8 +51,7 @@ async def child(
     from mcp.shared.message import SessionMessage
 
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(_SUPERVISOR), json.dumps(None)),
-        *command,
+        *supervised(unconfined(command)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -147,6 +146,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
+    let_go(process)

@@ -127,14 +127,27 @@ async def run(
     )
 
 
+def supervised(confined: Confined) -> tuple[str, ...]:
+    """The command under a supervisor, which takes the whole tree with it when it goes."""
+    landlock = json.dumps(confined.landlock)
+    return (sys.executable, "-I", "-S", str(_SUPERVISOR), landlock, *confined.command)
+
+
+def let_go(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of a child's pipes, which a survivor may hold open for ever.
+
+    asyncio has no public way to do so.
+    """
+    if (transport := getattr(process, "_transport", None)) is not None:
+        transport.close()
+
+
 async def _start(
     confined: Confined, cwd: Path, environ: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
-    supervisor = [sys.executable, "-I", "-S", str(_SUPERVISOR), json.dumps(confined.landlock)]
     try:
         return await asyncio.create_subprocess_exec(
-            *supervisor,
-            *confined.command,
+            *supervised(confined),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -203,8 +216,5 @@ async def _end(process: asyncio.subprocess.Process) -> int:
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # A survivor may hold the pipe open for ever; asyncio has no public way to let go of it.
-        transport = getattr(process, "_transport", None)
-        if transport is not None:
-            transport.close()
+        let_go(process)
         return await process.wait()

@@ -32,6 +32,7 @@ def settle(home: Path, server: Loopback) -> None:
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text(
         f'[models]\nbase_url = "{server.base_url}"\nretries = 0\n[recall]\nauto = false\n'
+        "[context]\nwindow = 32768\n"
     )
 
 

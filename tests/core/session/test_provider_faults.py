@@ -6,6 +6,7 @@ valid and answered, and no text came twice.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from mindstone_tui.core.entries.conversation import (
 from tests.core.session.stage import Stage, check_history, check_stream, on_stage
 from tests.loopback.faults import Fault, every_fault
 from tests.loopback.server import (
+    Call,
     Loopback,
+    Write,
     asked,
     head,
     says,
@@ -155,7 +158,7 @@ async def test_a_model_that_numbers_its_calls_anew_in_each_answer_is_understood(
     (tmp_path / "a.txt").write_text("first")
     again = streams(asked(("call_0", "read", '{"path":"a.txt"}')))
     server.play(again, again, says("Done."))
-    async with on_stage(home, model="openai/m") as stage:
+    async with on_stage(home, model="openai/m", context_window=32_768) as stage:
         ended = await stage.say("read it twice")
         assert ended.ending == "done", ended.why
         messages = server.calls[-1].body["messages"]
@@ -169,7 +172,7 @@ async def test_a_stream_cut_anywhere_is_kept_as_far_as_it_was_heard(
 ) -> None:
     settings(home, server, 20.0)
     body = stream_of(spoken("Streams break, words stay whole."))
-    async with on_stage(home, model="openai/m", max_rounds=2) as stage:
+    async with on_stage(home, model="openai/m", context_window=32_768, max_rounds=2) as stage:
         without_waiting(stage)
         for cut in range(40, len(body), 173):
             server.play(sends(head() + body[:cut]), sends(head() + body[:cut]))
@@ -183,3 +186,26 @@ async def test_a_stream_cut_anywhere_is_kept_as_far_as_it_was_heard(
             assert "Streams break, words stay whole.".startswith(heard)
         server.play(says("Whole."))
         assert (await stage.say("and now?")).ending == "done"
+
+
+async def test_the_window_that_a_server_runs_with_is_the_one_that_is_planned_for(
+    home: Path, server: Loopback
+) -> None:
+    async def act(call: Call, write: Write) -> None:
+        pages = {
+            "/v1/models": {"data": [{"id": "own-model"}]},
+            "/props": {"default_generation_settings": {"n_ctx": 12_288}},
+        }
+        if call.path in pages:
+            await write(head(kind="application/json") + json.dumps(pages[call.path]).encode())
+        else:
+            await says("Good.")(call, write)
+
+    server.play(act)
+    settings(home, server, 20)
+    async with on_stage(home, model="openai/own-model") as stage:
+        assert (await stage.say("hello")).ending == "done"
+        report = stage.all(events.ContextReported)[-1].report
+        assert (report.window.tokens, report.window.label) == (12_288, "measured")
+        assert (await stage.say("again")).ending == "done"
+    assert [call.path for call in server.calls].count("/props") == 1

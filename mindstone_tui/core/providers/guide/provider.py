@@ -95,6 +95,10 @@ class GuideProvider:
             note="The built-in guide answers by rule; it is not a language model.",
         )
 
+    async def served_window(self, model: str) -> Window | None:
+        """There is no server."""
+        return None
+
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Answer word by word, or ask for tools."""
         answer = _for_purpose(request, options.purpose) if options.purpose else respond(request)
