@@ -20,12 +20,10 @@ from mindstone_tui.core.places import CHILD, SessionKey
 
 DESCRIPTION: Final = (
     "Hand a self-contained piece of work to a sub-agent with an empty window of its own. Use it "
-    "when the work needs ten or more tool calls whose output you will not need again (search a "
-    "large code base, read many files, compare many results) and its answer fits into a page. Do "
-    "not use it for fewer than five calls, for work that depends on this conversation, for "
-    "anything that needs a person's decision, or when you need the raw output yourself. Say in "
-    "`task` exactly what to find out and in what form to report; put facts it needs into "
-    "`context`, because it sees nothing else."
+    "for ten or more tool calls whose output you will not need again (search a large code base, "
+    "read many files, compare many results) and an answer that fits on a page. Not for fewer than "
+    "five calls, for work that depends on this conversation or on a person's decision, or when you "
+    "need the raw output. Say in `task` what to find out and in what form to report."
 )
 READERS: Final = ("read", "list", "glob", "grep", "recall", "read_entry")
 NEVER: Final = frozenset({"delegate", "remember", "note"})

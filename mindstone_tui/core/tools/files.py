@@ -30,9 +30,7 @@ _MOST_SCANNED: Final = 64 * 1024 * 1024
 _LONGEST_LINE: Final = 2_000
 _SNIFFED: Final = 8_192
 
-Path_ = Annotated[
-    str, msgspec.Meta(description="Relative to the workspace, or absolute inside it.")
-]
+Path_ = Annotated[str, msgspec.Meta(description="In the workspace.")]
 
 
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -137,20 +137,21 @@ def declare(
     )
 
 
+_UNSAID: Final = frozenset({"title", "minLength", "maxLength"})
+
+
 def parameters_of(arguments: type[msgspec.Struct]) -> dict[str, object]:
-    """The JSON schema of an arguments type, without titles and references."""
+    """The JSON schema of an arguments type, as short as a model can do with.
+
+    It stands in every prompt. Limits of length are checked when a call comes; no model needs them.
+    """
     _, components = msgspec.json.schema_components([arguments])
     schema: dict[str, Any] = components[arguments.__name__]
     properties = {
-        name: {key: value for key, value in field.items() if key != "title"}
+        name: {key: value for key, value in field.items() if key not in _UNSAID}
         for name, field in schema["properties"].items()
     }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": schema["required"],
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": schema["required"]}
 
 
 def checked(arguments: type[Arguments], given: Mapping[str, object]) -> Arguments:

@@ -43,3 +43,14 @@ async def test_accepting_a_servers_tools_brings_back_none_that_were_switched_off
         await stage.run("/tools on here__environment")
         await stage.run("/tools accept here")
         assert served(stage) == ["here__add", "here__environment"]
+
+
+async def test_the_tools_of_a_new_session_fit_their_share_of_a_small_window(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Hi."})) as stage:
+        await stage.say("hello")
+        report = stage.session.bench.desk.report()
+        assert report.window.tokens == 32_768
+        (share,) = (part for part in report.components if part.name == "tool_definitions")
+        assert 0 < share.tokens <= share.hard
