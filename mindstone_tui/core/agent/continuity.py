@@ -33,6 +33,7 @@ from mindstone_tui.core.context.material import passages_of
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.view import reader
 from mindstone_tui.core.entries import Entry, Line, Span
+from mindstone_tui.core.entries.conversation import AssistantMessage
 from mindstone_tui.core.entries.memory import (
     BackfillChecked,
     Consolidated,
@@ -50,10 +51,12 @@ from mindstone_tui.core.handoff.environment import Environment, files_touched, o
 from mindstone_tui.core.handoff.resuming import Resumption, bootstrap
 from mindstone_tui.core.health import fidelity
 from mindstone_tui.core.health.judging import Judged
+from mindstone_tui.core.health.loops import saying_the_same
 from mindstone_tui.core.health.metrics import sample_of
 from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.memory import ledger, notes
 from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
+from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.wording import plural
 
@@ -331,6 +334,7 @@ class Continuity:
             index_lag=lag,
             recall_failed=recall_failed,
             vectors=vectors,
+            repeating=self._repeats_itself(),
             disk_free=disk_usage(self.places.folder).free,
         )
         checked = self.monitor.record(sample, stamp(self._clock()))
@@ -338,6 +342,17 @@ class Continuity:
             self._write(checked.snapshot.measured),
             *(self._write(alert.entry()) for alert in (*checked.raised, *checked.over)),
         ]
+
+    def _repeats_itself(self) -> bool:
+        """Whether the newest turns ended with the same answer; the guide's are set, and may."""
+        if self.desk.model == GUIDE:
+            return False
+        said = {
+            line.turn: line.entry.text
+            for line in self.desk.working_set.fold.lines.values()
+            if isinstance(line.entry, AssistantMessage)
+        }
+        return saying_the_same(list(said.values()))
 
     async def probe(self, pruned: ContextWindowPruned) -> fidelity.Fidelity:
         """Ask recall for what just left the window."""

@@ -218,7 +218,12 @@ class WorkingSet:
         """The one accounting; reading it changes nothing."""
         self._live.catch_up()
         planned = self._call(model, tail, window, label, images)
-        return reporting.build(self._live, planned, prices=prices, number=call)
+        report = reporting.build(self._live, planned, prices=prices, number=call)
+        last = self._live.last_plan
+        if last is None or not call or last.prompt_hash != report.prompt_hash:
+            return report
+        # About the request that was just planned: compared with itself all of it would be stable.
+        return msgspec.structs.replace(report, stable_prefix_tokens=last.stable_prefix)
 
     def report_at(self, plan_line: Line) -> ContextReport:
         """The accounting of a request of the past."""

@@ -180,6 +180,16 @@ def _protected(history: Sequence[Snapshot], _settings: HealthSettings) -> Iterat
         )
 
 
+def _repeating(history: Sequence[Snapshot], _settings: HealthSettings) -> Iterator[Alert]:
+    if history[-1].repeating:
+        yield Alert(
+            level="warning",
+            metric="repeating",
+            message="The model has said nearly the same in its newest answers.",
+            remedy="Ask differently, /rewind to before it began, or switch with /model.",
+        )
+
+
 def _recall(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[Alert]:
     newest, recent = history[-1], history[-settings.sustained_turns :]
     lagging = len(recent) >= settings.sustained_turns and all(
@@ -230,6 +240,7 @@ _CHECKS: Final = (
     _fidelity,
     _bloat,
     _protected,
+    _repeating,
     _recall,
     _disk,
 )

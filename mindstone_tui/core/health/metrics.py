@@ -79,6 +79,8 @@ class TurnSample(Part):
     """Exchanges whose words or vectors are not stored yet."""
     recall_failed: bool = False
     vectors: bool = True
+    repeating: bool = False
+    """The newest answers are nearly one and the same."""
     disk_free: int | None = None
     """Bytes."""
 
@@ -90,6 +92,7 @@ class Snapshot(Part):
     measured: HealthMeasured
     recall_failed: bool = False
     vectors: bool = True
+    repeating: bool = False
     disk_free: int | None = None
     at: str = ""
     """When it was measured."""
@@ -120,6 +123,7 @@ def measure(sample: TurnSample) -> Snapshot:
         ),
         recall_failed=sample.recall_failed,
         vectors=sample.vectors,
+        repeating=sample.repeating,
         disk_free=sample.disk_free,
     )
 
@@ -132,6 +136,7 @@ def sample_of(
     index_lag: int = 0,
     recall_failed: bool = False,
     vectors: bool = True,
+    repeating: bool = False,
     disk_free: int | None = None,
 ) -> TurnSample:
     """A turn's numbers from the one accounting and from the lines that the turn wrote."""
@@ -163,5 +168,6 @@ def sample_of(
         index_lag=index_lag,
         recall_failed=recall_failed,
         vectors=vectors,
+        repeating=repeating,
         disk_free=disk_free,
     )

@@ -87,7 +87,8 @@ class SessionBench:
 
     async def recall(self, query: str, k: int, scope: str) -> Found:
         """Search history."""
-        return await self.remembering.search(query, k, scope, memories=True)
+        pinned = self.desk.working_set.fold.state.pins
+        return await self.remembering.search(query, k, scope, pinned=pinned, memories=True)
 
     def last_recall(self) -> Found | None:
         """The newest search of this session."""

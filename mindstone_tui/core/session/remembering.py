@@ -140,10 +140,11 @@ class Remembering:
         scope: Scope,
         *,
         exclude: Collection[int] = (),
+        pinned: Collection[int] = (),
         memories: bool = False,
         aside: bool = False,
     ) -> Found:
-        """The k best hits; what is in the window may be left out.
+        """The k best hits; what is in the window may be left out, and pinned turns gain.
 
         Memories are looked at when somebody asks; a turn has them in its digest. A search aside
         is nobody's newest search: a probe, say.
@@ -152,7 +153,7 @@ class Remembering:
 
         def work() -> Found:
             self._catch_up()
-            own = self.index.search(query, k, allowed=allowed)
+            own = self.index.search(query, k, allowed=allowed, pinned_turns=pinned)
             others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
             try:
                 elsewhere = search_many(others, query, k) if others else None

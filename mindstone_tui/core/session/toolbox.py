@@ -66,7 +66,12 @@ class ToolsOfHistory:
         asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
         scope = self._desk.settings.recall.scope
         found = await self._remembering.search(
-            arguments.query, arguments.limit, scope, exclude=asking, memories=True
+            arguments.query,
+            arguments.limit,
+            scope,
+            exclude=asking,
+            pinned=fold.state.pins,
+            memories=True,
         )
         if not found.hits:
             return ToolResult(text="Nothing in history fits.", finding="nothing found")

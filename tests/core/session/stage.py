@@ -17,6 +17,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.context.pairing import first_unpaired
 from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.replay.proof import prove, rebuilt_calls
 from mindstone_tui.core.session.assembly import open_session
@@ -127,6 +128,7 @@ class Stage:
         async with asyncio.timeout(PATIENCE):
             await self._listening
         check_stream(self.heard)
+        check_accounting(self.heard, self.entries(PromptPlanned))
 
     # What is on disk
 
@@ -158,7 +160,6 @@ def read(places: SessionPlaces) -> list[Line]:
 
 def check_stream(heard: list[events.AnyEvent]) -> None:
     """Each turn that started ended once, before the next began, and nothing followed the close."""
-    check_accounting(heard)
     running = 0
     for event in heard:
         if isinstance(event, events.TurnStarted):
@@ -177,8 +178,9 @@ def check_stream(heard: list[events.AnyEvent]) -> None:
     assert len(finished) == len(set(finished)), "a tool ended twice"
 
 
-def check_accounting(heard: list[events.AnyEvent]) -> None:
+def check_accounting(heard: list[events.AnyEvent], planned: list[PromptPlanned]) -> None:
     """The report in front of a request is about that request, to the token and the byte."""
+    stable = {(plan.prompt_hash, plan.call): plan.stable_prefix for plan in planned}
     report = None
     for event in heard:
         if isinstance(event, events.ContextReported):
@@ -187,6 +189,8 @@ def check_accounting(heard: list[events.AnyEvent]) -> None:
             assert report is not None
             assert (report.prompt.tokens, report.prompt_hash) == (event.tokens, event.prompt_hash)
             assert report.call == event.call
+            prefix = stable.get((event.prompt_hash, event.call), report.stable_prefix_tokens)
+            assert report.stable_prefix_tokens == prefix
 
 
 def check_history(places: SessionPlaces) -> int:

@@ -143,3 +143,16 @@ async def test_recall_by_words_alone_is_said_once(home: Path, tmp_path: Path) ->
         for text in ("And the otter?", "And the vole?"):
             assert (await stage.say(text)).ending == "done"
     assert said(stage) == [("info", "Recall works on words alone: vectors are not available.")]
+
+
+async def test_a_model_that_says_the_same_turn_after_turn_is_noticed_once(
+    home: Path, tmp_path: Path
+) -> None:
+    same = "I will look at the file again to see what might be wrong with it this time. " * 3
+    replies = [{"text": same}] * 4 + [{"text": "Something else entirely, at last. " * 6}]
+    async with on_stage(home, model=script(tmp_path, *replies)) as stage:
+        for number in range(1, 6):
+            await stage.say(f"and step {number}?")
+        raised = [one for one in stage.entries(AlertRaised) if one.metric == "repeating"]
+        assert [one.level for one in raised][:1] == ["warning"]
+        assert sum(one.level == "warning" for one in raised) == 1
