@@ -56,13 +56,7 @@ class Gate:
 
     def decide(self, tool: Tool, approval: Approval) -> Decision:
         """What may happen; a question nobody can answer is a refusal that says so."""
-        decision = decide(
-            tool,
-            approval.preview,
-            mode=self.mode,
-            rules=self._rules,
-            sandboxed=self._sandbox is not None,
-        )
+        decision = self._judge(tool, approval, self._rules)
         if decision.verdict == "ask" and not self._asks:
             why = f"{decision.reason}, and nobody can be asked here; --approve sets the mode"
             return msgspec.structs.replace(decision, verdict="refuse", reason=why)
@@ -73,9 +67,16 @@ class Gate:
         return under(decision, context, self._sandbox)
 
     def rules_for(self, tool: Tool, approval: Approval) -> tuple[str, ...]:
-        """Rules a person may keep together with a yes."""
+        """Rules a person may keep together with a yes: such as would spare them the question."""
         rule = suggested(tool.name, approval.preview)
-        return (rule.text,) if rule is not None else ()
+        if rule is None:
+            return ()
+        then = self._judge(tool, approval, (*self._rules, rule))
+        return (rule.text,) if then.verdict == "allow" else ()
+
+    def _judge(self, tool: Tool, approval: Approval, rules: tuple[Rule, ...]) -> Decision:
+        sandboxed = self._sandbox is not None
+        return decide(tool, approval.preview, mode=self.mode, rules=rules, sandboxed=sandboxed)
 
     def remember(self, answer: Answer) -> None:
         """Keep the rule that came with an answer, for the session or for good."""

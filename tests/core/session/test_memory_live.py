@@ -120,6 +120,7 @@ async def test_a_person_who_is_asked_sees_the_diff_and_their_word_counts(
         def decide(event: events.AnyEvent) -> None:
             if isinstance(event, events.ToolAsked):
                 assert "+Tabs in Makefiles." in event.shown or "Spaces" in event.shown
+                assert event.remember == (), "no rule may consent to memories"
                 stage.session.answer(event.call, answers.pop(0))
 
         stage.on_event = decide
