@@ -2,9 +2,9 @@
 
 Messages are passages as they are, long ones in pieces. A tool result is found by the call that
 made it, by what it says, and, where it is too long to index whole, by the paths, identifiers and
-errors in it. Bookkeeping is left out, and so is text derived from passages (summaries, handoffs):
-recall brings back originals and does not feed on itself. A memory is found in its file, where it
-ceases to exist when a person undoes it.
+errors in it. Bookkeeping is left out, and so are summaries: recall brings back originals and does
+not feed on itself. A handoff is found by those who ask, and never brought back unasked. A memory is
+found in its file, where it ceases to exist when a person undoes it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.memory import (
     DelegationEnded,
+    HandoffReplayed,
     NoteTaken,
     TaskDone,
     TaskStarted,
@@ -76,6 +77,8 @@ class Chunker:
                 return self._of_result(line, result)
             case NoteTaken(category=category, text=text):
                 return _cut(line, text, "note", about=category)
+            case HandoffReplayed(text=text):
+                return _cut(line, text, "handoff")
             case DelegationEnded(child=child, text=text):
                 return _cut(line, text, "sub-agent", about=child)
             case TaskStarted(title=title, criteria=criteria, constraints=constraints):

@@ -33,6 +33,8 @@ BACKGROUND: Final = 48
 USUAL_COSINE: Final = 0.1
 USUAL_CLOSENESS: Final = 0.2
 """What unrelated texts have; a short history cannot tell yet what is usual in it."""
+DERIVED: Final = frozenset({"handoff_replayed"})
+"""Kinds whose words stand elsewhere in history already."""
 _SHORT_HISTORY: Final = 24
 _LOADED_AT_ONCE: Final = 20_000
 _FEW: Final = 300
@@ -46,6 +48,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     kinds: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    """Kinds that are never among the hits."""
 
     @property
     def narrows(self) -> bool:
@@ -177,6 +181,7 @@ class Gatherer:
             and (allowed.since is None or at >= allowed.since)
             and (allowed.until is None or at <= allowed.until)
             and (not allowed.kinds or columns[8] in allowed.kinds)
+            and columns[8] not in allowed.without
         ]
 
     def _complete(

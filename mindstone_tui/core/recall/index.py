@@ -31,7 +31,7 @@ from mindstone_tui.core.recall.tokenwise import passage_tokens
 
 T = TypeVar("T")
 
-CHUNKING: Final = "2"
+CHUNKING: Final = "3"
 """Counts up when passages are cut or worded differently: an older index then starts anew."""
 EVERYTHING: Final = Filter()
 

@@ -46,6 +46,7 @@ KINDS: Final = MappingProxyType(
     {
         "memory": 0.1,
         "note_taken": 0.05,
+        "handoff_replayed": -0.3,
         "log": -0.1,
         "journal": -0.1,
         "tool_returned": -0.08,

@@ -20,7 +20,7 @@ from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.recall.auto import queries
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.gathering import Filter
+from mindstone_tui.core.recall.gathering import DERIVED, Filter
 from mindstone_tui.core.recall.index import Found
 from mindstone_tui.core.recall.injecting import Vacancy, inject
 from mindstone_tui.core.recall.passing import PassingIndex
@@ -75,7 +75,8 @@ class Recollection:
 
     def search(self, query: str, k: int = ASKED_FOR, window: Collection[int] = ()) -> Found:
         """The k best hits outside the window."""
-        return self._index.search(query, k, allowed=Filter(exclude=frozenset(window)))
+        allowed = Filter(exclude=frozenset(window), without=DERIVED)
+        return self._index.search(query, k, allowed=allowed)
 
     def close(self) -> None:
         """Forget everything."""

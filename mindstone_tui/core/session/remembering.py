@@ -30,7 +30,7 @@ from mindstone_tui.core.recall.auto import queries
 from mindstone_tui.core.recall.catching_up import catch_up, reading
 from mindstone_tui.core.recall.chunks import passages_of
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.gathering import Filter
+from mindstone_tui.core.recall.gathering import DERIVED, Filter
 from mindstone_tui.core.recall.index import Found, RecallIndex, best_of, search_many
 from mindstone_tui.core.recall.injecting import Vacancy, inject
 from mindstone_tui.core.session.shelves import Shelves, kinds_of_files
@@ -146,17 +146,22 @@ class Remembering:
     ) -> Found:
         """The k best hits; what is in the window may be left out, and pinned turns gain.
 
-        Memories are looked at when somebody asks; a turn has them in its digest. A search aside
-        is nobody's newest search: a probe, say.
+        Memories and handoffs are looked at when somebody asks; a turn has memories in its digest,
+        and the originals of a handoff. A search aside is nobody's newest search: a probe, say.
         """
-        allowed = Filter(exclude=frozenset(exclude))
+        without = frozenset() if memories else DERIVED
+        allowed = Filter(exclude=frozenset(exclude), without=without)
 
         def work() -> Found:
             self._catch_up()
             own = self.index.search(query, k, allowed=allowed, pinned_turns=pinned)
             others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
             try:
-                elsewhere = search_many(others, query, k) if others else None
+                elsewhere = (
+                    search_many(others, query, k, allowed=Filter(without=without))
+                    if others
+                    else None
+                )
             finally:
                 for index in others:
                     index.close()

@@ -49,7 +49,7 @@ def test_a_note_keeps_its_kind() -> None:
     assert [passage.kind for passage in passages_of([line_of(note)])] == ["note_taken"]
 
 
-def test_derived_text_is_not_indexed_so_that_recall_brings_back_originals() -> None:
+def test_a_summary_and_a_memorys_record_are_not_indexed() -> None:
     summary = SummaryDerived(
         strategy="progressive",
         sources=(),
@@ -58,9 +58,14 @@ def test_derived_text_is_not_indexed_so_that_recall_brings_back_originals() -> N
         tokens_after=4,
         model="m",
     )
-    handoff = HandoffReplayed(sha256="", text="They chose tabs.", state=WindowState(through=0))
     memory = MemoryDecided(proposal="m1", decision="approved", by="person", after="Use tabs.")
-    assert passages_of([line_of(summary), line_of(handoff, 2), line_of(memory, 3)]) == []
+    assert passages_of([line_of(summary), line_of(memory, 2)]) == []
+
+
+def test_a_handoff_keeps_its_kind() -> None:
+    handoff = HandoffReplayed(sha256="", text="They chose tabs.", state=WindowState(through=0))
+    (found,) = passages_of([line_of(handoff)])
+    assert (found.kind, found.speaker) == ("handoff_replayed", "handoff")
 
 
 def test_a_long_output_keeps_its_ends_and_the_telling_words_of_its_middle() -> None:

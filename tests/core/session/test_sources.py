@@ -109,6 +109,23 @@ async def test_a_summary_in_the_head_is_not_recalled_besides(home: Path, tmp_pat
     assert brought <= {"user_message", "assistant_message"}
 
 
+async def test_a_handoff_is_found_by_those_who_ask_and_never_brought_back(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, '[context]\nmode = "auto_compact"\nmin_recent = 2\n')
+    model = script(tmp_path, {"text": LONG}, loop=True)
+    async with on_stage(home, model=model, context_window=8_000) as stage:
+        for turn in range(12):
+            await stage.say(f"Message {turn} about the keeper and topic number {turn}, please.")
+        asked = await stage.session.bench.recall("requests word for word, next step", 40, "session")
+        kinds = {line.seq: line.kind for line in stage.lines()}
+        recalled = {
+            kinds[one.seq] for each in stage.entries(RecallInjected) for one in each.passages
+        }
+    assert "handoff_replayed" in {hit.passage.kind for hit in asked.hits}
+    assert "handoff_replayed" not in recalled
+
+
 async def test_a_review_indexes_what_the_index_has_lost(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": "Fine."}, loop=True)
     async with on_stage(home, model=model) as stage:
