@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +13,7 @@ from mindstone_tui.core.replay.opening import SAMPLE_WINDOW
 from tests.builders import say, transcript_in
 from tests.cli.running import ROOT
 from tests.core.replay.recorded import TURNS, recorded
+from tests.watching import run_touching_nothing
 
 IMPORTS = ROOT / "tests" / "fixtures" / "imports"
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
@@ -170,42 +167,7 @@ def test_watching_connects_to_nothing_and_writes_nothing(
     home: Path, tmp_path: Path, words: list[str]
 ) -> None:
     recorded(home).close()
-    before = _state(home)
-    trace = tmp_path / "trace"
-    watched = ["strace", "-f", "-qq", "-o", str(trace), "-e", "trace=%network,%file,%desc"]
-    done = subprocess.run(
-        [*watched, sys.executable, "-m", "mindstone_tui", *words],
-        env={
-            **os.environ,
-            "MINDSTONE_HOME": str(home),
-            "PYTHONPATH": str(ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-    system = trace.read_text()
-    # A byte to our own event loop, from a thread to a socket pair, names no address.
-    reaching = r"^.*\b(?:(?:connect|bind)\(|send\w+\(.*sa_family).*"
-    assert not re.findall(reaching, system, re.MULTILINE)
-    changing = r"^.*\b(?:mkdir|rename|unlink|ftruncate|truncate|symlink|link|chmod|fsync)\w*\(.*"
-    assert not re.findall(changing, system, re.MULTILINE)
-    opened = re.findall(r'open(?:at)?\([^"]*"([^"]+)", ([A-Z_|]+)', system)
-    written = [path for path, how in opened if re.search("O_WRONLY|O_RDWR|O_CREAT", how)]
-    assert not [path for path in written if not path.startswith("/dev/")]
-    assert _state(home) == before
-
-
-def _state(home: Path) -> dict[str, tuple[int, int]]:
-    """Every file, its size and when it was changed."""
-    return {
-        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
-        for path in sorted(home.rglob("*"))
-    }
+    assert run_touching_nothing(home, tmp_path / "trace", *words).stdout
 
 
 def test_the_sample_is_rehearsed_before_it_is_proven(

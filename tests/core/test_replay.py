@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -18,10 +14,11 @@ from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.replay.proof import prove, rebuilt_calls
 from mindstone_tui.core.transcript import History
-from tests.cli.running import ROOT, mindstone
+from tests.cli.running import mindstone
 from tests.core.session.generated import play
 from tests.core.session.stage import KEY, check_history, on_stage, script
 from tests.faults import FULL, sized
+from tests.watching import run_touching_nothing
 
 SESSIONS = sized(8, 220)
 WANTED = (
@@ -102,42 +99,7 @@ def _hash(line: Line) -> str:
 async def test_replay_connects_to_nothing_and_writes_nothing(tmp_path: Path) -> None:
     places, _ = await play(tmp_path / "played", seed=3)
     home, trace = tmp_path / "played" / "home", tmp_path / "trace"
-    before = _state(home)
-    done = _traced(trace, home, "replay", str(KEY), "--all", "--check", "--json")
+    done = run_touching_nothing(home, trace, "replay", str(KEY), "--all", "--check", "--json")
     proof = json.loads(done.stdout)
-    assert done.returncode == 0, done.stderr
     assert proof["requests"] == proof["matched"] == check_history(places)
     assert proof["mismatched"] == []
-    calls = trace.read_text()
-    assert not re.findall(r"^.*\b(?:connect|sendto|bind)\(.*", calls, re.MULTILINE)
-    changing = r"^.*\b(?:mkdir|rename|unlink|ftruncate|truncate|symlink|link|chmod|fsync)\w*\(.*"
-    assert not re.findall(changing, calls, re.MULTILINE)
-    opened = re.findall(r'open(?:at)?\([^"]*"([^"]+)", ([A-Z_|]+)', calls)
-    written = [path for path, how in opened if re.search("O_WRONLY|O_RDWR|O_CREAT", how)]
-    assert not [path for path in written if not path.startswith("/dev/")]
-    assert _state(home) == before
-
-
-def _traced(trace: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    watched = ["strace", "-f", "-qq", "-o", str(trace), "-e", "trace=%network,%file,%desc"]
-    return subprocess.run(
-        [*watched, sys.executable, "-m", "mindstone_tui", *arguments],
-        env={
-            **os.environ,
-            "MINDSTONE_HOME": str(home),
-            "PYTHONPATH": str(ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def _state(home: Path) -> dict[str, tuple[int, int]]:
-    """Every file, its size and when it was changed."""
-    return {
-        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
-        for path in sorted(home.rglob("*"))
-    }

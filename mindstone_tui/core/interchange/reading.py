@@ -70,7 +70,7 @@ def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
 def objects(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | Flaw]]:
     """The numbered lines of a JSONL file, each as an object."""
     for number, raw in lines(stream):
-        yield number, raw if isinstance(raw, Flaw) else decode_object(raw)
+        yield number, decode_object(raw)
 
 
 def decode(raw: bytes) -> Any:
@@ -90,8 +90,10 @@ def decode(raw: bytes) -> Any:
         return Flaw(f"not JSON: {strict}")
 
 
-def decode_object(raw: bytes) -> dict[str, Any] | Flaw:
-    """A JSON object, or a `Flaw`."""
+def decode_object(raw: bytes | Flaw) -> dict[str, Any] | Flaw:
+    """A JSON object, or a `Flaw`, which may have been one already."""
+    if isinstance(raw, Flaw):
+        return raw
     value = decode(raw.removeprefix(BOM))
     if isinstance(value, dict | Flaw):
         return value

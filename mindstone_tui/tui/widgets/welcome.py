@@ -16,7 +16,6 @@ from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.ports import ModelChoice
 
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
-GUIDE = "local/guide"
 _FIRST_STEPS = (
     ("/", "commands with help"),
     ("@", "name a file"),
@@ -26,9 +25,9 @@ _FIRST_STEPS = (
 
 _NOTHING_ELSE = (
     "No key and no model server was found here. `mindstone models` lists who could answer, and "
-    "what each of them needs."
+    "what each of them needs; `mindstone models add smollm2` fetches a small one that runs here."
 )
-_SMALL_MODEL = " `mindstone models add smollm2` fetches a small language model that runs here."
+"""Only the guide is left then: the small model, if it were there, would answer."""
 
 
 class Welcome(Vertical):
@@ -73,8 +72,7 @@ class Welcome(Vertical):
         """List what else could answer; nothing is taken without being asked for."""
         self._found = [choice for choice in found if choice.found][:9]
         if not self._found:
-            more = _SMALL_MODEL if self._ready.model == GUIDE else ""
-            said = Content.styled(_NOTHING_ELSE + more, "$muted")
+            said = Content.styled(_NOTHING_ELSE, "$muted")
             await self.mount(Static(said, markup=False, id="nothing-else"))
             return
         await self.mount(

@@ -94,7 +94,7 @@ def _read_file(stream: IO[bytes]) -> Iterator[Record]:
 
 
 def _decoded(number: int, raw: bytes | Flaw) -> Iterator[Record]:
-    found = raw if isinstance(raw, Flaw) else decode_object(raw)
+    found = decode_object(raw)
     if isinstance(found, Flaw):
         yield Broken(line=number, why=found.why)
     else:

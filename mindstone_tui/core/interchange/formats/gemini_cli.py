@@ -266,7 +266,7 @@ def _read_checkpoint(path: Path) -> Iterator[Record]:
     yield Began(id=f"{project}-{path.stem}" if project else path.stem)
     with open_file(path) as stream:
         for number, raw in elements(stream):
-            found = raw if isinstance(raw, Flaw) else decode_object(raw)
+            found = decode_object(raw)
             if isinstance(found, Flaw):
                 yield Broken(line=number, why=found.why)
             else:

@@ -60,7 +60,7 @@ def document(path: Path) -> dict[str, Any] | Broken:
 
 def _document(stream: IO[bytes]) -> dict[str, Any] | Broken:
     raw = whole(stream)
-    found = raw if isinstance(raw, Flaw) else decode_object(raw)
+    found = decode_object(raw)
     return Broken(line=1, why=found.why) if isinstance(found, Flaw) else found
 
 
