@@ -13,9 +13,9 @@ from textual.geometry import Offset
 from textual.selection import Selection
 from textual.visual import RenderOptions
 
-from mindstone_tui.tui.prose.code import diffed, highlighted
-from mindstone_tui.tui.prose.parsing import Piece, parse
-from mindstone_tui.tui.prose.tables import fitted, table
+from mindstone_tui.tui.markdown.code import diffed, highlighted
+from mindstone_tui.tui.markdown.parsing import Piece, parse
+from mindstone_tui.tui.markdown.tables import fitted, table
 from mindstone_tui.tui.themes import fallback_variables
 from mindstone_tui.tui.widgets.prose import Prose
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import budget, pruning
+from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.measure import Ledger
 from mindstone_tui.core.context.messages import said
+from mindstone_tui.core.context.pruning import marker_text
 from mindstone_tui.core.context.spans import merged, single
 from mindstone_tui.core.context.window import Placed
 from mindstone_tui.core.entries import Line, Span
@@ -84,7 +85,7 @@ def initial_prune(
         tokens_after=found.tokens,
         policy="fifo",
         trigger="import",
-        marker=pruning.marker(outside, found.kept, ()) if settings.context.marker else "",
+        marker=marker_text(outside, found.kept, ()) if settings.context.marker else "",
     )
 
 

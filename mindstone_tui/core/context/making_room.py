@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context import budget, pruning, trimming
+from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.candidates import rank_exchanges, rank_results
 from mindstone_tui.core.context.cutting import cut_oversized, cut_task, refuse_if_over
 from mindstone_tui.core.context.eviction import Scored
@@ -20,8 +20,16 @@ from mindstone_tui.core.context.indexing import ExchangeLines, proven
 from mindstone_tui.core.context.live import LiveWindow
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said
+from mindstone_tui.core.context.pruning import (
+    MARKER_TOKENS,
+    after_leaving,
+    departure,
+    marker_text,
+    next_batch,
+)
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.tempo import Tempo, note_spike, tempo_of
+from mindstone_tui.core.context.trimming import WORTHWHILE, plan_trim, trimmable
 from mindstone_tui.core.context.units import (
     RECENT,
     Exchange,
@@ -100,16 +108,16 @@ def trim(
     if measured.total <= marks.trim:
         return []
     state = live.fold.state
-    results = trimming.trimmable(
+    results = trimmable(
         measured,
         trimmed=state.trimmed,
         pins=state.pins,
         keep=live.settings.context.keep_trimmed if keep is None else keep,
     )
-    least = 1 if trigger == "manual" else call.room.usable * trimming.WORTHWHILE
+    least = 1 if trigger == "manual" else call.room.usable * WORTHWHILE
     if sum(size for _, size in results) < least:
         return []
-    taken = trimming.plan_trim(
+    taken = plan_trim(
         rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction),
         {line.seq: line for line, _ in results},
         excess=measured.total - marks.trim_to,
@@ -194,15 +202,13 @@ async def prune(
         if ranked is not None
         else rank_exchanges(live.fold, units, live.policy, live.similar, live.settings.eviction)
     )
-    marker_room = (
-        0 if live.fold.marker or not live.settings.context.marker else pruning.MARKER_TOKENS
-    )
+    marker_room = 0 if live.fold.marker or not live.settings.context.marker else MARKER_TOKENS
     remaining = measured.total + marker_room
     chosen: list[Left] = []
     unproven: list[int] = []
     why, detail = "unindexed", ""
     while queue and remaining > target:
-        batch = pruning.batch(queue, remaining - target)
+        batch = next_batch(queue, remaining - target)
         queue = queue[len(batch) :]
         asked = [ExchangeLines(s.candidate.key, by_turn[s.candidate.key].lines) for s in batch]
         try:
@@ -216,7 +222,7 @@ async def prune(
             if receipt is None:
                 unproven.append(exchange.turn)
             elif exchange.turn not in live.fold.state.pins:
-                chosen.append(pruning.left(by_turn[exchange.turn], scored, receipt))
+                chosen.append(departure(by_turn[exchange.turn], scored, receipt))
                 remaining -= by_turn[exchange.turn].freed
     lines: list[Line] = []
     if unproven:
@@ -230,7 +236,7 @@ def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, tri
     """Record that exchanges left, with the line that tells the model."""
     turns = {each.turn for each in gone}
     counted = [each for each in gone if not _remainder(live, each.turn)]
-    outside = pruning.after_leaving(live.fold.state.outside, counted)
+    outside = after_leaving(live.fold.state.outside, counted)
     stays = live.fold.task
     shown = {
         line.turn
@@ -238,7 +244,7 @@ def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, tri
         if line.turn not in turns or line.seq == stays
     }
     tools = {tool.name for tool in live.fold.tools}
-    marker = pruning.marker(outside, shown, tools) if live.settings.context.marker else ""
+    marker = marker_text(outside, shown, tools) if live.settings.context.marker else ""
     count = live.ledger(call.model).text
     grown = count(marker) - count(live.fold.marker) if marker else 0
     entry = ContextWindowPruned(

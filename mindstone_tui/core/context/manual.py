@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mindstone_tui.core.context import budget, pruning
+from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.candidates import rank_exchanges
 from mindstone_tui.core.context.indexing import ExchangeLines, proven
 from mindstone_tui.core.context.live import LiveWindow
 from mindstone_tui.core.context.making_room import Pruned, prune, trim
 from mindstone_tui.core.context.measure import Ledger
 from mindstone_tui.core.context.messages import said
+from mindstone_tui.core.context.pruning import after_returning, marker_text
 from mindstone_tui.core.context.spans import merged, single
 from mindstone_tui.core.context.units import Exchange, eligible, exchanges, protect
 from mindstone_tui.core.context.view import Call
@@ -134,7 +135,7 @@ def restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
             f"of {marks.ceiling:,} before it would prune again.",
             "Prune something else first with /prune, or read it with /recall.",
         )
-    outside = pruning.after_returning(state.outside, len(back), tokens)
+    outside = after_returning(state.outside, len(back), tokens)
     shown = {line.turn for line in live.fold.lines.values()} | set(back)
     tools = {tool.name for tool in live.fold.tools}
     spans = single(line.seq for lines in back.values() for line in lines)
@@ -142,7 +143,7 @@ def restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
         turns=tuple(sorted(back)),
         state=msgspec.structs.replace(state, spans=merged((*state.spans, *spans)), outside=outside),
         tokens=tokens,
-        marker=pruning.marker(outside, shown, tools) if live.settings.context.marker else "",
+        marker=marker_text(outside, shown, tools) if live.settings.context.marker else "",
     )
     return [live.append(entry)]
 

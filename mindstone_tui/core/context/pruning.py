@@ -16,7 +16,7 @@ MARKER_TOKENS: Final = 80
 _GAPS_SAID: Final = 6
 
 
-def batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
+def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
     """The first candidates whose leaving frees `excess`; never one more than needed."""
     taken: list[Scored] = []
     for scored in ranked:
@@ -27,7 +27,9 @@ def batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
     return taken
 
 
-def left(unit: Exchange, scored: Scored | None, receipt: Receipt | None, why: str = "") -> Left:
+def departure(
+    unit: Exchange, scored: Scored | None, receipt: Receipt | None, why: str = ""
+) -> Left:
     """The record of one exchange that leaves."""
     return Left(
         turn=unit.turn,
@@ -67,7 +69,7 @@ def gaps(shown: Collection[int]) -> tuple[Span, ...]:
     return single(missing)
 
 
-def marker(outside: Outside, shown: Collection[int], tools: Collection[str]) -> str:
+def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]) -> str:
     """One line for the model: how much is out of its window, and how to get it."""
     if not outside.exchanges:
         return ""

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context import budget, pruning, trimming
+from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.cascade import (
     Apply,
     Effect,
@@ -29,8 +29,10 @@ from mindstone_tui.core.context.indexing import ExchangeLines, proven
 from mindstone_tui.core.context.live import LiveWindow
 from mindstone_tui.core.context.making_room import leave, prune, trim, units_of
 from mindstone_tui.core.context.material import approvals_of, passages_of
+from mindstone_tui.core.context.pruning import departure
 from mindstone_tui.core.context.report import Marks as TokenMarks
 from mindstone_tui.core.context.scribe import labelled
+from mindstone_tui.core.context.trimming import trimmable
 from mindstone_tui.core.context.units import RECENT, Exchange, eligible
 from mindstone_tui.core.context.view import Call, reader
 from mindstone_tui.core.entries import Line
@@ -99,7 +101,7 @@ class Shortening:
     async def _summarise_results(self, excess: int) -> int:
         measured = self.live.measure(self.call)
         state = self.live.fold.state
-        found = trimming.trimmable(
+        found = trimmable(
             measured,
             trimmed=state.trimmed,
             pins=state.pins,
@@ -198,7 +200,7 @@ class Shortening:
         self.live.catch_up()
         before = self.live.measure(self.call).total
         gone = tuple(
-            pruning.left(unit, None, found[unit.turn], f"stands in a summary ({name})")
+            departure(unit, None, found[unit.turn], f"stands in a summary ({name})")
             for unit in leaving
             if unit.turn not in self.live.fold.state.pins
         )

@@ -13,15 +13,16 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import budget, explaining, manual, replaying, reporting
+from mindstone_tui.core.context import budget, manual, reporting
 from mindstone_tui.core.context.cutting import refuse_if_hopeless
 from mindstone_tui.core.context.eviction import Similarity, known_policy, word_similarity
-from mindstone_tui.core.context.explaining import Reason
+from mindstone_tui.core.context.explaining import Reason, why
 from mindstone_tui.core.context.indexing import Indexer
 from mindstone_tui.core.context.live import LiveWindow, OffLoop
 from mindstone_tui.core.context.making_room import Pruned, make_room
 from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.planning import Prepared, record_plan
+from mindstone_tui.core.context.replaying import rebuild
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.reporting import UNKNOWN_PRICES, Prices
 from mindstone_tui.core.context.view import Call, PastView
@@ -231,7 +232,7 @@ class WorkingSet:
 
     def rebuild(self, plan_line: Line) -> Request:
         """A request of the past, from the transcript alone."""
-        return replaying.rebuild(self._live.history, plan_line)
+        return rebuild(self._live.history, plan_line)
 
     async def prune(
         self,
@@ -272,7 +273,7 @@ class WorkingSet:
 
     def why(self, seq: int) -> Reason:
         """Why an entry is in the window, or since when and why it is not."""
-        return explaining.why(self._live, self._now(), seq)
+        return why(self._live, self._now(), seq)
 
     def check_before_add(
         self,

@@ -27,7 +27,7 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.foreign import inside
-from mindstone_tui.core.interchange.exporting import export
+from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.places import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.protocol import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.index import Found

@@ -11,8 +11,8 @@ from textual.selection import Selection
 from textual.visual import RenderOptions, Visual
 
 from mindstone_tui.core.foreign import for_terminal
-from mindstone_tui.tui.prose.drawing import Drawing
-from mindstone_tui.tui.prose.parsing import Piece, parse
+from mindstone_tui.tui.markdown.drawing import Drawing
+from mindstone_tui.tui.markdown.parsing import Piece, parse
 from mindstone_tui.tui.widgets.growing import GrowsQuietly
 
 FRAME: Final = 1 / 30

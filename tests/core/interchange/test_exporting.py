@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import UnknownName
-from mindstone_tui.core.interchange.exporting import EXPORTERS, export
-from mindstone_tui.core.interchange.exporting.prose import escaped, prose
+from mindstone_tui.core.interchange.export import EXPORTERS, export
+from mindstone_tui.core.interchange.export.prose import escaped, prose
 from mindstone_tui.core.redaction import Redactor
 from tests.builders import say, transcript_in, use_tool
 from tests.core.interchange.helpers import FIXTURES, SESSIONS, STORED, outline, take_over, told

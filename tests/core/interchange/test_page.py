@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.interchange.exporting import export
+from mindstone_tui.core.interchange.export import export
 from tests.core.interchange.browser import Browser, chromium, find_chromium
 from tests.core.interchange.rich_session import rich_session
 

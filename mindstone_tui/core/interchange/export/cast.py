@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.foreign import for_terminal, one_line
-from mindstone_tui.core.interchange.exporting.markers import Marker
-from mindstone_tui.core.interchange.exporting.overview import overview
-from mindstone_tui.core.interchange.exporting.source import Source
-from mindstone_tui.core.interchange.exporting.story import Recalled, Scene, Spoken, ToolUse, tell
+from mindstone_tui.core.interchange.export.markers import Marker
+from mindstone_tui.core.interchange.export.overview import overview
+from mindstone_tui.core.interchange.export.source import Source
+from mindstone_tui.core.interchange.export.story import Recalled, Scene, Spoken, ToolUse, tell
 
 _WIDTH: Final = 100
 _HEIGHT: Final = 32

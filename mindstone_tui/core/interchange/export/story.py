@@ -12,7 +12,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected
-from mindstone_tui.core.interchange.exporting.markers import Marker, marker_of
+from mindstone_tui.core.interchange.export.markers import Marker, marker_of
 
 
 class Spoken(Part):

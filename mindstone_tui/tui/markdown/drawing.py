@@ -19,8 +19,8 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions, Visual
 
-from mindstone_tui.tui.prose.parsing import Piece
-from mindstone_tui.tui.prose.tables import table
+from mindstone_tui.tui.markdown.parsing import Piece
+from mindstone_tui.tui.markdown.tables import table
 
 COPY = "copy"
 _NARROWEST = 8

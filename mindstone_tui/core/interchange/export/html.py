@@ -14,11 +14,11 @@ from typing import Final
 
 from mindstone_tui.core.entries.memory import RecalledPassage
 from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.interchange.exporting.markers import Marker
-from mindstone_tui.core.interchange.exporting.overview import Overview, overview
-from mindstone_tui.core.interchange.exporting.prose import escaped, prose
-from mindstone_tui.core.interchange.exporting.source import Source
-from mindstone_tui.core.interchange.exporting.story import (
+from mindstone_tui.core.interchange.export.markers import Marker
+from mindstone_tui.core.interchange.export.overview import Overview, overview
+from mindstone_tui.core.interchange.export.prose import escaped, prose
+from mindstone_tui.core.interchange.export.source import Source
+from mindstone_tui.core.interchange.export.story import (
     Recalled,
     Scene,
     Spoken,
@@ -26,7 +26,7 @@ from mindstone_tui.core.interchange.exporting.story import (
     Turn,
     tell,
 )
-from mindstone_tui.core.interchange.exporting.timeline import timeline
+from mindstone_tui.core.interchange.export.timeline import timeline
 
 _OPEN_LINES: Final = 12
 """Tool results up to this many lines are shown unfolded."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from mindstone_tui.core.foreign import for_terminal, one_line
-from mindstone_tui.core.interchange.exporting.markers import Marker
-from mindstone_tui.core.interchange.exporting.overview import Overview, overview
-from mindstone_tui.core.interchange.exporting.source import Source
-from mindstone_tui.core.interchange.exporting.story import (
+from mindstone_tui.core.interchange.export.markers import Marker
+from mindstone_tui.core.interchange.export.overview import Overview, overview
+from mindstone_tui.core.interchange.export.source import Source
+from mindstone_tui.core.interchange.export.story import (
     Recalled,
     Scene,
     Spoken,

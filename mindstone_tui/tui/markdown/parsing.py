@@ -16,7 +16,7 @@ from textual.style import Style
 
 from mindstone_tui.core.foreign import for_terminal
 from mindstone_tui.core.values import Value
-from mindstone_tui.tui.prose.code import highlighted
+from mindstone_tui.tui.markdown.code import highlighted
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -6,9 +6,9 @@ import itertools
 from typing import Final
 
 from mindstone_tui.core.entries import ZONES
-from mindstone_tui.core.interchange.exporting.markers import count
-from mindstone_tui.core.interchange.exporting.overview import Overview, Point
-from mindstone_tui.core.interchange.exporting.prose import escaped
+from mindstone_tui.core.interchange.export.markers import count
+from mindstone_tui.core.interchange.export.overview import Overview, Point
+from mindstone_tui.core.interchange.export.prose import escaped
 
 _BARS: Final = 400
 _WIDTH: Final = 1_000

@@ -9,7 +9,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.entries.pressure import ZoneChanged
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.entries.window import ContextWindowPruned, Measure, PromptPlanned
-from mindstone_tui.core.interchange.exporting.markers import count, pruned_marker
+from mindstone_tui.core.interchange.export.markers import count, pruned_marker
 
 
 class Point(Part):

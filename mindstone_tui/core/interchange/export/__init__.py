@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Final
 
 from mindstone_tui.core.errors import UnknownName
-from mindstone_tui.core.interchange.exporting.cast import cast_pieces
-from mindstone_tui.core.interchange.exporting.data import json_pieces, message_pieces
-from mindstone_tui.core.interchange.exporting.html import html_pieces
-from mindstone_tui.core.interchange.exporting.markdown import markdown_pieces
-from mindstone_tui.core.interchange.exporting.source import Source
+from mindstone_tui.core.interchange.export.cast import cast_pieces
+from mindstone_tui.core.interchange.export.data import json_pieces, message_pieces
+from mindstone_tui.core.interchange.export.html import html_pieces
+from mindstone_tui.core.interchange.export.markdown import markdown_pieces
+from mindstone_tui.core.interchange.export.source import Source
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.drafting import Clean
 
