@@ -17,7 +17,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
 
 

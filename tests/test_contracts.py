@@ -18,8 +18,8 @@ from mindstone_tui.cli.frame import run
 from mindstone_tui.core import events
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.errors import ExitCode
-from mindstone_tui.core.interchange.importing import ImportReport
-from mindstone_tui.core.replay.proof import Proof, Rebuilt
+from mindstone_tui.core.interchange.import_session import ImportReport
+from mindstone_tui.core.replay.verify_requests import Proof, Rebuilt
 from mindstone_tui.core.transcript import Verdict
 from tests.builders import say, transcript_in
 

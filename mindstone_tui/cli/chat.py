@@ -13,7 +13,7 @@ from mindstone_tui.cli.talk import FolderOption, ModelOption, WindowOption, work
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Conversation
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.paths import SessionKey
 
 
 def register(app: typer.Typer) -> None:
@@ -55,8 +55,7 @@ def chat(
 
     async def open_conversation(name: str) -> Conversation:
         # Deferred: the first picture must not wait for the rooms behind it.
-        from mindstone_tui.core.session.assembly import open_session
-        from mindstone_tui.core.session.opening import Opening
+        from mindstone_tui.core.session.build import Opening, open_session
 
         return await open_session(
             Opening(

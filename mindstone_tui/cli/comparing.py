@@ -34,11 +34,11 @@ from mindstone_tui.core.replay.compare import (
     Comparing,
     Comparison,
     Share,
+    asking,
     compare,
     probes_of_sample,
     probes_of_session,
 )
-from mindstone_tui.core.replay.judges import asking
 
 
 def register(app: typer.Typer) -> None:

@@ -12,8 +12,7 @@ import typer
 from mindstone_tui.cli.options import JsonOption, ProfileOption, places
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import Loaded, Source, all_keys, key_named, load, profiles, store
-from mindstone_tui.core.config.editing import toml_value
-from mindstone_tui.core.config.keys import sections
+from mindstone_tui.core.config.edit import sections, toml_value
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 

@@ -127,8 +127,7 @@ def _run(name: str, words: list[str], asked: Asked) -> None:
 
 async def _command(line: str, asked: Asked) -> int:
     # Deferred, so that help does not wait for the rooms behind it.
-    from mindstone_tui.core.session.assembly import open_session
-    from mindstone_tui.core.session.opening import Opening
+    from mindstone_tui.core.session.build import Opening, open_session
 
     home, key = places(), session_key(asked.session)
     begins = " ".join(line.split()[:2]) in _BEGINNINGS

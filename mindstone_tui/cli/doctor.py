@@ -15,7 +15,7 @@ from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.core.checks import Check, Surroundings
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, MindstoneError
-from mindstone_tui.core.places import DEFAULT_SESSION, SessionKey
+from mindstone_tui.core.paths import DEFAULT_SESSION, SessionKey
 
 ROOMS: Final = (
     "mindstone_tui.cli.checks.ground:checks",

@@ -13,9 +13,9 @@ from mindstone_tui.cli.options import SessionOption, places, session_key
 from mindstone_tui.cli.output import hint
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.foreign import for_terminal
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.transcript import History
 
 

@@ -21,7 +21,7 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import place_error
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 
 HELP: Final = """A terminal agent whose memory can be trusted.
 

@@ -15,8 +15,8 @@ from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, pl
 from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.errors import ExitCode, NoSuchSession, UsageError
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.places import CHILD, SessionPlaces
+from mindstone_tui.core.paths import CHILD, SessionPlaces
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
     Anchor,
     Damaged,

@@ -19,18 +19,17 @@ from mindstone_tui.cli.rehearsing import SampleOption
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.disk import ensure_folder
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.interchange.collecting import import_each, sources
-from mindstone_tui.core.interchange.importing import ImportReport, import_file
+from mindstone_tui.core.interchange.import_many import import_each, sources
+from mindstone_tui.core.interchange.import_session import ImportReport, import_file
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.lease import Lease
-from mindstone_tui.core.session.settling import settle
+from mindstone_tui.core.session.import_window import settle
+from mindstone_tui.core.session.session import Lease
+from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import Transcript
-from mindstone_tui.core.wording import plural
 
 _SHOWN: Final = 20
 _NAMED: Final = 5

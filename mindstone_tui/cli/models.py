@@ -14,9 +14,9 @@ from mindstone_tui.cli.output import hint, say, say_json, table
 from mindstone_tui.cli.progress import Progress
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UnknownName, UsageError
-from mindstone_tui.core.providers import keys, weights
-from mindstone_tui.core.providers.availability import Availability, available
+from mindstone_tui.core.providers import address, weights
 from mindstone_tui.core.providers.discovery import discover
+from mindstone_tui.core.providers.registry import Availability, available
 from mindstone_tui.core.providers.smollm2 import SMOLLM2
 
 models_app = typer.Typer(help="Who can answer now, and how to add someone.", no_args_is_help=False)
@@ -84,7 +84,7 @@ def key(
     if not secret.strip():
         raise UsageError("There was no key to store.", "Pipe it in, or type it when asked.")
     home = places()
-    keys.store_key(home.keys, provider, secret.strip())
+    address.store_key(home.keys, provider, secret.strip())
     say(f"The key for {provider} is stored in {home.keys}.")
 
 

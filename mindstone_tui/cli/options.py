@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 
 SessionOption = Annotated[
     str,
@@ -42,7 +42,7 @@ def session_key(option: str) -> SessionKey:
 
 def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:
     """Refuse a kind of line that does not exist, with the nearest one that does."""
-    from mindstone_tui.core.config.keys import nearest
+    from mindstone_tui.core.config.edit import nearest
 
     for kind in kinds:
         if kind not in known:

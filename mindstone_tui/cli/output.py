@@ -14,7 +14,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.text import for_terminal
 
 PIPE_CLOSED: Final = 141
 """What a shell reports for a program that wrote to a pipe nobody reads."""

@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import ExitCode
-from mindstone_tui.core.foreign import exact, for_terminal, one_line
+from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.tui.telling import tell
 
 ReadLine = Callable[[], Awaitable[str]]

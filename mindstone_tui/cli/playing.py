@@ -14,10 +14,9 @@ from mindstone_tui.cli.output import hint, say, say_piece, say_raw_json
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.errors import NoSuchEntry
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.replay.opening import playable
-from mindstone_tui.core.replay.playback import Replay
-from mindstone_tui.core.replay.staging import Options
+from mindstone_tui.core.replay.playback import Replay, playable
+from mindstone_tui.core.replay.rehearsal import RehearsalOptions
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.telling import tell
 
@@ -27,7 +26,7 @@ class Watching(msgspec.Struct, frozen=True, kw_only=True):
 
     history: History
     settings: Settings
-    options: Options
+    options: RehearsalOptions
     speed: float | None = None
     """None is normal in the app, and without waiting in lines."""
     at: int | None = None
@@ -75,12 +74,12 @@ async def _in_lines(watching: Watching) -> int:
         if watching.json:
             say_raw_json(ev.encode(event).decode().rstrip("\n"))
         else:
-            _print(event)
+            _print_event(event)
     sys.stdout.flush()
     return 0
 
 
-def _print(event: ev.AnyEvent) -> None:
+def _print_event(event: ev.AnyEvent) -> None:
     """One event as people read it; everything stands on stdout, in order."""
     match event:
         case ev.SessionReady(session=session, turns=turns, note=note):

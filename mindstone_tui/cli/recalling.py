@@ -17,15 +17,21 @@ from mindstone_tui.cli.progress import Progress
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
-from mindstone_tui.core.foreign import inside
-from mindstone_tui.core.places import Places, SessionPlaces
-from mindstone_tui.core.recall.catching_up import catch_up, reading
+from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.gathering import Filter
-from mindstone_tui.core.recall.index import Found, RecallIndex, best_of, search_many
-from mindstone_tui.core.recall.passage import parse_time
+from mindstone_tui.core.recall.index import (
+    Found,
+    RecallIndex,
+    best_of,
+    catch_up,
+    reading,
+    search_many,
+)
+from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.session.shelves import Shelves, kinds_of_files
+from mindstone_tui.core.session.agent_files import Shelves, kinds_of_files
+from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
 _AT_ONCE = 64

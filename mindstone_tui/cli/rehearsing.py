@@ -16,10 +16,10 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.providers.registry import resolve
 from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.recall.passing import EmbedsOnce
-from mindstone_tui.core.replay.opening import SAMPLE_WINDOW, open_sample
-from mindstone_tui.core.replay.staging import Options
-from mindstone_tui.core.replay.whatif import PriceOf, Prices
+from mindstone_tui.core.recall.index import EmbedsOnce
+from mindstone_tui.core.replay.playback import SAMPLE_WINDOW, open_sample
+from mindstone_tui.core.replay.rehearsal import RehearsalOptions
+from mindstone_tui.core.replay.what_if import PriceOf, Prices
 from mindstone_tui.core.transcript import History
 
 SessionArgument = Annotated[
@@ -60,13 +60,15 @@ def settings_for(*, sample: bool, flags: Mapping[str, object] | None = None) -> 
     return found
 
 
-def rehearsal_options(settings: Settings, bar: Progress | None, *, vectors: bool) -> Options:
+def rehearsal_options(
+    settings: Settings, bar: Progress | None, *, vectors: bool
+) -> RehearsalOptions:
     """How to rehearse; only the model that ships with the program is asked for meaning."""
     if vectors and settings.recall.embedder != SHIPPED_EMBEDDER:
         hint("A rehearsal asks nobody: recall searches by words alone.")
         vectors = False
     embedder = open_embedder(SHIPPED_EMBEDDER) if vectors else None
-    return Options(
+    return RehearsalOptions(
         embedder=EmbedsOnce(embedder) if embedder is not None else None,
         progress=None if bar is None else lambda done, total: bar.at(done, total),
     )

@@ -24,9 +24,9 @@ from mindstone_tui.cli.rehearsing import (
     source_of,
 )
 from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.replay.opening import playable
-from mindstone_tui.core.replay.proof import Rebuilt, prove, rebuilt_calls
-from mindstone_tui.core.replay.whatif import Outcome, WhatIf, parse_changes, what_if
+from mindstone_tui.core.replay.playback import playable
+from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
+from mindstone_tui.core.replay.what_if import Outcome, WhatIf, parse_changes, what_if
 from mindstone_tui.core.transcript import History
 
 _MISSED_SHOWN = 10
@@ -116,7 +116,7 @@ def _show_turn(
     history: History, turn: int, call: int | None, *, whole: bool, check: bool, json: bool
 ) -> None:
     for rebuilt in rebuilt_calls(history, turn, call):
-        say_json(rebuilt) if json else _print(rebuilt, whole=whole)
+        say_json(rebuilt) if json else _print_rebuilt(rebuilt, whole=whole)
         if check and rebuilt.matches is False:
             raise typer.Exit(ExitCode.FAILED)
 
@@ -147,7 +147,7 @@ def _prove(history: History, *, json: bool) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _print(rebuilt: Rebuilt, *, whole: bool) -> None:
+def _print_rebuilt(rebuilt: Rebuilt, *, whole: bool) -> None:
     state = {True: "matches its hash", False: "DOES NOT MATCH", None: "was imported, never sent"}
     say(
         f"turn {rebuilt.turn}, call {rebuilt.call}: {len(rebuilt.messages)} messages, "

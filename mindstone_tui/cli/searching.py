@@ -11,11 +11,11 @@ from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.session.searching import search_everywhere
+from mindstone_tui.core.session.search import search_everywhere
+from mindstone_tui.core.text import one_line
 
 
-def register(app: typer.Typer) -> None:
+def register_search(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("search")(search)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.listing import list_sessions
+from mindstone_tui.core.transcript.directory import list_sessions
 from mindstone_tui.tui.browsing import HistoryBrowse
 from mindstone_tui.tui.few_colours import palette_of
 from mindstone_tui.tui.ports import (
@@ -96,7 +96,7 @@ class HomeLibrary:
 
     async def search(self, text: str) -> Sequence[SessionHit]:
         """The best places in all sessions, by words and by meaning."""
-        from mindstone_tui.core.session.searching import search_everywhere
+        from mindstone_tui.core.session.search import search_everywhere
 
         found = await asyncio.to_thread(search_everywhere, self._home, self._settings, text, 30)
         return [
@@ -119,8 +119,7 @@ class HomeLibrary:
 
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
     """A session to be played again; one that sent nothing is rehearsed first."""
-    from mindstone_tui.core.replay.opening import playable
-    from mindstone_tui.core.replay.playback import Replay
+    from mindstone_tui.core.replay.playback import Replay, playable
 
     history, note = await playable(History(home.session(SessionKey.parse(key))), settings)
     # A long session takes a moment to be looked through.
@@ -132,8 +131,8 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
 
 async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
     """What can answer now: embedded, configured, and found on this machine."""
-    from mindstone_tui.core.providers.availability import available
     from mindstone_tui.core.providers.discovery import discover
+    from mindstone_tui.core.providers.registry import available
 
     found = await discover()
     return [

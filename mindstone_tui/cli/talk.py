@@ -16,11 +16,10 @@ from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, 
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_piece, say_raw_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import one_line, plural
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.session.opening import Opening
+    from mindstone_tui.core.session.build import Opening
     from mindstone_tui.core.session.session import Session
 
 ModelOption = Annotated[
@@ -78,7 +77,7 @@ def run(
     130 interrupted.
     """
     # Deferred, here and below: help does not wait for the rooms behind a session.
-    from mindstone_tui.core.session.opening import Opening
+    from mindstone_tui.core.session.build import Opening
 
     opening = Opening(
         key=session_key(session),
@@ -128,7 +127,7 @@ async def _take(
     opening: Opening, prompt: str, images: list[Path], seconds: float, show: _Show
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
-    from mindstone_tui.core.session.assembly import open_session
+    from mindstone_tui.core.session.build import open_session
 
     conversation = await open_session(opening)
     _interrupt_on_signals(conversation)

@@ -12,7 +12,7 @@ from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.cli.talk import ModelOption, WindowOption
 from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.session.looking import Look, look_at
+from mindstone_tui.core.session.read_only import Look, look_at
 
 
 def register(app: typer.Typer) -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 
 Outcome = Literal["pass", "warn", "fail"]
 

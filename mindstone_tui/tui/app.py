@@ -22,8 +22,7 @@ from textual.screen import Screen
 
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events import MemoryProposed
-from mindstone_tui.core.foreign import for_terminal, one_line
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import clipboard, themes
 from mindstone_tui.tui.few_colours import filter_for
 from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings

@@ -10,7 +10,7 @@ from typing import Final
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import NoSuchEntry
-from mindstone_tui.core.transcript.history import Damaged, History, read_line
+from mindstone_tui.core.transcript.reader import Damaged, History, read_line
 from mindstone_tui.tui.lines import contains
 
 _STRIDE: Final = 2_000

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Component
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import plural
 from mindstone_tui.tui import inert, numbers
 
 NAMES = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from mindstone_tui.core.foreign import exact, for_terminal, one_line
+from mindstone_tui.core.text import exact, for_terminal, one_line
 
 
 def text(foreign: str, style: str = "") -> Content:

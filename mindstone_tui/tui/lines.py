@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, Unknown, conversation, memory
-from mindstone_tui.core.transcript.history import Damaged
+from mindstone_tui.core.entries import Line, Unknown, conversation, derived
+from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui.past import events_of
 from mindstone_tui.tui.telling import tell
 
@@ -21,7 +21,7 @@ def headline(line: Line | Damaged) -> str:
             return f"{name}: {finding or text}"
         case conversation.AssistantMessage(text="", calls=calls):
             return "calls " + ", ".join(call.name for call in calls)
-        case memory.RecallInjected(passages=passages):
+        case derived.RecallInjected(passages=passages):
             return f"{len(passages)} passages recalled"
         case _:
             return _text_of(line) or _told(line) or line.kind.replace("_", " ")

@@ -15,7 +15,7 @@ from pathlib import Path
 from textual.app import App, SuspendNotSupported
 
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.text import for_terminal
 
 
 def editor_command(setting: str, environ: Mapping[str, str]) -> list[str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.agent.announce import announcements, tool_ended, turn_ended
 from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.transcript.history import Damaged
+from mindstone_tui.core.events.from_entry import announcements, tool_ended, turn_ended
+from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui.feed import Exchange
 
 

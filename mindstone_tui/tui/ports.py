@@ -22,7 +22,7 @@ from mindstone_tui.tui.few_colours import Palette
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.replay.playback import Replay
-    from mindstone_tui.core.transcript.history import Damaged
+    from mindstone_tui.core.transcript.reader import Damaged
 
 OpenConversation = Callable[[str], Awaitable[Conversation]]
 """Open a session by its key; an empty key is the one the program was started on."""

@@ -11,8 +11,8 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.values import Value
-from mindstone_tui.core.wording import plural
 from mindstone_tui.tui import numbers
 
 Tone = Literal["quiet", "window", "good", "warning", "error"]

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from mindstone_tui.core.entries import Draft  # noqa: E402
 from mindstone_tui.core.entries.conversation import UserMessage  # noqa: E402
-from mindstone_tui.core.places import Places, SessionKey  # noqa: E402
+from mindstone_tui.core.paths import Places, SessionKey  # noqa: E402
 from mindstone_tui.core.transcript import Transcript, list_sessions, verify  # noqa: E402
 
 FULL = os.environ.get("MINDSTONE_BENCH") == "full"

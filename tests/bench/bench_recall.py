@@ -28,9 +28,8 @@ import psutil
 
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, Floats
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.passage import Passage
-from mindstone_tui.core.recall.store import open_store
-from mindstone_tui.core.recall.tables import Mark
+from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.store import Mark, open_store
 from mindstone_tui.core.recall.words import query_terms, quoted
 
 VOCABULARY = 50_000

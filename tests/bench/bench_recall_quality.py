@@ -23,12 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from mindstone_tui.core.recall.abstaining import FLOOR, evidence
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded
 from mindstone_tui.core.recall.index import Found, RecallIndex
-from mindstone_tui.core.recall.passage import Passage
-from mindstone_tui.core.recall.pieces import pieces_of
-from mindstone_tui.core.recall.ranking import Weights
+from mindstone_tui.core.recall.passages import Passage, pieces_of
+from mindstone_tui.core.recall.ranking import FLOOR, Weights, evidence
 
 NO_CUES = {"speaker": 0.0, "person": 0.0, "asks": 0.0, "time": 0.0, "kinds": 0.0}
 NO_NEIGHBOURS = {"neighbour": 0.0, "second_neighbour": 0.0}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.cli.frame import run
-from mindstone_tui.core.replay.opening import SAMPLE_WINDOW
+from mindstone_tui.core.replay.playback import SAMPLE_WINDOW
 from tests.builders import say, transcript_in
 from tests.cli.running import ROOT
 from tests.core.replay.recorded import TURNS, recorded

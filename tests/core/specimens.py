@@ -17,7 +17,7 @@ import msgspec
 
 from mindstone_tui.core.entries import KINDS, Entry, decode_line
 from mindstone_tui.core.entries.line import encode_body, seal
-from mindstone_tui.core.transcript.stamps import decode_ulid, encode_ulid
+from mindstone_tui.core.transcript.encode import decode_ulid, encode_ulid
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "transcripts" / "v1.jsonl"
 

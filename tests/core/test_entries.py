@@ -27,7 +27,7 @@ from mindstone_tui.core.entries import (
     spans_of,
 )
 from mindstone_tui.core.entries.line import GENESIS, RESERVED, encode_body, hash_matches, seal
-from mindstone_tui.core.places import SessionKey, SessionPlaces
+from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import History, verify
 from tests.core.specimens import GOLDEN, specimens
 

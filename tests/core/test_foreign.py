@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.foreign import as_data, exact, for_terminal, fresh_nonce, inside, one_line
+from mindstone_tui.core.text import as_data, exact, for_terminal, fresh_nonce, inside, one_line
 from tests.corpora import FULL, lines, unescaped
 
 ESCAPES = [unescaped(line) for line in lines("escapes.txt")]

@@ -14,18 +14,10 @@ from hypothesis import strategies as st
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.entries.memory import CheckpointSaved, NoteTaken, TaskDone
+from mindstone_tui.core.entries.derived import CheckpointSaved, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ContinuityError, NotSaved, UsageError
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, advance, fresh, validate
-from mindstone_tui.core.handoff.environment import (
-    Environment,
-    FileState,
-    drift,
-    files_touched,
-    git_position,
-    observe,
-)
-from mindstone_tui.core.handoff.keeping import (
+from mindstone_tui.core.handoff.checkpoint_store import (
     Saved,
     archive,
     load,
@@ -34,8 +26,22 @@ from mindstone_tui.core.handoff.keeping import (
     save,
     standing,
 )
-from mindstone_tui.core.handoff.resuming import bootstrap, resume_block
-from mindstone_tui.core.handoff.tasks import done, parse_start, show, start
+from mindstone_tui.core.handoff.environment import (
+    Environment,
+    FileState,
+    drift,
+    files_touched,
+    git_position,
+    observe,
+)
+from mindstone_tui.core.handoff.resume import (
+    bootstrap,
+    done,
+    parse_start,
+    resume_block,
+    show,
+    start,
+)
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import places_in, say, transcript_in
 from tests.core.context.asking import words

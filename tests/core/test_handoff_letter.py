@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.context.compression import Scribe
+from mindstone_tui.core.context.summaries import Scribe
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError, ProviderUnreachable, ToolError
@@ -24,15 +24,15 @@ from mindstone_tui.core.handoff.delegation import (
     result_text,
 )
 from mindstone_tui.core.handoff.environment import Environment
-from mindstone_tui.core.handoff.letter import Letter, compose, parse, prose, render
-from mindstone_tui.core.handoff.taking_over import (
+from mindstone_tui.core.handoff.handoff import Letter, compose, parse, prose, render
+from mindstone_tui.core.handoff.handoff_store import (
     load,
     newest_file,
     take_over,
     take_over_newest,
     write,
 )
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.context.asking import Saying, words

@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.core.errors import IndexUnavailable, ProviderUnreachable
 from mindstone_tui.core.health.fidelity import Found, draw, measure
-from mindstone_tui.core.health.judging import judge
+from mindstone_tui.core.health.judge import judge
 from tests.core.context.asking import Saying, passage, words
 
 LEFT = (

@@ -14,7 +14,7 @@ from mindstone_tui.core.checks import Surroundings
 from mindstone_tui.core.config.settings import HealthSettings, Settings
 from mindstone_tui.core.context.report import ContextReport, Marks, OutsideWindow, Prompt, Tokens
 from mindstone_tui.core.entries import Line, Span
-from mindstone_tui.core.entries.memory import SummaryDerived
+from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import (
     Component,
     ContextWindowPruned,
@@ -26,8 +26,14 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.health.alerts import Alert, active
 from mindstone_tui.core.health.checks import checks
 from mindstone_tui.core.health.export import otlp, prometheus, write_textfile
-from mindstone_tui.core.health.loops import saying_the_same
-from mindstone_tui.core.health.metrics import RANGES, Snapshot, TurnSample, measure, sample_of
+from mindstone_tui.core.health.metrics import (
+    RANGES,
+    Snapshot,
+    TurnSample,
+    measure,
+    sample_of,
+    saying_the_same,
+)
 from mindstone_tui.core.health.monitor import (
     Monitor,
     direction,
@@ -36,7 +42,7 @@ from mindstone_tui.core.health.monitor import (
     table,
     trend,
 )
-from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import places_in, transcript_in
 
 USABLE = 10_000

@@ -22,17 +22,11 @@ from mindstone_tui.core.memory.files import (
     parse,
     read_shelf,
     render,
+    resonance,
 )
 from mindstone_tui.core.memory.notes import Note
-from mindstone_tui.core.memory.resonance import resonance
-from mindstone_tui.core.memory.standing import (
-    digest,
-    head_sections,
-    index,
-    index_text,
-    invariants,
-)
-from mindstone_tui.core.places import AgentPlaces, Places
+from mindstone_tui.core.memory.prompt import digest, head_sections, index, index_text, invariants
+from mindstone_tui.core.paths import AgentPlaces, Places
 from tests.core.context.asking import words
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -7,23 +7,24 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.memory import MemoryDecided, MemoryProposed
+from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.memory.consolidation import findings_in
 from mindstone_tui.core.memory.files import Memory, parse, read_shelf, render
-from mindstone_tui.core.memory.folder import credit, current_text
 from mindstone_tui.core.memory.proposals import (
     Draft,
     Proposal,
     Standing,
     apply,
+    cautions,
+    credit,
+    current_text,
     decide,
     proposals_of,
     propose,
     propose_text,
 )
-from mindstone_tui.core.memory.sensitive import cautions
-from mindstone_tui.core.places import AgentPlaces, Places
+from mindstone_tui.core.paths import AgentPlaces, Places
 from mindstone_tui.core.redaction import Redactor
 from tests.builders import transcript_in
 from tests.core.context.asking import passage

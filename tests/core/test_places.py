@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import SessionNameError
-from mindstone_tui.core.places import (
+from mindstone_tui.core.paths import (
     DEFAULT_SESSION,
     LONGEST_NAME,
     Places,

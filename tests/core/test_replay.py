@@ -12,7 +12,7 @@ import pytest
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry
-from mindstone_tui.core.replay.proof import prove, rebuilt_calls
+from mindstone_tui.core.replay.verify_requests import prove, rebuilt_calls
 from mindstone_tui.core.transcript import History
 from tests.cli.running import mindstone
 from tests.core.session.generated import play

@@ -20,8 +20,8 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.session.assembly import open_session
-from mindstone_tui.core.tools.tool import ToolResult
+from mindstone_tui.core.session.build import open_session
+from mindstone_tui.core.tools.base import ToolResult
 from tests.core.session.stage import calls, opening, script
 
 TICKS = "ticks"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.cli.frame import run
-from mindstone_tui.core.places import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 
 LABELS = ("●", "✓", "✗")
 _STEPS = "▁▂▃▄▅▆▇█"

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.transcript.history import History
+from mindstone_tui.core.transcript.reader import History
 from mindstone_tui.tui.browsing import HistoryBrowse
 from mindstone_tui.tui.ports import SessionHit, SessionRow
 from tests.builders import places_in, say, transcript_in, use_tool

@@ -10,7 +10,7 @@ from textual.events import Key
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
-from mindstone_tui.core.transcript.history import Damaged, History
+from mindstone_tui.core.transcript.reader import Damaged, History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.browsing import HistoryBrowse
 from mindstone_tui.tui.feed import Exchange, Feed

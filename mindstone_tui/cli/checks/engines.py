@@ -126,7 +126,7 @@ def _embedder() -> Check:
 
 def _model(around: Surroundings) -> Check:
     """Whether the model that answers by default can be reached as far as that is known."""
-    from mindstone_tui.core.providers.availability import available
+    from mindstone_tui.core.providers.registry import available
 
     listed = available(around.settings.models, around.places, around.environ)
     chosen = next((each for each in listed if each.default), None)
@@ -144,7 +144,7 @@ def _model(around: Surroundings) -> Check:
 
 def _sandbox(around: Surroundings) -> Check:
     """What really confines a command here: tried, not assumed."""
-    from mindstone_tui.core.tools.probe import find
+    from mindstone_tui.core.tools.sandbox_probe import find
 
     _, told = asyncio.run(find(around.environ))
     if not told.working:

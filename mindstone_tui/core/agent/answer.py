@@ -7,7 +7,7 @@ from typing import Final
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.providers.protocol import CallDelta, TextDelta, ThinkingDelta
+from mindstone_tui.core.providers.base import CallDelta, TextDelta, ThinkingDelta
 
 LONGEST_ARGUMENTS: Final = 4 << 20
 """Characters of tool arguments that are kept; a model that sends more has lost its way."""

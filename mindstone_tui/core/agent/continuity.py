@@ -15,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.agent.ground import LOOKED_BACK, Ground, now, stamp
-from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.agent.memories import LOOKED_BACK, Ground, Memories, now, stamp
 from mindstone_tui.core.agent.open_work import (
     BEFORE,
     begun_as_task,
@@ -27,14 +26,14 @@ from mindstone_tui.core.agent.open_work import (
 )
 from mindstone_tui.core.agent.room_steps import room_steps
 from mindstone_tui.core.agent.vitals import judge_summary, probe_spans
-from mindstone_tui.core.context.asking import Ask
-from mindstone_tui.core.context.compression import Material, Scribe, Summary, strategy
-from mindstone_tui.core.context.material import passages_of
+from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.modes import Means, Modes
-from mindstone_tui.core.context.view import reader
+from mindstone_tui.core.context.summaries import Material, Scribe, Summary, strategy
+from mindstone_tui.core.context.summary_call import Ask
+from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage
-from mindstone_tui.core.entries.memory import (
+from mindstone_tui.core.entries.derived import (
     BackfillChecked,
     Consolidated,
     MemoryDecided,
@@ -43,22 +42,20 @@ from mindstone_tui.core.entries.memory import (
     TaskDone,
     TaskStarted,
 )
-from mindstone_tui.core.entries.pressure import HealthMeasured
-from mindstone_tui.core.entries.window import ContextWindowPruned, Section
+from mindstone_tui.core.entries.window import ContextWindowPruned, HealthMeasured, Section
 from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.handoff import keeping, letter, resuming, taking_over, tasks
+from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store, resume
 from mindstone_tui.core.handoff.environment import Environment, files_touched, observe
-from mindstone_tui.core.handoff.resuming import Resumption, bootstrap
+from mindstone_tui.core.handoff.resume import Resumption, bootstrap
 from mindstone_tui.core.health import fidelity
-from mindstone_tui.core.health.judging import Judged
-from mindstone_tui.core.health.loops import saying_the_same
-from mindstone_tui.core.health.metrics import sample_of
+from mindstone_tui.core.health.judge import Judged
+from mindstone_tui.core.health.metrics import sample_of, saying_the_same
 from mindstone_tui.core.health.monitor import Monitor
-from mindstone_tui.core.memory import ledger, notes
-from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
+from mindstone_tui.core.memory import journal, notes
+from mindstone_tui.core.paths import AgentPlaces, Places, SessionPlaces
 from mindstone_tui.core.providers.guide import GUIDE
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.wording import plural
 
 _KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskStarted, TaskDone)
 """Kinds of lines that measures, notes, proposals and the task are made from."""
@@ -132,19 +129,19 @@ class Continuity:
 
     # The task
 
-    def standing(self) -> keeping.Standing:
+    def standing(self) -> checkpoint_store.Standing:
         """The task as it is now."""
         state = self.desk.working_set.fold.state
         first = state.spans[0].first if state.spans else 0
         since = min(first, first if state.task is None else state.task) - BEFORE
         with self._history() as history:
-            return keeping.standing(self.places, history, since=max(since, 0))
+            return checkpoint_store.standing(self.places, history, since=max(since, 0))
 
     def save_checkpoint(self, trigger: str) -> Line:
         """Write the task's state down, for machines, for people and into the log."""
         state = self.standing()
         windows = max(state.checkpoint.window, self.desk.report().windows)
-        saved = keeping.save(
+        saved = checkpoint_store.save(
             self.places,
             msgspec.structs.replace(state.checkpoint, window=windows),
             environment=self._environment(self._window_lines()),
@@ -154,7 +151,7 @@ class Continuity:
         )
         line = self._write(saved.entry)
         checkpoint = saved.checkpoint
-        section = ledger.LogSection(
+        section = journal.LogSection(
             session=str(self.places.key),
             version=checkpoint.version,
             happened=(
@@ -166,7 +163,7 @@ class Continuity:
             prevented=tuple(sorted(self.memories.prevented)),
             proposed=tuple(one.entry.path for one in self.memories.waiting),
         )
-        ledger.write_log(self.agent, section, self._clock())
+        journal.write_log(self.agent, section, self._clock())
         self.memories.cited.clear()
         self.memories.prevented.clear()
         return line
@@ -182,15 +179,15 @@ class Continuity:
         standing = self.standing()
         try:
             with self._history() as history:
-                before = keeping.load_proven(self.places, history)
+                before = checkpoint_store.load_proven(self.places, history)
         except ContinuityError:
             before = None
-        reached = resuming.milestones(before, standing.checkpoint)
+        reached = resume.milestones(before, standing.checkpoint)
         return self.save_checkpoint(f"milestone: {reached}") if reached else None
 
     def start_task(self, argument: str) -> Line:
         """Begin a task: `title | when: criterion | rule: constraint`."""
-        line = self._write(tasks.parse_start(argument))
+        line = self._write(resume.parse_start(argument))
         if isinstance(line.entry, TaskStarted):
             self.task = task_section(line.entry)
         return line
@@ -200,9 +197,9 @@ class Continuity:
         self.save_checkpoint("task done")
         checkpoint = self.standing().checkpoint
         trend = self.monitor.trend()
-        entry = tasks.done(
+        entry = resume.done(
             checkpoint,
-            archived=str(keeping.archive(self.places).relative_to(self.places.folder)),
+            archived=str(checkpoint_store.archive(self.places).relative_to(self.places.folder)),
             trend=trend.sentence() if trend else "",
         )
         line = self._write(entry)
@@ -215,7 +212,7 @@ class Continuity:
         """The five steps of going on; refused with its reason when the checkpoint is no good."""
         with self._history() as history:
             return bootstrap(
-                lambda: keeping.load_proven(self.places, history),
+                lambda: checkpoint_store.load_proven(self.places, history),
                 lambda files: observe(self.cwd, files, tools=self._tool_names()),
                 self.desk.count,
                 budget,
@@ -252,33 +249,33 @@ class Continuity:
         environment = self._environment(lines)
         budget = self.desk.report().usable * HANDOFF_SHARE // 100
 
-        def compose(text: str = "") -> letter.Letter:
-            return letter.compose(
+        def compose(text: str = "") -> handoff.Letter:
+            return handoff.compose(
                 checkpoint,
                 lines,
                 environment,
                 written=stamp(self._clock()),
                 trigger=trigger,
                 count=self.desk.count,
-                budget=min(letter.BUDGET, budget),
+                budget=min(handoff.BUDGET, budget),
                 prose=text,
                 model=self.desk.model,
             )
 
         written = compose()
-        if prose and self.ask is not None and (text := await letter.prose(self.ask, written)):
+        if prose and self.ask is not None and (text := await handoff.prose(self.ask, written)):
             written = compose(text)
-        return self._write(taking_over.write(self.places, written))
+        return self._write(handoff_store.write(self.places, written))
 
     def use_handoff(self) -> Line:
         """Take the newest handoff over into the head of the prompt, once."""
         with self._history() as history:
-            taken = taking_over.take_over_newest(self.places, history, self.desk.count)
+            taken = handoff_store.take_over_newest(self.places, history, self.desk.count)
         return self._write(taken.entry(self.desk.working_set.fold.state))
 
     def newest_handoff(self) -> str:
         """The handoff that was written last, as it stands in its file."""
-        return taking_over.newest_file(self.places).read_text(encoding="utf-8")
+        return handoff_store.newest_file(self.places).read_text(encoding="utf-8")
 
     # Looking back
 
@@ -302,7 +299,7 @@ class Continuity:
         told.append(behind if lag else "The index is complete.")
         told.append((await self._recall_health()).sentence())
         waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in self.memories.waiting]
-        ledger.write_journal(
+        journal.write_journal(
             self.agent,
             str(self.places.key),
             self._clock(),

@@ -4,25 +4,65 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core.agent.ground import Ground, now, stamp
-from mindstone_tui.core.context.asking import Ask
-from mindstone_tui.core.context.view import reader
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.context.summary_call import Ask
+from mindstone_tui.core.context.window import WorkingSet
+from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.memory import Consolidated, MemoryDigested, NoteTaken
+from mindstone_tui.core.entries.derived import Consolidated, MemoryDigested, NoteTaken
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.foreign import as_data, fresh_nonce
 from mindstone_tui.core.memory import notes, proposals
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
 from mindstone_tui.core.memory.files import parse, read_shelf, render
-from mindstone_tui.core.memory.folder import credit
-from mindstone_tui.core.memory.standing import digest, head_sections
-from mindstone_tui.core.places import AgentPlaces, Places, SessionPlaces
+from mindstone_tui.core.memory.prompt import digest, head_sections
+from mindstone_tui.core.memory.proposals import credit
+from mindstone_tui.core.paths import AgentPlaces, Places, SessionPlaces
+from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.transcript import Transcript
+
+LOOKED_BACK: Final = 20_000
+"""Lines from the end of history in which measures, notes and open proposals are looked for."""
+
+
+class Ground(Protocol):
+    """What continuity stands on; a session's desk is one."""
+
+    transcript: Transcript
+    working_set: WorkingSet
+    settings: Settings
+    redactor: Redactor
+    model: str
+
+    def record(self, entry: Entry, turn: int) -> Line:
+        """Write an entry and let the working set know."""
+        ...
+
+    def report(self) -> ContextReport:
+        """The one accounting."""
+        ...
+
+    def count(self, text: str) -> int:
+        """How large a text is."""
+        ...
+
+
+def now() -> datetime:
+    """The time in UTC."""
+    return datetime.now(UTC)
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as files and entries write it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 DIGEST: Final = "Remembered earlier with the person's consent, for this message:"
 _ECHOED: Final = 2

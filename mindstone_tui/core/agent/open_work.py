@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mindstone_tui.core.context.window import ReadLines
+from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.memory import SummaryDerived, TaskDone, TaskStarted
+from mindstone_tui.core.entries.derived import SummaryDerived, TaskDone, TaskStarted
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.handoff.resuming import Resumption
+from mindstone_tui.core.handoff.resume import Resumption
+from mindstone_tui.core.text import one_line
 
 TASK: Final = "task"
 """The section of the prompt's head that states the task."""

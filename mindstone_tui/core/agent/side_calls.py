@@ -10,12 +10,12 @@ import time
 from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.answer import Gathering
-from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.agent.context import Desk
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense
-from mindstone_tui.core.providers.protocol import Delta, Finished, Options, Provider, Retrying
+from mindstone_tui.core.providers.base import Delta, Finished, Options, Provider, Retrying
 
 
 class _Reply:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import announcements, tool_ended
-from mindstone_tui.core.agent.asking import Asking
-from mindstone_tui.core.agent.desk import Desk
-from mindstone_tui.core.agent.hands import interrupted, use_tools
-from mindstone_tui.core.agent.loops import LoopWatch
-from mindstone_tui.core.agent.spending import added, check_budget
+from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.model_call import Asking
+from mindstone_tui.core.agent.run_tools import LoopWatch, interrupted, use_tools
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context.messages import said
-from mindstone_tui.core.context.planning import Prepared
+from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.entries import Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     ToolReturned,
@@ -29,7 +27,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.memory import StandingInstructionOffered
+from mindstone_tui.core.entries.derived import StandingInstructionOffered
 from mindstone_tui.core.errors import (
     Bug,
     ContextTooLong,
@@ -37,7 +35,45 @@ from mindstone_tui.core.errors import (
     MindstoneError,
     NotSaved,
 )
-from mindstone_tui.core.recall.standing import recognise_standing_instruction
+from mindstone_tui.core.events.from_entry import announcements, tool_ended
+from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
+
+Number = TypeVar("Number", int, float)
+
+
+def added(left: Usage, right: Usage) -> Usage:
+    """Both together; what neither knows stays unknown."""
+    return Usage(
+        prompt=_sum(left.prompt, right.prompt),
+        completion=_sum(left.completion, right.completion),
+        cached=_sum(left.cached, right.cached),
+        cache_written=_sum(left.cache_written, right.cache_written),
+        reasoning=_sum(left.reasoning, right.reasoning),
+        cost=_sum(left.cost, right.cost),
+    )
+
+
+def check_budget(spent: Usage, limits: ModelSettings) -> None:
+    """Stop a turn that has become more expensive than it may be."""
+    tokens = (spent.prompt or 0) + (spent.completion or 0)
+    cost = spent.cost or 0.0
+    if limits.turn_tokens and tokens > limits.turn_tokens:
+        raise MindstoneError(
+            f"This turn used {tokens:,} tokens; models.turn_tokens allows {limits.turn_tokens:,}.",
+            "Say `continue` to go on, or raise the limit.",
+        )
+    if limits.turn_cost and cost > limits.turn_cost:
+        raise MindstoneError(
+            f"This turn cost ${cost:.2f}; models.turn_cost allows ${limits.turn_cost:.2f}.",
+            "Say `continue` to go on, or raise the limit.",
+        )
+
+
+def _sum(left: Number | None, right: Number | None) -> Number | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return left + right
+
 
 MOST_SHRINKS: Final = 2
 """How often a request is made smaller because its provider calls it too long."""

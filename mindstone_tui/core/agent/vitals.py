@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from mindstone_tui.core.context.asking import Ask, Count
-from mindstone_tui.core.context.material import as_text, passages_of
-from mindstone_tui.core.context.window import ReadLines
+from mindstone_tui.core.context.extract import as_text, passages_of
+from mindstone_tui.core.context.fold import ReadLines
+from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.entries import Span
-from mindstone_tui.core.entries.memory import SummaryDerived
+from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.health import fidelity
-from mindstone_tui.core.health.judging import Judged, judge
+from mindstone_tui.core.health.judge import Judged, judge
 
 PROBING: Final = 3.0
 """Seconds that probing recall may take after a turn."""

@@ -9,18 +9,17 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.agent.announce import announcements
-from mindstone_tui.core.commands.bench import Bench
-from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
-from mindstone_tui.core.entries.memory import HandoffWritten, TaskDone
+from mindstone_tui.core.commands.registry import COMMANDS, Bench, command, wrong_use
+from mindstone_tui.core.entries.derived import HandoffWritten, TaskDone
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
-from mindstone_tui.core.handoff import tasks
+from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.handoff import resume
 from mindstone_tui.core.health import export
 from mindstone_tui.core.health.monitor import health_data, health_text
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.memory.proposals import Decision, Draft, diff
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import plural
 
 FORMATS: Final = ("prometheus", "otlp")
 DECISIONS: Final[dict[str, Decision]] = {
@@ -221,7 +220,7 @@ async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         raise wrong_use("task", f"/task does not know `{argument}`.")
     standing = continuity.standing().checkpoint
     yield CommandPrinted(
-        command="task", text=tasks.show(standing), data=msgspec.to_builtins(standing)
+        command="task", text=resume.show(standing), data=msgspec.to_builtins(standing)
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mindstone_tui.core.context.report import Block, Burn, ContextReport, SectionSize
 from mindstone_tui.core.entries.window import Component
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import one_line, plural
 
 BAR = 30
 NAMES = {

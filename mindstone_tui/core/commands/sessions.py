@@ -8,8 +8,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from mindstone_tui.core.commands.bench import Bench
-from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.commands.registry import Bench, command, wrong_use
 from mindstone_tui.core.commands.reports import budget_data, headline
 from mindstone_tui.core.config.settings import ApprovalMode
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, ScreenAsked

@@ -1,7 +1,7 @@
 """Settings with a docstring per key; files, environment and flags merged with provenance."""
 
-from mindstone_tui.core.config.keys import Key, all_keys, key_named
-from mindstone_tui.core.config.loading import Ignored, Loaded, Source, load, profiles, store
+from mindstone_tui.core.config.edit import Key, all_keys, key_named
+from mindstone_tui.core.config.load import Ignored, Loaded, Source, load, profiles, store
 from mindstone_tui.core.config.settings import Settings
 
 __all__ = [

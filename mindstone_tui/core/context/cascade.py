@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.config.settings import CascadeSettings
-from mindstone_tui.core.context.compression import AGES, level_of
+from mindstone_tui.core.context.summaries import AGES, level_of
 from mindstone_tui.core.entries import Line, Part
 
 StepName = Literal[

@@ -11,13 +11,13 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.context.fold import Fold, Placed
 from mindstone_tui.core.context.messages import Key, message_of, said
-from mindstone_tui.core.context.window import Fold, Placed
 from mindstone_tui.core.entries import Label, Line, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import Anchor
 from mindstone_tui.core.tokens import Counter
-from mindstone_tui.core.tokens.counting import MESSAGE_OVERHEAD, REPLY_OVERHEAD
+from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD, REPLY_OVERHEAD
 
 ComponentName = Literal[
     "system_prompt", "tool_definitions", "message_history", "tool_results", "memory_injection"

@@ -7,8 +7,9 @@ only with the format version.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -120,3 +121,148 @@ def _arguments(arguments: str) -> str:
         return arguments if isinstance(msgspec.json.decode(arguments), dict) else "{}"
     except (msgspec.DecodeError, UnicodeEncodeError):
         return "{}"
+
+
+class Pairing(msgspec.Struct, frozen=True):
+    """Calls and results brought together."""
+
+    results: dict[int, list[Line]]
+    """Assistant message → its results, in the order of its calls."""
+    unpaired: tuple[int, ...]
+    """Messages that cannot be sent: a call lacks its result, or a result its call."""
+    why: str
+
+
+def pair(lines: Iterable[Line]) -> Pairing:
+    """Bring every result to the newest message of its turn that asked for it.
+
+    Call ids are only unique within an answer for some models, so the turn and the order count too.
+    """
+    asked: dict[tuple[int, str], Line] = {}
+    found: dict[int, dict[str, Line]] = {}
+    orphans: list[int] = []
+    asking: list[tuple[Line, AssistantMessage]] = []
+    for line in lines:
+        entry = line.entry
+        if isinstance(entry, AssistantMessage) and entry.calls:
+            asking.append((line, entry))
+            found[line.seq] = {}
+            asked.update({(line.turn, call.id): line for call in entry.calls})
+        elif isinstance(entry, ToolReturned):
+            owner = asked.get((line.turn, entry.call))
+            if owner is None or entry.call in found[owner.seq]:
+                orphans.append(line.seq)
+            else:
+                found[owner.seq][entry.call] = line
+    results: dict[int, list[Line]] = {}
+    dangling: list[int] = []
+    for line, answer in asking:
+        ids = list(dict.fromkeys(call.id for call in answer.calls))
+        have = found[line.seq]
+        if len(ids) == len(answer.calls) == len(have):
+            results[line.seq] = [have[call] for call in ids]
+        else:
+            dangling += [line.seq, *(result.seq for result in have.values())]
+    return Pairing(results, tuple(sorted(orphans + dangling)), _why(orphans, dangling))
+
+
+def _why(orphans: Sequence[int], dangling: Sequence[int]) -> str:
+    reasons = []
+    if dangling:
+        reasons.append("a tool call has no result")
+    if orphans:
+        reasons.append("a tool result has no call")
+    return " and ".join(reasons)
+
+
+def first_unpaired(messages: Sequence[Message]) -> str | None:
+    """What is wrong with a request's calls and results, or None when every pair is whole."""
+    waiting: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                return f"the result {message['tool_call_id']} has no call before it"
+            waiting.discard(message["tool_call_id"])
+            continue
+        if waiting:
+            return f"the call {min(waiting)} has no result"
+        waiting = {call["id"] for call in message.get("tool_calls") or ()}
+    return f"the call {min(waiting)} has no result" if waiting else None
+
+
+Count = Callable[[str], int]
+
+_JOINER: Final = "\u200d"
+_TRIES: Final = 12
+
+
+def boundary(text: str, at: int) -> int:
+    """The nearest place at or before `at` where no visible character is torn apart."""
+    at = min(max(at, 0), len(text))
+    while 0 < at < len(text) and _joined(text[at - 1], text[at]):
+        at -= 1
+    return at
+
+
+def _joined(before: str, after: str) -> bool:
+    """Whether two neighbours are one character for a reader."""
+    return (
+        after == _JOINER
+        or before == _JOINER
+        or bool(unicodedata.combining(after))
+        or unicodedata.category(after) in ("Mn", "Me", "Mc")
+        or 0x1F3FB <= ord(after) <= 0x1F3FF  # skin tones
+        or (_is_flag(before) and _is_flag(after))
+        or (before == "\r" and after == "\n")
+    )
+
+
+def _is_flag(character: str) -> bool:
+    return 0x1F1E6 <= ord(character) <= 0x1F1FF
+
+
+def head(text: str, length: int) -> str:
+    """At most the first `length` characters."""
+    return text[: boundary(text, length)]
+
+
+def tail(text: str, length: int) -> str:
+    """At most the last `length` characters."""
+    at = len(text) - length
+    if at <= 0:
+        return text
+    while at < len(text) and _joined(text[at - 1], text[at]):
+        at += 1
+    return text[at:]
+
+
+def one_line(text: str, tokens: int, count: Count) -> str:
+    """A text as one line of at most so many tokens."""
+    line = " ".join(text.split())
+    length = min(len(line), tokens * 8)
+    for _ in range(_TRIES):
+        shorter = head(line, length)
+        said = shorter if len(shorter) == len(line) else shorter.rstrip() + "…"
+        if count(said) <= tokens:
+            return said
+        length = min(length - 1, int(length * 0.8))
+    return ""
+
+
+def shorten(text: str, tokens: int, count: Count, note: Callable[[int], str]) -> str:
+    """Beginning and end of a text in at most so many tokens, with a note of what is missing.
+
+    `note` is told how many characters were taken out.
+    """
+    whole = count(text)
+    if whole <= tokens:
+        return text
+    room = max(tokens - count(note(len(text))) - 2, 0)
+    length = int(len(text) * room / max(whole, 1))
+    for _ in range(_TRIES):
+        start, end = head(text, length * 2 // 3), tail(text, length // 3)
+        said = f"{start}\n{note(len(text) - len(start) - len(end))}\n{end}"
+        if length <= 0 or count(said) <= tokens:
+            return said.strip()
+        length = int(length * 0.85)
+    return note(len(text))

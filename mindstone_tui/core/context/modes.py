@@ -1,35 +1,293 @@
-"""How room is made in each mode, on a live window.
+"""The steps by which a live window gets shorter, each recorded before the request it shapes.
 
-In every mode the task is written down at the checkpoint mark, before anything can leave. The
-ladder of the sliding window stays behind the other two as the last resort.
+A summary is written down before anything it stands for leaves, and what leaves has its receipt
+like any other exchange: a failed summary, or an index that cannot be read back, removes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
     Apply,
     Effect,
+    Marks,
     Outcome,
     StepName,
+    by_level,
     cascade_due,
+    kept_recent,
     run_auto_compact,
     run_cascade,
+    stages,
+    to_compact,
 )
-from mindstone_tui.core.context.compression import Scribe
-from mindstone_tui.core.context.live import LiveWindow
-from mindstone_tui.core.context.making_room import make_room, repair
-from mindstone_tui.core.context.shortening import Shortening
-from mindstone_tui.core.context.view import Call
+from mindstone_tui.core.context.cascade import Exchange as Sized
+from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
+from mindstone_tui.core.context.extract import approvals_of, passages_of, rules_in
+from mindstone_tui.core.context.prune import (
+    departure,
+    leave,
+    make_room,
+    prune,
+    repair,
+    trim,
+    units_of,
+)
+from mindstone_tui.core.context.report import Marks as TokenMarks
+from mindstone_tui.core.context.summaries import Material, Scribe, Summary, labelled, strategy
+from mindstone_tui.core.context.trim import trimmable
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.memory import CheckpointSaved
+from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived
+from mindstone_tui.core.entries.window import ToolResultsTrimmed, Trimmed
+from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.values import Value
+
+SUMMARIES: Final = 20
+"""Percent of the usable room that summaries may take; the oldest then make place."""
+CARRIED: Final = 5
+"""Percent of the usable room for rules of summaries that made place."""
+SHORTENED: Final = 4
+"""Tool results that one cascade has a model shorten; the others are trimmed."""
+
+
+class Shortening:
+    """The window while one call is being planned, and the steps that it can take itself."""
+
+    def __init__(self, live: LiveWindow, call: Call, scribe: Scribe) -> None:
+        self.live = live
+        self.call = call
+        self.usable = max(call.room.usable, 1)
+        self.lines: list[Line] = []
+        settings = live.settings.context
+        self.token_marks: TokenMarks = budget.marks(call.room, settings, live.settings.zones)
+        self.marks = Marks(
+            checkpoint=self.token_marks.checkpoint / self.usable,
+            compact=self.token_marks.ceiling / self.usable,
+            emergency=settings.emergency / 100,
+            target=live.settings.cascade.target / 100,
+            stages=stages(live.settings.cascade),
+        )
+        self.count = live.ledger(call.model).counter.text
+        self.scribe = msgspec.structs.replace(
+            scribe, count=self.count, short_result=live.settings.cascade.result_tokens
+        )
+
+    def fullness(self) -> float:
+        """How full the next prompt would be."""
+        total = self.live.measure(self.call).total
+        return budget.pressing(total, self.call.expected, self.call.room) / self.usable
+
+    def steps(self) -> dict[StepName, Apply]:
+        """The steps that the window itself can take."""
+        return {
+            "tool_results": self._shorten_results,
+            "evict": self._evict,
+            "progressive": self._condense,
+            "compaction": self._compact,
+            "delegate": self._delegate,
+        }
+
+    def _units(self) -> list[Exchange]:
+        """The window's exchanges; all recent ones are held, since later steps can shorten them."""
+        measured = self.live.measure(self.call)
+        whole = msgspec.structs.replace(self.token_marks, floor=self.usable)
+        return units_of(self.live, self.call, measured, whole)
+
+    async def _shorten_results(self, excess: int) -> Effect:
+        """Have the largest results shortened where a model may be asked; trim the others."""
+        shortened = await self._summarise_results(excess) if self.scribe.ask else 0
+        if shortened < excess:
+            self.lines += trim(self.live, self.call, self.token_marks)
+        return Effect(why=f"{shortened} tokens freed by shortening" if shortened else "")
+
+    async def _summarise_results(self, excess: int) -> int:
+        measured = self.live.measure(self.call)
+        state = self.live.fold.state
+        found = trimmable(
+            measured,
+            trimmed=state.trimmed,
+            pins=state.pins,
+            keep=self.live.settings.context.keep_trimmed,
+        )
+        taken: list[Trimmed] = []
+        for line, size in sorted(found, key=lambda one: -one[1])[:SHORTENED]:
+            if sum(one.tokens_before - one.tokens_after for one in taken) >= excess:
+                break
+            material = Material(passages=passages_of([line]))
+            outcome = await strategy("tool_result_summary")(material, self.scribe)
+            if isinstance(outcome, Summary):
+                self.lines.append(self.live.append(outcome.entry(), self.call.turn))
+                taken.append(_trimmed(line, size, outcome, measured.factor))
+        if not taken:
+            return 0
+        freed = sum(one.tokens_before - one.tokens_after for one in taken)
+        entry = ToolResultsTrimmed(
+            results=tuple(sorted(taken, key=lambda one: one.result)),
+            state=self.live.fold.state,
+            tokens_before=measured.total,
+            tokens_after=measured.total - freed,
+            policy=self.live.policy,
+            trigger="cascade",
+        )
+        self.lines.append(self.live.append(entry, self.call.turn))
+        return freed
+
+    async def _evict(self, excess: int) -> Effect:
+        measured = self.live.measure(self.call)
+        target = measured.total - excess
+        pruned = await prune(
+            self.live, self.call, measured, eligible(self._units()), target, "cascade"
+        )
+        self.lines += pruned.lines
+        return Effect(held=bool(pruned.left), why="" if pruned.left else "nothing may leave")
+
+    async def _condense(self, excess: int) -> Effect:
+        """Condense older exchanges by their age, the oldest first, until enough is freed."""
+        goal = self.fullness() - excess / self.usable
+        may = {unit.turn: unit for unit in self._units() if unit.protected in ("", RECENT)}
+        groups = by_level(sorted(may), self.call.turn, self.live.settings.cascade.ages)
+        effects = []
+        for level in sorted(groups, reverse=True):
+            if self.fullness() <= goal:
+                break
+            units = [may[turn] for turn in groups[level]]
+            effects.append(await self._replace("progressive", units, level))
+        held = any(effect.held for effect in effects)
+        return Effect(held=held, why="; ".join(filter(None, (effect.why for effect in effects))))
+
+    async def _compact(self, _excess: int) -> Effect:
+        """Let a summary stand for everything but the newest exchanges and what is protected."""
+        units = self._units()
+        fixed = self.live.measure(self.call).total - sum(unit.tokens for unit in units)
+        keep = kept_recent(
+            self.live.settings.context.keep_recent_tokens,
+            self.usable,
+            self.token_marks.floor - fixed,
+        )
+        sized = [
+            Sized(turn=u.turn, tokens=u.tokens, protected=u.protected not in ("", RECENT))
+            for u in units
+        ]
+        turns = set(to_compact(sized, keep))
+        chosen = [unit for unit in units if unit.turn in turns]
+        if not chosen:
+            return Effect(held=False, why="there is nothing but the newest exchanges")
+        return await self._replace("conversation_compaction", chosen, 0)
+
+    async def _delegate(self, _excess: int) -> Effect:
+        """Give everything but the current exchange to a reader with a clean window of its own."""
+        rest = [unit for unit in self._units() if unit.protected in ("", RECENT)]
+        rest = [unit for unit in rest if unit.turn != self.call.turn]
+        if not rest:
+            return Effect(held=False, why="there is nothing but the current exchange")
+        return await self._replace("sub_agent", rest, 0)
+
+    async def _replace(self, name: str, units: Sequence[Exchange], level: int) -> Effect:
+        """Write a summary of exchanges that can be found again, then let them leave."""
+        asked = [ExchangeLines(unit.turn, unit.lines) for unit in units]
+        try:
+            receipts = await self.live.ensure(asked)
+        except RecallError as error:
+            return Effect(held=False, why=error.what)
+        found = {each.turn: receipt for each in asked if (receipt := proven(each, receipts))}
+        leaving = [unit for unit in units if unit.turn in found]
+        if not leaving:
+            return Effect(held=False, why="none of it can be found again yet")
+        staying = self._summaries_that_stay()
+        outcome = await strategy(name)(self._material(leaving, level, staying), self.scribe)
+        if not isinstance(outcome, Summary):
+            return Effect(held=False, why=outcome.why)
+        if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
+            outcome = self._as_stand_in(outcome, leaving)
+        self.live.catch_up()
+        before = self.live.measure(self.call).total
+        gone = tuple(
+            departure(unit, None, found[unit.turn], f"stands in a summary ({name})")
+            for unit in leaving
+            if unit.turn not in self.live.fold.state.pins
+        )
+        state = msgspec.structs.replace(self.live.fold.state, summaries=staying)
+        entry = outcome.entry(state)
+        self.lines.append(self.live.append(entry, self.call.turn))
+        self.lines.append(leave(self.live, self.call, gone, before, self.live.mode))
+        return Effect(why=outcome.why)
+
+    def _as_stand_in(self, report: Summary, units: Sequence[Exchange]) -> Summary:
+        lines = sorted((line for unit in units for line in unit.lines), key=lambda line: line.seq)
+        text = labelled(report.text, passages_of(lines), self.scribe.nonce())
+        return msgspec.structs.replace(report, text=text, tokens_after=self.count(text))
+
+    def _material(
+        self, units: Sequence[Exchange], level: int, staying: Collection[int]
+    ) -> Material:
+        """The originals of exchanges, and the rules of summaries that make place."""
+        read = reader(self.live.history)
+        lines = [line for unit in units for line in unit.lines]
+        around = [line for unit in units for line in read(unit.span.first, unit.span.last)]
+        carried = [
+            rules_in(line.entry.text)
+            for seq in self.live.fold.state.summaries
+            if seq not in staying
+            for line in read(seq, seq)
+            if isinstance(line.entry, SummaryDerived)
+        ]
+        permissions = [said for _, group in carried for said in group]
+        return Material(
+            passages=passages_of(sorted(lines, key=lambda line: line.seq)),
+            approvals=tuple(dict.fromkeys((*permissions, *approvals_of(around)))),
+            rules=self._newest_rules(said for group, _ in carried for said in group),
+            level=level,
+        )
+
+    def _newest_rules(self, rules: Iterable[str]) -> tuple[str, ...]:
+        """Rules that are carried on, as far as their room goes; how many are not is said."""
+        every = list(dict.fromkeys(rules))
+        room = self.usable * CARRIED // 100
+        kept: list[str] = []
+        for said in reversed(every):
+            room -= self.count(said)
+            if room < 0:
+                older = len(every) - len(kept)
+                kept.append(f"({older} older rules stand in the checkpoint and the transcript)")
+                break
+            kept.append(said)
+        return tuple(reversed(kept))
+
+    def _summaries_that_stay(self) -> tuple[int, ...]:
+        """The newest summaries that leave a third of their room to the one that comes."""
+        room = self.usable * SUMMARIES * 2 // 300
+        read = reader(self.live.history)
+        staying: list[int] = []
+        for seq in reversed(self.live.fold.state.summaries):
+            room -= sum(
+                self.count(line.entry.text)
+                for line in read(seq, seq)
+                if isinstance(line.entry, SummaryDerived)
+            )
+            if room < 0:
+                break
+            staying.append(seq)
+        return tuple(sorted(staying))
+
+
+def _trimmed(line: Line, size: int, outcome: Summary, factor: float) -> Trimmed:
+    return Trimmed(
+        result=line.seq,
+        placeholder=outcome.text,
+        tokens_before=size,
+        tokens_after=round((outcome.tokens_after + 4) * factor),
+        reason="shortened from the original",
+    )
+
 
 _WRITTEN_DOWN: Final[tuple[StepName, ...]] = ("checkpoint", "handoff")
 _REARMING: Final = frozenset({"context_window_pruned", "tool_results_trimmed", "summary_derived"})

@@ -1,373 +1,411 @@
-"""The window as a pure fold of the transcript: entries in, the next request out.
+"""The working set of a session: a thin shell around the fold.
 
-The same lines give the same request, whether they are folded one by one as they arrive or all at
-once by another process. Nothing is rendered or counted here: placeholders, shortened texts, the
-marker and the recalled block were written down as entries before the request that shows them, and
-the fold only chooses and joins.
-
-A request is, in this order:
-
-- one system message: the sections of the standing instructions, then the handoff, the summaries
-  and the marker that says what is out of the window;
-- the messages of the window in the order of the transcript, except that results follow the call
-  they answer. Pinned exchanges keep their place, which is right behind the head once everything
-  older has left;
-- the tail: one user-role message with what was recalled for this turn. It stands at the very end,
-  behind complete results and never between a call and its result, in every request of the turn,
-  and in none of the next turn. Up to the tail, each request extends the one before.
-
-Two user messages may stand next to each other (the task, an interrupted question, the tail);
-providers that want strict alternation join them.
+Everything that shapes a prompt goes through here and is written down before the request that it
+shapes. `prepare` runs before every model call: it repairs, trims, prunes, and records the plan with
+its hash; only then is there a request to send.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from mindstone_tui.core.context.messages import Key, ReadBlob, message_of, said
-from mindstone_tui.core.context.pairing import Pairing, pair
-from mindstone_tui.core.context.spans import merged, single, within, without
-from mindstone_tui.core.context.standing import Standing, missing, references_of
-from mindstone_tui.core.entries import Line, Message, Request, Span, Unknown
-from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, UserMessage
-from mindstone_tui.core.entries.memory import (
-    HandoffReplayed,
-    MemoryDigested,
-    RecallInjected,
-    SummaryDerived,
-    TaskDone,
-    TaskStarted,
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context import budget, build_report, manual
+from mindstone_tui.core.context.build_report import UNKNOWN_PRICES, Prices
+from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.manual import Reason, why
+from mindstone_tui.core.context.measure import ComponentName
+from mindstone_tui.core.context.plan import Prepared, rebuild, record_plan
+from mindstone_tui.core.context.policies import Similarity, known_policy, word_similarity
+from mindstone_tui.core.context.prune import Pruned, make_room
+from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.context.trim import refuse_if_hopeless
+from mindstone_tui.core.context.window_view import (
+    Call,
+    ExchangeLines,
+    Indexer,
+    PastView,
+    UsageNote,
+    View,
+    follow,
 )
+from mindstone_tui.core.entries import Entry, Label, Line, Request, Span, ToolSchema
 from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
     InstructionsChanged,
     ModeChanged,
     ModelChanged,
-    Pinned,
     PolicyChanged,
-    PromptPlanned,
-    Restored,
-    Rewound,
-    ToolResultsTrimmed,
+    Receipt,
+    Section,
     ToolsChanged,
-    Unpinned,
-    WindowRepaired,
     WindowState,
 )
+from mindstone_tui.core.tokens import Calibration, Counter, counter_for
+from mindstone_tui.core.transcript import History, Transcript
 
-ReadLines = Callable[[int, int], Iterable[Line]]
-"""Lines `first` to `last`, both included, with their texts whole."""
-
-
-class Placed(msgspec.Struct, frozen=True):
-    """One message of a request, and where its words stand."""
-
-    key: Key
-    line: Line | None
-    """None for the head and the tail."""
-    text: str | None = None
-    """What stands in for the entry's own text."""
-    thinking: bool = False
+Ensure = Callable[[Sequence[ExchangeLines]], Mapping[int, Receipt]]
+OffLoop = Callable[[Ensure, Sequence[ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
 
 
-def state_of(line: Line) -> WindowState | None:
-    """The fold's state that a window change carries; None for every other line."""
-    if isinstance(line.entry, Unknown):
-        return None
-    state = getattr(line.entry, "state", None)
-    return state if isinstance(state, WindowState) else None
+class LiveWindow(View):
+    """A window that follows its transcript and writes its changes there."""
 
-
-class Fold(Standing):
-    """What the model sees next, kept up to date line by line."""
-
-    def __init__(self, read: ReadLines) -> None:
-        super().__init__()
-        self._read = read
-        self.head = -1
-        """The newest line that was folded in."""
-        self.at = -1
-        """The newest window change."""
-        self.turn = 0
-        self.lines: dict[int, Line] = {}
-        """The window's messages, by sequence number, ascending."""
-        self.recalls: dict[int, Line] = {}
-        """Recalled blocks of the turns in the window."""
-        self._turns: dict[int, tuple[Span, ...]] = {}
-        self._pairing: Pairing | None = None
-        self._snapshot: WindowState | None = None
-
-    @classmethod
-    def from_state(cls, change: Line, read: ReadLines) -> Fold:
-        """The fold right after a window change, from that line and what its state names."""
-        fold = cls(read)
-        fold.add(change)
-        return fold
-
-    def add(self, line: Line) -> None:
-        """Take in the next line; lines that were taken before change nothing."""
-        if line.seq <= self.head:
-            return
-        state = state_of(line)
-        if state is None:
-            self._take(line)
-        else:
-            self._rebase(state)
-            # What arrived between the decision and its record stays in force.
-            for between in self._read(state.through + 1, line.seq - 1):
-                self._take(between)
-            self._take(line)
-            self.at = line.seq
-        self.head = line.seq
-        self.turn = line.turn
-        self._snapshot = None
-
-    @property
-    def state(self) -> WindowState:
-        """All that another process needs to go on from here."""
-        if self._snapshot is None:
-            self._snapshot = self._less(())
-        return self._snapshot
-
-    @property
-    def pairing(self) -> Pairing:
-        """Calls and results of the window, brought together."""
-        if self._pairing is None:
-            self._pairing = pair(self.lines.values())
-        return self._pairing
-
-    @property
-    def task(self) -> int | None:
-        """The user message that states the original task, if it is in the window."""
-        return self._state.task if self._state.task in self.lines else None
-
-    def placed(self, *, model: str, turn: int) -> Iterator[Placed]:
-        """The window's messages in the order in which they are sent."""
-        results = self.pairing.results
-        followed = {line.seq for lines in results.values() for line in lines}
-        for seq, line in self.lines.items():
-            if seq in followed:
-                continue
-            yield self._place(line, model, turn)
-            for result in results.get(seq, ()):
-                yield self._place(result, model, turn)
-
-    def request(
+    def __init__(
         self,
-        model: str,
+        transcript: Transcript,
+        history: History,
+        settings: Settings,
         *,
-        turn: int | None = None,
-        tail: tuple[int, ...] = (),
-        blob: ReadBlob | None = None,
-    ) -> Request:
-        """The request as it stands now; without `blob` pictures are named, not shown."""
-        turn = self.turn if turn is None else turn
-        messages: list[Message] = []
-        if text := self.head_text():
-            messages.append({"role": "system", "content": text})
-        for item in self.placed(model=model, turn=turn):
-            assert item.line is not None
-            entry = said(item.line)
-            assert entry is not None
-            messages.append(message_of(entry, text=item.text, blob=blob, thinking=item.thinking))
-        if passing := self.tail_text(tail):
-            messages.append({"role": "user", "content": passing})
-        return Request(model=model, messages=tuple(messages), tools=self.tools)
-
-    def tail_text(self, tail: Iterable[int]) -> str:
-        """What was recalled and remembered for this turn, as one block."""
-        blocks = (self._recall(seq).text for seq in tail)
-        return "\n\n".join(block for block in blocks if block)
-
-    def spans_of_turns(self, turns: Iterable[int]) -> tuple[Span, ...]:
-        """Where the lines of some turns stand, as far as they are in the window."""
-        return merged(span for turn in turns for span in self._turns.get(turn, ()))
-
-    def without_turns(self, turns: Iterable[int]) -> WindowState:
-        """The state after whole exchanges left; the task's own message stays."""
-        gone = self.spans_of_turns(turns)
-        return self._less(gone if self.task is None else without(gone, single([self.task])))
-
-    def without_lines(self, seqs: Iterable[int]) -> WindowState:
-        """The state after single messages were left out."""
-        return self._less(single(seqs))
-
-    def _less(self, gone: tuple[Span, ...]) -> WindowState:
-        """The state without some lines; turns that have no message left go altogether."""
-        turns = {self.turn} | {line.turn for seq, line in self.lines.items() if not _in(seq, gone)}
-        held = merged(span for turn in turns for span in self._turns.get(turn, ()))
-        spans = without(held, gone) if gone else held
-        state = self._state
-        return msgspec.structs.replace(
-            state,
-            through=self.head,
-            spans=spans,
-            trimmed={seq: by for seq, by in state.trimmed.items() if self._keeps(seq, gone)},
-            cut={seq: by for seq, by in state.cut.items() if self._keeps(seq, gone)},
+        indexer: Indexer,
+        counters: Callable[[str], Counter] = counter_for,
+        calibration: Calibration | None = None,
+        similar: Similarity = word_similarity,
+        off_loop: OffLoop = asyncio.to_thread,
+    ) -> None:
+        super().__init__(
+            history, settings, counters=counters, calibration=calibration, similar=similar
         )
+        self.transcript = transcript
+        self._indexer = indexer
+        self._off_loop = off_loop
+        self._missed: list[Line] = []
+        self.blocked: set[tuple[int, str]] = set()
+        """What was already said, per turn, about prunes that could not happen."""
 
-    def _keeps(self, seq: int, gone: tuple[Span, ...]) -> bool:
-        return seq in self.lines and not _in(seq, gone)
+    def catch_up(self) -> None:
+        """Take in what other surfaces appended."""
+        new = follow(self.fold, self.history)
+        for line in new:
+            self.watch.observe(line)
+        self._missed += new
 
-    def _place(self, line: Line, model: str, turn: int) -> Placed:
-        by = self._state.trimmed.get(line.seq, self._state.cut.get(line.seq))
-        entry = line.entry
-        thinking = (
-            isinstance(entry, AssistantMessage)
-            and bool(entry.thinking)
-            and line.turn == turn
-            and entry.model == model
-        )
-        text = None if by is None else self._stand_in(by, line.seq)
-        return Placed((line.seq, by, thinking), line, text, thinking)
+    def missed(self) -> list[Line]:
+        """The lines of others that were taken in since somebody last asked for them."""
+        missed, self._missed = self._missed, []
+        return missed
 
-    def _stand_in(self, by: int, seq: int) -> str | None:
-        """The text that was written down to stand in for a message."""
-        match self._named(by):
-            case ToolResultsTrimmed() as trimmed:
-                return next((t.placeholder for t in trimmed.results if t.result == seq), None)
-            case MessageCut() as cut:
-                return cut.text
-            case SummaryDerived() as summary:
-                return summary.text
-            case _:
-                return None
+    def take(self, line: Line) -> None:
+        """Take in one line, and before it any that were missed; once is enough."""
+        if line.seq > self.fold.head + 1:
+            self.catch_up()
+        if line.seq > self.fold.head:
+            self.fold.add(self.history.whole(line))
+            self.watch.observe(line)
 
-    def _recall(self, seq: int) -> RecallInjected | MemoryDigested:
-        line = self.recalls.get(seq) or next(iter(self._read(seq, seq)), None)
-        if line is None or not isinstance(line.entry, RecallInjected | MemoryDigested):
-            raise missing(seq)
-        return line.entry
-
-    def _rebase(self, state: WindowState) -> None:
-        """Keep what a state holds, fetch what it brings back, forget the rest."""
-        allowed = merged((*state.spans, Span(state.through + 1, max(self.head, state.through + 1))))
-        self._pairing = None
-        self._turns = {
-            turn: kept for turn, spans in self._turns.items() if (kept := within(spans, allowed))
-        }
-        self.lines = {s: line for s, line in self.lines.items() if _in(s, allowed)}
-        self.recalls = {s: line for s, line in self.recalls.items() if _in(s, allowed)}
-        known = merged(span for spans in self._turns.values() for span in spans)
-        for span in without(state.spans, known):
-            for line in self._read(span.first, span.last):
-                self._hold(line)
-        self.lines = dict(sorted(self.lines.items()))
-        self._state = state
-        self._references = {seq: self._reference(seq) for seq in references_of(state)}
-
-    def _reference(self, seq: int) -> Line:
-        known = self._references.get(seq) or self.lines.get(seq)
-        line = known or next(iter(self._read(seq, seq)), None)
-        if line is None:
-            raise missing(seq)
+    def append(self, entry: Entry, turn: int | None = None) -> Line:
+        """Write an entry and take it in."""
+        line = self.transcript.append(entry, turn=self.fold.turn if turn is None else turn)
+        self.take(line)
         return line
 
-    def _hold(self, line: Line) -> None:
-        """Keep a line that is in the window."""
-        before = self._turns.get(line.turn, ())
-        self._turns[line.turn] = merged((*before, Span(line.seq, line.seq)))
-        if said(line) is not None:
-            self.lines[line.seq] = line
-            self._pairing = None
-        elif isinstance(line.entry, RecallInjected | MemoryDigested):
-            self.recalls[line.seq] = line
+    def note_growth(self, call: Call) -> None:
+        """Remember what each turn added before anything leaves: afterwards nobody could tell."""
+        self.watch.carried = msgspec.structs.replace(self.watch.carried, growth=self.growth(call))
 
-    def _take(self, line: Line) -> None:
-        """What one line does to the window; doing it twice changes nothing."""
-        self._hold(line)
-        state = self._state
-        match line.entry:
-            case UserMessage():
-                waiting = state.task is None or isinstance(self._named(state.task), TaskStarted)
-                if waiting:
-                    self._point(line, task=line.seq)
-            case TaskStarted() | TaskDone():
-                self._point(line, task=line.seq)
-            case PromptPlanned() as plan:
-                if not plan.purpose:
-                    self._point(line, plan=line.seq)
-            case MessageCut() as cut:
-                self._point(line, cut={**state.cut, cut.target: line.seq})
-            case ToolResultsTrimmed() as trim:
-                added = {trimmed.result: line.seq for trimmed in trim.results}
-                self._point(line, trimmed={**state.trimmed, **added})
-            case ContextWindowPruned() as pruned:
-                turns = {left.turn for left in pruned.left}
-                self._drop(lambda old: old.turn in turns, pruned.state.through)
-                self._point(line, pruned=line.seq)
-            case Restored():
-                self._restore(line)
-            case Rewound() as rewound:
-                self._drop(lambda old: old.turn > rewound.to_turn, rewound.state.through)
-            case WindowRepaired() as repaired:
-                self._drop(lambda old: old.seq in repaired.seqs, line.seq)
-            case Pinned() as pinned:
-                pins = tuple(sorted({*state.pins, pinned.pinned_turn}))
-                self._point(line, pins=pins)
-            case Unpinned() as unpinned:
-                pins = tuple(turn for turn in state.pins if turn != unpinned.pinned_turn)
-                self._point(line, pins=pins)
-            case _:
-                self._take_setting(line)
-
-    def _take_setting(self, line: Line) -> None:
-        match line.entry:
-            case ModelChanged():
-                self._point(line, model=line.seq)
-            case InstructionsChanged():
-                self._point(line, instructions=line.seq)
-            case ToolsChanged():
-                self._point(line, tools=line.seq)
-            case ModeChanged():
-                self._point(line, mode=line.seq)
-            case PolicyChanged():
-                self._point(line, policy=line.seq)
-            case HandoffReplayed():
-                self._point(line, handoff=line.seq)
-            case SummaryDerived() as summary if summary.state is not None:
-                summaries = tuple(sorted({*self._state.summaries, line.seq}))
-                self._point(line, summaries=summaries)
-            case _:
-                return
-
-    def _point(self, line: Line, **changes: Any) -> None:
-        self._state = msgspec.structs.replace(self._state, **changes)
-        self._references[line.seq] = line
-
-    def _restore(self, line: Line) -> None:
-        """Bring exchanges back that another change may have left out meanwhile."""
-        entry = line.entry
-        assert isinstance(entry, Restored)
-        known = merged(span for spans in self._turns.values() for span in spans)
-        for span in without(entry.state.spans, known):
-            for old in self._read(span.first, span.last):
-                if old.turn in entry.turns:
-                    self._hold(old)
-        self.lines = dict(sorted(self.lines.items()))
-        self._point(line, pruned=line.seq)
-
-    def _drop(self, leaves: Callable[[Line], bool], through: int) -> None:
-        """Leave messages out, as far as the decision knew of them; the task's own stays."""
-        gone = [
-            line.seq
-            for line in self.lines.values()
-            if line.seq <= through and leaves(line) and line.seq != self._state.task
-        ]
-        for seq in gone:
-            del self.lines[seq]
-        if gone:
-            self._pairing = None
-            removed = single(gone)
-            self._turns = {
-                turn: kept
-                for turn, spans in self._turns.items()
-                if (kept := without(spans, removed))
-            }
+    async def ensure(self, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+        """Ask for receipts off the loop; lines that arrive meanwhile are taken in."""
+        receipts = await self._off_loop(self._indexer.ensure, units)
+        self.catch_up()
+        return receipts
 
 
-def _in(seq: int, spans: tuple[Span, ...]) -> bool:
-    return any(seq in span for span in spans)
+RoomMaker = Callable[[LiveWindow, Call], Awaitable[list[Line]]]
+
+
+class WorkingSet:
+    """What the model sees next, kept by writing down every decision about it."""
+
+    def __init__(self, live: LiveWindow) -> None:
+        self._live = live
+        self.room_maker: RoomMaker = make_room
+        """How room is made: by the sliding window, unless the session brings other means."""
+
+    @classmethod
+    def open(
+        cls,
+        transcript: Transcript,
+        history: History,
+        settings: Settings,
+        *,
+        indexer: Indexer,
+        counters: Callable[[str], Counter] = counter_for,
+        calibration: Calibration | None = None,
+        similar: Similarity = word_similarity,
+        off_loop: OffLoop = asyncio.to_thread,
+    ) -> WorkingSet:
+        """Read back to the newest window change, and no further."""
+        return cls(
+            LiveWindow(
+                transcript,
+                history,
+                settings,
+                indexer=indexer,
+                counters=counters,
+                calibration=calibration,
+                similar=similar,
+                off_loop=off_loop,
+            )
+        )
+
+    @property
+    def fold(self) -> Fold:
+        """The window itself; look, do not touch."""
+        return self._live.fold
+
+    @property
+    def model(self) -> str:
+        """The session's model; empty before one was chosen."""
+        return self._live.fold.model
+
+    @property
+    def policy(self) -> str:
+        """In which order things leave."""
+        return self._live.policy
+
+    @property
+    def mode(self) -> str:
+        """How room is made."""
+        return self._live.mode
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The runs of history that are in the window now."""
+        return self._live.fold.state.spans
+
+    def in_window(self, seq: int) -> bool:
+        """Whether the model sees this message anyway."""
+        return seq in self._live.fold.lines
+
+    def take(self, line: Line) -> None:
+        """Take in a line, own or another surface's; missed ones are read first."""
+        self._live.take(line)
+
+    def catch_up(self) -> list[Line]:
+        """Take in what others appended; every line of theirs since the last time."""
+        self._live.catch_up()
+        return self._live.missed()
+
+    def set_model(
+        self, model: str, *, window: int = 0, label: Label = "assumed", why: str = ""
+    ) -> Line | None:
+        """Let another model answer; nothing is written when it does already."""
+        now = self._live.fold.model_changed
+        if now is not None and (now.model, now.window, now.window_label) == (model, window, label):
+            return None
+        return self._change(
+            lambda state: ModelChanged(
+                model=model, state=state, window=window, window_label=label, why=why
+            )
+        )
+
+    def set_instructions(self, sections: Sequence[Section]) -> Line | None:
+        """Change the standing part of the prompt, if it differs."""
+        if tuple(sections) == self._live.fold.sections:
+            return None
+        return self._change(
+            lambda state: InstructionsChanged(sections=tuple(sections), state=state)
+        )
+
+    def set_tools(self, tools: Sequence[ToolSchema]) -> Line | None:
+        """Change the tools that requests carry, if they differ."""
+        if tuple(tools) == self._live.fold.tools:
+            return None
+        return self._change(lambda state: ToolsChanged(tools=tuple(tools), state=state))
+
+    def set_mode(self, mode: str) -> Line | None:
+        """Change how room is made."""
+        if mode == self.mode:
+            return None
+        return self._change(lambda state: ModeChanged(mode=mode, state=state))
+
+    def set_policy(self, policy: str) -> Line | None:
+        """Change the order in which things leave; raises `UnknownName`."""
+        if known_policy(policy) == self.policy:
+            return None
+        return self._change(lambda state: PolicyChanged(policy=policy, state=state))
+
+    async def make_room(
+        self,
+        *,
+        model: str = "",
+        tail: Sequence[int] = (),
+        window: int = 0,
+        label: Label = "assumed",
+        expected: int = 0,
+        images: bool = True,
+    ) -> list[Line]:
+        """Trim and prune as the marks say, with `expected` tokens of recall still to come."""
+        self._live.catch_up()
+        call = self._call(model, tail, window, label, images, expected)
+        await self._live.ledger(call.model).counter.ready()
+        self._live.note_growth(call)
+        refuse_if_hopeless(self._live, call)
+        return await self.room_maker(self._live, call)
+
+    async def prepare(
+        self,
+        *,
+        call: int,
+        tail: Sequence[int] = (),
+        window: int = 0,
+        label: Label = "assumed",
+        model: str = "",
+        images: bool = True,
+        max_output: int = 0,
+    ) -> Prepared:
+        """Make room, write the plan down, and only then hand the request out."""
+        self._live.catch_up()
+        planned = self._call(model, tail, window, label, images)
+        await self._live.ledger(planned.model).counter.ready()
+        self._live.note_growth(planned)
+        refuse_if_hopeless(self._live, planned)
+        lines = await self.room_maker(self._live, planned)
+        return record_plan(self._live, planned, call, lines, max_output)
+
+    async def make_room_by(self, maker: RoomMaker) -> list[Line]:
+        """Make room now in a way of its own: a compaction that was asked for."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        return await maker(self._live, call)
+
+    def note_usage(self, line: Line) -> UsageNote:
+        """Learn from a provider's report: how far off we were, and whether it cut the prompt."""
+        self._live.take(line)
+        return self._live.watch.learn(line)
+
+    def report(
+        self,
+        *,
+        tail: Sequence[int] = (),
+        window: int = 0,
+        label: Label = "assumed",
+        model: str = "",
+        call: int = 0,
+        images: bool = True,
+        prices: Prices = UNKNOWN_PRICES,
+    ) -> ContextReport:
+        """The one accounting; reading it changes nothing."""
+        self._live.catch_up()
+        planned = self._call(model, tail, window, label, images)
+        report = build_report.build(self._live, planned, prices=prices, number=call)
+        last = self._live.last_plan
+        if last is None or not call or last.prompt_hash != report.prompt_hash:
+            return report
+        # About the request that was just planned: compared with itself all of it would be stable.
+        return msgspec.structs.replace(report, stable_prefix_tokens=last.stable_prefix)
+
+    def report_at(self, plan_line: Line) -> ContextReport:
+        """The accounting of a request of the past."""
+        return report_at(self._live.history, self._live.settings, plan_line)
+
+    def rebuild(self, plan_line: Line) -> Request:
+        """A request of the past, from the transcript alone."""
+        return rebuild(self._live.history, plan_line)
+
+    async def prune(
+        self,
+        *,
+        count: int | None = None,
+        to_percent: float | None = None,
+        turns: Sequence[int] | None = None,
+    ) -> Pruned:
+        """Let exchanges leave by hand: a number of them, down to a fullness, or by turn."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        self._live.note_growth(call)
+        return await manual.prune_by_hand(
+            self._live, call, count=count, to_percent=to_percent, turns=turns
+        )
+
+    async def trim(self) -> list[Line]:
+        """Turn older tool results into placeholders by hand."""
+        call = self._now()
+        await self._live.ledger(call.model).counter.ready()
+        return manual.trim_by_hand(self._live, call)
+
+    def pin(self, turn: int, why: str = "") -> list[Line]:
+        """Keep an exchange in the window; one that left is brought back first."""
+        return manual.pin(self._live, self._now(), turn, why)
+
+    def unpin(self, turn: int) -> Line:
+        """Let a pinned exchange leave again when its time comes."""
+        return manual.unpin(self._live, turn)
+
+    def restore(self, turns: Sequence[int]) -> list[Line]:
+        """Bring exchanges back to their place; raises `DoesNotFit` when there is no room."""
+        return manual.restore(self._live, self._now(), turns)
+
+    async def rewind(self, to_turn: int) -> Line:
+        """Go on from an earlier turn; what came later stays in history."""
+        return await manual.rewind(self._live, self._now(), to_turn)
+
+    def why(self, seq: int) -> Reason:
+        """Why an entry is in the window, or since when and why it is not."""
+        return why(self._live, self._now(), seq)
+
+    def check_before_add(
+        self,
+        component: ComponentName,
+        tokens: int,
+        *,
+        model: str = "",
+        window: int = 0,
+        label: Label = "assumed",
+    ) -> budget.Admission:
+        """Whether something may be added to the next prompt."""
+        self._live.catch_up()
+        call = self._call(model, (), window, label, images=True)
+        used = budget.components(self._live.measure(call), call.room, self._live.settings.budget)
+        return budget.check_before_add(component, tokens, used, call.room)
+
+    def share(self, component: ComponentName) -> int:
+        """The tokens that are meant for one component."""
+        return budget.limit_of(component, self._now().room, self._live.settings.budget)
+
+    def _now(self) -> Call:
+        self._live.catch_up()
+        return self._call("", (), 0, "assumed", images=True)
+
+    def _change(self, entry: Callable[[WindowState], Entry]) -> Line:
+        return self._live.append(entry(self._live.fold.state))
+
+    def _call(
+        self,
+        model: str,
+        tail: Sequence[int],
+        window: int,
+        label: Label,
+        images: bool,
+        expected: int = 0,
+    ) -> Call:
+        last = self._live.last_plan
+        return Call(
+            model=model or self.model or (last.model if last else ""),
+            turn=self._live.fold.turn,
+            room=self._live.room(window, label),
+            tail=tuple(tail),
+            images=images,
+            expected=expected,
+        )
+
+
+def report_at(
+    history: History,
+    settings: Settings,
+    plan_line: Line,
+    counters: Callable[[str], Counter] = counter_for,
+) -> ContextReport:
+    """The accounting of a request of the past, from the transcript alone."""
+    view = PastView(history, settings, plan_line, counters)
+    plan = view.plan
+    room = budget.Room(plan.window, plan.window_label, plan.reserve)
+    call = Call(
+        model=plan.model, turn=plan_line.turn, room=room, tail=plan.tail, images=plan.images
+    )
+    report = build_report.build(view, call, number=plan.call)
+    return msgspec.structs.replace(
+        report, prompt_hash=plan.prompt_hash, stable_prefix_tokens=plan.stable_prefix
+    )

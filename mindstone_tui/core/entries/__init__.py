@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import conversation, line, memory, pressure, store, window
+from mindstone_tui.core.entries import conversation, derived, line, store, window
 from mindstone_tui.core.entries.base import (
     ZONES,
     Blob,
@@ -29,8 +29,7 @@ from mindstone_tui.core.entries.base import (
     Zone,
     spans_of,
 )
-from mindstone_tui.core.entries.line import Draft, Line, Malformed, Unknown
-from mindstone_tui.core.entries.request import Message, Request
+from mindstone_tui.core.entries.line import Draft, Line, Malformed, Message, Request, Unknown
 
 __all__ = [
     "KINDS",
@@ -60,7 +59,7 @@ __all__ = [
 KINDS: Final = MappingProxyType(
     {
         str(kind.__struct_config__.tag): kind
-        for family in (conversation, window, memory, pressure, store)
+        for family in (conversation, window, derived, store)
         for kind in vars(family).values()
         if isinstance(kind, type) and issubclass(kind, Entry) and kind is not Entry
     }

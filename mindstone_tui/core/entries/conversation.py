@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from mindstone_tui.core.entries.base import Entry, Image, Part, Role, ToolCall, Usage
-from mindstone_tui.core.entries.request import Message
+from mindstone_tui.core.entries.line import Message
 
 TurnEnding = Literal["done", "interrupted", "failed"]
 ToolStatus = Literal["ok", "error", "refused", "interrupted", "timeout"]

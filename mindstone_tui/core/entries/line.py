@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Blob, Entry, Role
+from mindstone_tui.core.entries.base import Blob, Entry, Part, Role, ToolSchema
 
 FORMAT: Final = 1
 GENESIS: Final = "0" * 64
@@ -186,3 +186,25 @@ def hash_matches(raw: bytes, claimed: str) -> bool:
 def _own_fields(raw: bytes) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.json.decode(raw)
     return {key: value for key, value in fields.items() if key not in RESERVED}
+
+
+Message = dict[str, Any]
+"""A chat message: `role`, `content`, and for tools `tool_calls` or `tool_call_id`."""
+
+
+class Request(Part):
+    """All that shapes an answer: the model's name, the messages, the tools."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSchema, ...] = ()
+
+    @property
+    def hash(self) -> str:
+        """SHA-256, in hex, of compact UTF-8 JSON with sorted keys of the three fields."""
+        body = {
+            "model": self.model,
+            "messages": list(self.messages),
+            "tools": [msgspec.to_builtins(tool) for tool in self.tools],
+        }
+        return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()

@@ -7,56 +7,52 @@ exactly one `turn_ended`.
 
 from __future__ import annotations
 
-from mindstone_tui.core.events.base import Event
-from mindstone_tui.core.events.commands import (
+from mindstone_tui.core.events.conversation import (
+    Answer,
+    AnyEvent,
+    Attachment,
+    Conversation,
+    encode,
+)
+from mindstone_tui.core.events.types import (
+    AlertRaised,
+    AnswerRecorded,
+    CheckpointSaved,
     CommandEnded,
     CommandPrinted,
-    ScreenAsked,
-)
-from mindstone_tui.core.events.memory import (
-    CheckpointSaved,
+    ContextReported,
+    DelegationEnded,
+    EntryAppeared,
+    Event,
     HandoffWritten,
     InstructionOffered,
     MemoryProposed,
-)
-from mindstone_tui.core.events.session import (
-    EntryAppeared,
-    ModelChanged,
-    Noticed,
-    NotSaved,
-    SavedAgain,
-    SessionClosed,
-    SessionReady,
-)
-from mindstone_tui.core.events.stream import Answer, AnyEvent, Attachment, Conversation, encode
-from mindstone_tui.core.events.tools import (
-    DelegationEnded,
-    ToolAsked,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-)
-from mindstone_tui.core.events.turn import (
-    AnswerRecorded,
     MessageQueued,
     MessageSteered,
     MessageWithdrawn,
     ModelCalled,
+    ModelChanged,
     ModelRetried,
-    TextDelta,
-    ThinkingDelta,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-)
-from mindstone_tui.core.events.window import (
-    AlertRaised,
-    ContextReported,
+    Noticed,
+    NotSaved,
     PruneBlocked,
     RecallInjected,
     ResultsTrimmed,
+    SavedAgain,
+    ScreenAsked,
+    SessionClosed,
+    SessionReady,
     ShareCrossed,
     SummaryDerived,
+    TextDelta,
+    ThinkingDelta,
+    ToolAsked,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
     VelocitySpiked,
     WindowChanged,
     WindowPruned,

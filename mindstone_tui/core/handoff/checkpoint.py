@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context.facts import folded, is_decision, is_rule, sentences
+from mindstone_tui.core.context.extract import folded, is_decision, is_rule, sentences
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.memory import NoteTaken, SummaryDerived, TaskDone, TaskStarted
+from mindstone_tui.core.entries.derived import NoteTaken, SummaryDerived, TaskDone, TaskStarted
 from mindstone_tui.core.handoff.environment import Environment
 
 Status = Literal["planned", "in_progress", "done"]

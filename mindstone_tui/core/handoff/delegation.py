@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mindstone_tui.core.context.compression import DELEGATED_RESULT, Material, strategy
-from mindstone_tui.core.context.material import Passage
-from mindstone_tui.core.context.scribe import Scribe, Summary
+from mindstone_tui.core.context.extract import Passage
+from mindstone_tui.core.context.summaries import (
+    DELEGATED_RESULT,
+    Material,
+    Scribe,
+    Summary,
+    strategy,
+)
 from mindstone_tui.core.entries import Part
-from mindstone_tui.core.entries.memory import Delegated, DelegationEnded
+from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.foreign import as_data, fresh_nonce
-from mindstone_tui.core.places import CHILD, SessionKey
+from mindstone_tui.core.paths import CHILD, SessionKey
+from mindstone_tui.core.text import as_data, fresh_nonce
 
 DESCRIPTION: Final = (
     "Hand a self-contained piece of work to a sub-agent with an empty window of its own. Use it "

@@ -8,7 +8,7 @@ from typing import Final
 
 from mindstone_tui.core.config.settings import HealthSettings
 from mindstone_tui.core.entries import Part
-from mindstone_tui.core.entries.pressure import AlertLevel, AlertRaised
+from mindstone_tui.core.entries.window import AlertLevel, AlertRaised
 from mindstone_tui.core.health.metrics import MetricName, Snapshot
 
 BASELINE: Final = 10

@@ -8,13 +8,13 @@ from typing import Final
 
 from mindstone_tui.core.checks import Check, Surroundings
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.pressure import HealthMeasured
+from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.errors import ContinuityError, MindstoneError
-from mindstone_tui.core.handoff.keeping import load_proven
+from mindstone_tui.core.handoff.checkpoint_store import load_proven
 from mindstone_tui.core.health.monitor import Monitor, table
 from mindstone_tui.core.memory.files import read_shelf
-from mindstone_tui.core.memory.standing import invariants
-from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.memory.prompt import invariants
+from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.transcript import History
 

@@ -10,9 +10,8 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal
 
-from mindstone_tui.core.context.asking import Count
-from mindstone_tui.core.context.facts import facts_of, folded, holds
-from mindstone_tui.core.context.material import Passage
+from mindstone_tui.core.context.extract import Passage, facts_of, folded, holds
+from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
 

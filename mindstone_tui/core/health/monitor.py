@@ -11,8 +11,8 @@ import msgspec
 
 from mindstone_tui.core.config.settings import HealthSettings
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.memory import TaskDone
-from mindstone_tui.core.entries.pressure import HealthMeasured
+from mindstone_tui.core.entries.derived import TaskDone
+from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.health.alerts import Alert, active, news, over
 from mindstone_tui.core.health.metrics import RANGES, MetricName, Snapshot, TurnSample, measure
 

@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.interchange.importing import Finish, ImportReport, import_file
-from mindstone_tui.core.interchange.writing import Index
+from mindstone_tui.core.interchange.import_session import Finish, ImportReport, import_file
+from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.transcript import Transcript
 
 SAMPLE_SESSION: Final = "agent:sample:tidewatch"

@@ -14,22 +14,23 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.asking import Ask, Count, ask_model
-from mindstone_tui.core.context.facts import (
+from mindstone_tui.core.context.extract import (
+    Passage,
     facts_of,
     folded,
     holds,
     is_decision,
     is_lesson,
     is_rule,
+    passages_of,
     sentences,
 )
-from mindstone_tui.core.context.material import Passage, passages_of
+from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.foreign import as_data, fresh_nonce
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
-from mindstone_tui.core.memory.sensitive import cautions
+from mindstone_tui.core.memory.proposals import cautions
+from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
 
 PIECE: Final = 6_000

@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context.asking import Count
 from mindstone_tui.core.context.extract import NOTE
+from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.disk import REAL, Disk, replace_file
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.memory import Importance, NoteTaken, TaskDone
+from mindstone_tui.core.entries.derived import Importance, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.paths import SessionPlaces
 
 CATEGORIES: Final = ("task_progress", "decisions", "bugs", "constraints", "learnings", "misc")
 IMPORTANCES: Final[tuple[Importance, ...]] = ("critical", "high", "normal")

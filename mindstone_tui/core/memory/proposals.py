@@ -8,36 +8,169 @@ costs nothing.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.disk import REAL, Disk, replace_file
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.memory import MemoryDecided, MemoryProposed
+from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
-from mindstone_tui.core.foreign import for_terminal
 from mindstone_tui.core.memory.files import (
+    INDEX,
     KINDS,
     Kind,
     Memory,
     file_name,
     parse,
     read_shelf,
+    read_text,
     render,
 )
-from mindstone_tui.core.memory.folder import (
-    STANDING,
-    current_text,
-    path_of,
-    same_words,
-    with_counts_of,
-    write_index,
-)
-from mindstone_tui.core.memory.sensitive import cautions
-from mindstone_tui.core.places import AgentPlaces
+from mindstone_tui.core.memory.prompt import index_text
+from mindstone_tui.core.paths import AgentPlaces
 from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.text import for_terminal
+
+_PERSONAL: Final = (
+    ("an e-mail address", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,63}\b")),
+    (
+        "a phone number",
+        re.compile(r"(?<![\w.])\+?\d{1,3}[ .(-]{1,2}\d{2,4}(?:[ .)-]{1,2}\d{2,4}){2,3}\b"),
+    ),
+    ("an account number", re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}\b")),
+    ("a social security number", re.compile(r"\b\d{3}-\d{2}-\d{4}\b")),
+    (
+        "something about health",
+        re.compile(
+            r"\b(?:diagnos\w{1,6}|illness|disease|therapy|therapist|medication|pregnan\w{1,3}"
+            r"|depress\w{1,4}|cancer|disabilit\w{1,3}|hiv)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "something about money",
+        re.compile(r"\b(?:salary|my income|debts?|bank account|credit card|iban)\b", re.IGNORECASE),
+    ),
+    (
+        "an identity document",
+        re.compile(
+            r"\b(?:passport|driver'?s licen[cs]e|date of birth|born on|ssn)\b", re.IGNORECASE
+        ),
+    ),
+    (
+        "a password",
+        re.compile(r"\b(?:password|passphrase|pin code|api key|secret key)\b", re.IGNORECASE),
+    ),
+    (
+        "someone's convictions",
+        re.compile(
+            r"\b(?:religio\w{1,4}|political (?:view|party)|votes? for"
+            r"|sexual\w{0,6}|union member)\b",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_CARD: Final = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
+
+
+def cautions(text: str, redactor: Redactor | None = None) -> tuple[str, ...]:
+    """Why a person should look twice before this is remembered; empty when nothing was noticed."""
+    found = [label for label, pattern in _PERSONAL if pattern.search(text)]
+    if any(_passes_luhn(match.group()) for match in _CARD.finditer(text)):
+        found.append("a card number")
+    if redactor is not None:
+        secrets = {finding.kind for finding in redactor.redact(text).found}
+        found += [f"a secret ({kind}), blacked out" for kind in sorted(secrets)]
+    if "[redacted:" in text:
+        found.append("a secret that was blacked out")
+    return tuple(dict.fromkeys(found))
+
+
+def _passes_luhn(written: str) -> bool:
+    digits = [int(sign) for sign in written if sign.isdigit()]
+    doubled = (d * 2 - 9 * (d > 4) if at % 2 else d for at, d in enumerate(reversed(digits)))
+    return sum(doubled) % 10 == 0
+
+
+STANDING: Final = frozenset({"USER.md", "IDENTITY.md"})
+
+
+def write_index(places: AgentPlaces, disk: Disk = REAL) -> None:
+    """Bring `MEMORY.md` up to date with the files beside it."""
+    if places.memory.is_dir():
+        text = index_text(read_shelf(places))
+        replace_file(places.memory / INDEX, text.encode(), disk)
+
+
+def credit(
+    places: AgentPlaces, file: str, *, now: str, prevented: bool = False, disk: Disk = REAL
+) -> Memory:
+    """Count a use, or a prevented mistake; the memory's words are not touched."""
+    path = path_of(places, f"memory/{file}")
+    memory = parse(read_text(path))
+    counted = msgspec.structs.replace(
+        memory,
+        hits=memory.hits + (not prevented),
+        prevented=memory.prevented + prevented,
+        last_applied=now,
+    )
+    replace_file(path, render(counted).encode(), disk)
+    return counted
+
+
+def current_text(places: AgentPlaces, path: str) -> str:
+    """The file as it is now; empty when there is none."""
+    file = path_of(places, path)
+    return read_text(file) if file.exists() or file.is_symlink() else ""
+
+
+def path_of(places: AgentPlaces, path: str) -> Path:
+    """Where a proposal may write: a file of the memory folder, or a standing file."""
+    parts = PurePosixPath(path).parts
+    inside = len(parts) == 2 and parts[0] == "memory" and parts[1] != INDEX
+    name = parts[-1] if parts else ""
+    if path in STANDING:
+        return places.folder / path
+    if inside and name.endswith(".md") and not name.startswith(".") and "\\" not in name:
+        return places.memory / name
+    raise ContinuityError(
+        f"{path} is no place for a memory.", "Memories live in memory/<name>.md and USER.md."
+    )
+
+
+def same_words(one: str, other: str) -> bool:
+    """Whether two texts of a memory say the same; how often it was used does not count."""
+    if one == other:
+        return True
+    try:
+        return _uncounted(parse(one)) == _uncounted(parse(other))
+    except ContinuityError:
+        return False
+
+
+def with_counts_of(text: str, current: str) -> str:
+    """The text with the counts that its file has gathered meanwhile."""
+    try:
+        memory, counted = parse(text), parse(current)
+    except ContinuityError:
+        return text
+    return render(
+        msgspec.structs.replace(
+            memory,
+            hits=max(memory.hits, counted.hits),
+            prevented=max(memory.prevented, counted.prevented),
+            last_applied=max(memory.last_applied, counted.last_applied),
+        )
+    )
+
+
+def _uncounted(memory: Memory) -> Memory:
+    return msgspec.structs.replace(memory, hits=0, prevented=0, last_applied="")
+
 
 Decision = Literal["approved", "edited", "refused", "undone"]
 

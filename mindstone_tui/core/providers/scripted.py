@@ -41,7 +41,7 @@ from mindstone_tui.core.errors import (
     ScriptEnded,
     UnknownName,
 )
-from mindstone_tui.core.providers.protocol import (
+from mindstone_tui.core.providers.base import (
     CallDelta,
     Delta,
     Finished,
@@ -52,7 +52,7 @@ from mindstone_tui.core.providers.protocol import (
     ThinkingDelta,
     Window,
 )
-from mindstone_tui.core.providers.usage import usage_of
+from mindstone_tui.core.providers.stream import usage_of
 
 PREFIX: Final = "scripted/"
 

@@ -21,11 +21,9 @@ import msgspec
 from mindstone_tui.core.disk import FILE_MODE, ensure_folder
 from mindstone_tui.core.entries import Message, Request
 from mindstone_tui.core.errors import ProviderError, ProviderRefused, ProviderUnreachable
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
-from mindstone_tui.core.providers.failures import Failure, translate
-from mindstone_tui.core.providers.guide.reading import is_context, passages, text_of
-from mindstone_tui.core.providers.protocol import (
+from mindstone_tui.core.providers.base import (
     CallDelta,
     Delta,
     Finished,
@@ -34,7 +32,9 @@ from mindstone_tui.core.providers.protocol import (
     Retrying,
     Window,
 )
-from mindstone_tui.core.providers.translation import Translator
+from mindstone_tui.core.providers.errors import Failure, translate
+from mindstone_tui.core.providers.guide.provider import is_context, passages, text_of
+from mindstone_tui.core.providers.stream import Translator
 
 SMOLLM2: Final = "local/smollm2"
 WINDOW: Final = 8_192

@@ -22,7 +22,7 @@ from typing import Final
 from mindstone_tui.core.disk import FILE_MODE, REAL, ensure_folder, place_error
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import MindstoneError, PlaceError, ProviderUnreachable
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are here, and how many there will be."""

@@ -8,7 +8,7 @@ far it has come, so a crash costs at most the exchange being written and doubles
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,17 +17,32 @@ import apsw
 import msgspec
 import numpy as np
 
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.recall.abstaining import good_enough
-from mindstone_tui.core.recall.embedding import Embedder, Encoded, signs, tells_tokens_apart
-from mindstone_tui.core.recall.gathering import Filter, Gatherer
-from mindstone_tui.core.recall.passage import Passage
-from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
-from mindstone_tui.core.recall.store import DAMAGED, open_store, put_aside, unavailable
-from mindstone_tui.core.recall.tables import Mark, Meaning, Tables
-from mindstone_tui.core.recall.tokenwise import passage_tokens
+from mindstone_tui.core.recall.candidates import Filter, Gatherer
+from mindstone_tui.core.recall.embedding import (
+    Embedder,
+    Encoded,
+    Floats,
+    passage_tokens,
+    signs,
+    tells_tokens_apart,
+)
+from mindstone_tui.core.recall.passages import Chunker, Passage
+from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, good_enough, rank
+from mindstone_tui.core.recall.store import (
+    DAMAGED,
+    Mark,
+    Meaning,
+    Tables,
+    open_in_memory,
+    open_store,
+    put_aside,
+    unavailable,
+)
+from mindstone_tui.core.recall.words import read_question
+from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")
 
@@ -304,3 +319,109 @@ def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:
 def _meaning_of(encoded: Encoded) -> Meaning:
     vector = np.ascontiguousarray(encoded.vector, np.float32)
     return Meaning(vector.tobytes(), signs(vector[None, :]).tobytes(), passage_tokens(encoded))
+
+
+
+_NOWHERE: Final = Path(":memory:")
+
+
+class PassingIndex(RecallIndex):
+    """Ranks as a session's own index does, over what it was told since it was made."""
+
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        super().__init__(_NOWHERE, embedder)
+
+    def _start(self) -> None:
+        self._database, self._can_vectors = open_in_memory()
+        self._tables = Tables(self._database)
+        self._gatherer = Gatherer(self._database, None)
+        self._tables.start_over(CHUNKING)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        with self._lock:
+            return work()
+
+
+class EmbedsOnce:
+    """An embedder that never reads the same text twice: several indexes of one history share it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Encoded] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's own name: its vectors are the same."""
+        return self._embedder.name
+
+    @property
+    def dims(self) -> int:
+        """As many numbers as the model's."""
+        return self._embedder.dims
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One unit vector a text."""
+        rows = [self.encode(text).vector for text in texts]
+        return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
+
+    def encode(self, text: str) -> Encoded:
+        """The text's meaning, from memory where it was asked for before."""
+        if text not in self._known:
+            self._known[text] = encode(self._embedder, text)
+        return self._known[text]
+
+
+AT_ONCE: Final = 256
+"""Passages stored in one transaction while catching up."""
+
+ReadFrom = Callable[[int], Iterable[Line]]
+Progress = Callable[[int], None]
+
+
+def catch_up(index: RecallIndex, read: ReadFrom, progress: Progress | None = None) -> int:
+    """Index the words of all lines after the mark; how many passages were looked at.
+
+    `read(seq)` gives the lines from that number on; `progress` hears the last number stored. The
+    newest exchange may still be growing: it is stored too, but read again the next time.
+    """
+    mark = index.mark
+    if mark.seq >= 0 and not _belongs(mark, read):
+        index.clear()
+        mark = Mark()
+    chunker = Chunker()
+    waiting: list[Passage] = []
+    seen = 0
+    last: Line | None = None
+    for line in read(mark.seq + 1):
+        if last is not None and line.turn != last.turn:
+            mark = Mark(last.seq, last.hash)
+            if len(waiting) >= AT_ONCE:
+                index.add(waiting, mark)
+                waiting = []
+                if progress is not None:
+                    progress(mark.seq)
+        found = chunker.passages(line)
+        waiting.extend(found)
+        seen += len(found)
+        last = line
+    if last is not None:
+        index.add(waiting, mark)
+        if progress is not None:
+            progress(last.seq)
+    return seen
+
+
+def reading(history: History) -> ReadFrom:
+    """A transcript's lines with their whole bodies; what cannot be read is left to `verify`."""
+
+    def read(first: int) -> Iterator[Line]:
+        for line in history.read(first):
+            if isinstance(line, Line):
+                yield history.whole(line)
+
+    return read
+
+
+def _belongs(mark: Mark, read: ReadFrom) -> bool:
+    line = next(iter(read(mark.seq)), None)
+    return line is not None and (line.seq, line.hash) == (mark.seq, mark.hash)

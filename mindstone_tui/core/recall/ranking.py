@@ -17,9 +17,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.recall.passage import Passage
-from mindstone_tui.core.recall.question import Question, only_asks, tells_time
-from mindstone_tui.core.recall.words import query_terms, words_of
+from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.words import Question, only_asks, query_terms, tells_time, words_of
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,3 +245,31 @@ def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str
 def _alike(ours: frozenset[str], theirs: frozenset[str]) -> bool:
     together = len(ours | theirs)
     return together > 3 and len(ours & theirs) / together >= NEAR_DUPLICATE
+
+
+FLOOR: Final = 0.65
+"""With vectors. It lets pass about one in a hundred questions on unrelated things, one in six that
+other people asked about their own lives, and four in five that have an answer."""
+WORDS_FLOOR: Final = 0.16
+"""On words alone: about half of all that was asked for, weighed by rarity."""
+BESIDE_THE_BEST: Final = 0.45
+"""Once something is good enough, hits with this share of the best score may come along."""
+
+
+def evidence(hit: Hit) -> float:
+    """What speaks for a hit in its own text."""
+    return sum(hit.parts.get(name, 0.0) for name in ("words", "meaning", "closeness"))
+
+
+def good_enough(hits: Sequence[Hit], *, vectors: bool) -> bool:
+    """Whether anything found is worth injecting without being asked for."""
+    floor = FLOOR if vectors else WORDS_FLOOR
+    return any(evidence(hit) >= floor for hit in hits[:5])
+
+
+def worth_injecting(hits: Sequence[Hit], *, vectors: bool) -> list[Hit]:
+    """None below the floor; else the hits that come near the best of them."""
+    if not good_enough(hits, vectors=vectors):
+        return []
+    best = max(hit.score for hit in hits)
+    return [hit for hit in hits if hit.score >= BESIDE_THE_BEST * best]

@@ -1,23 +1,27 @@
-"""The index file: one SQLite database through apsw, with words in FTS5 and vectors in sqlite-vec.
+"""What is written into the index and read back from it, statement by statement.
 
-It is a cache of the transcript. A file that cannot be trusted is put aside under another name and a
-new one started; nobody is asked, because nothing is lost. Every change is one transaction, taken
-for writing at its start, and a schema step is recorded in the transaction that makes it.
+Every method here is one step inside the caller's lock. A passage is there or not there as a whole:
+its row and its words are inserted in one transaction, and its receipt is read from the words.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import apsw
+import msgspec
 import sqlite_vec  # type: ignore[import-untyped]
 
+from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import IndexUnavailable
+from mindstone_tui.core.recall.passages import Passage, epoch
+from mindstone_tui.core.recall.words import indexed
 
 BUSY_MILLISECONDS: Final = 10_000
 TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")
@@ -180,3 +184,259 @@ def _load_vectors(database: apsw.Connection) -> bool:
     finally:
         database.enable_load_extension(False)
     return True
+
+
+SITTING_GAP: Final = 3600.0
+"""Seconds of silence after which people have left and come back."""
+
+PENDING, STORED, FAILED, UNWANTED = range(4)
+"""What `passages.vector` says."""
+
+PASSAGE_COLUMNS: Final = (
+    "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
+    "form, about"
+)
+
+_FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far into the transcript the index has come; -1 for not at all."""
+
+    seq: int = -1
+    hash: str = ""
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """A passage's vector as it is stored: numbers, their signs, and its tokens' signs."""
+
+    numbers: bytes
+    signs: bytes
+    tokens: bytes
+
+
+class Tables:
+    """The statements of one open index."""
+
+    def __init__(self, database: apsw.Connection) -> None:
+        self._database = database
+
+    def store(self, passages: Sequence[Passage], mark: Mark | None, *, alone: bool = False) -> None:
+        """Add what is not there yet, and move the mark, in one transaction.
+
+        With `alone`, whatever else was there goes.
+        """
+        with writing(self._database):
+            if alone:
+                self._keep({passage.id for passage in passages})
+            for passage in passages:
+                self._store_one(passage)
+            if mark is not None:
+                self.remember(seq=str(mark.seq), hash=mark.hash)
+
+    def receipt(self, passages: Sequence[Passage]) -> Receipt:
+        """What the index itself says about the passages of one exchange."""
+        digest = hashlib.sha256()
+        found = 0
+        states = set()
+        for passage in passages:
+            content = passage.content_hash
+            row = self._database.execute(
+                "select passages.vector from words join passages on passages.row = words.rowid"
+                " where words match ? and passages.id = ? and passages.hash = ?",
+                (_hash_term(content), passage.id, content),
+            ).fetchone()
+            if row is not None:
+                found += 1
+                digest.update(content)
+                states.add(row[0])
+        vectors = "failed" if FAILED in states else "pending" if PENDING in states else "stored"
+        return Receipt(
+            turn=passages[0].turn if passages else 0,
+            passages=found,
+            digest=digest.hexdigest() if found else "",
+            vectors=vectors,
+        )
+
+    def exchange(self, turn: int) -> tuple[Passage, ...]:
+        """All passages of one exchange, in order."""
+        found = self._database.execute(
+            f"select {PASSAGE_COLUMNS} from passages where turn = ? order by seq, piece", (turn,)
+        )
+        return tuple(passage_from(columns) for columns in found)
+
+    def fact(self, name: str) -> str:
+        """Something remembered about the index itself; empty when it is not."""
+        row = self._database.execute("select value from facts where name = ?", (name,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def remember(self, **facts: str) -> None:
+        """Store facts, inside the transaction that makes them true."""
+        self._database.executemany("insert or replace into facts values (?, ?)", facts.items())
+
+    def start_over(self, chunking: str) -> None:
+        """Empty everything but the usage log, in one transaction."""
+        with writing(self._database):
+            self._drop_vectors()
+            self._database.execute("delete from facts")
+            self.remember(chunking=chunking, generation=secrets.token_hex(8))
+            self._database.execute("delete from passages")
+            self._database.execute("insert into words(words) values ('delete-all')")
+
+    # Vectors
+
+    def adopt_model(self, name: str, dims: int) -> None:
+        """Make this the index's model; vectors of another one are thrown away, not compared."""
+        if self.fact("model") == name and self.fact("dims") == str(dims):
+            return
+        with writing(self._database):
+            self._drop_vectors()
+            self._database.execute(
+                f"create virtual table vectors using vec0"
+                f"(embedding float[{dims}] distance_metric=cosine, chunk_size=128)"
+            )
+            self._database.execute(
+                "update passages set vector = ? where vector in (?, ?)", (PENDING, STORED, FAILED)
+            )
+            self.remember(model=name, dims=str(dims), generation=secrets.token_hex(8))
+
+    def try_failed_again(self) -> None:
+        """Let texts whose vector could not be made wait for it once more."""
+        failed = self._database.execute("select 1 from passages where vector = 2 limit 1")
+        if failed.fetchone() is not None:
+            with writing(self._database):
+                self._database.execute("update passages set vector = 0 where vector = 2")
+
+    def pending(self) -> int:
+        """How many passages wait for their vector."""
+        row = self._database.execute("select count(*) from passages where vector = 0").fetchone()
+        return int(row[0]) if row else 0
+
+    def waiting(self, limit: int, window_from: int) -> list[tuple[int, Passage]]:
+        """The next passages to embed: those in the window first, each group oldest first."""
+        found = self._database.execute(
+            f"select row, {PASSAGE_COLUMNS} from passages where vector = 0"
+            " order by seq < ?, seq, piece limit ?",
+            (window_from, limit),
+        )
+        return [(row, passage_from(columns)) for row, *columns in found]
+
+    def known_meaning(self, content: bytes) -> Meaning | None:
+        """The vector of an identical text, so that none is embedded twice."""
+        row = self._database.execute(
+            "select row from passages where hash = ? and vector = ? limit 1", (content, STORED)
+        ).fetchone()
+        if row is None:
+            return None
+        (numbers,) = self._one("select embedding from vectors where rowid = ?", row[0])
+        (bits,) = self._one("select bits from signs where row = ?", row[0])
+        (tokens,) = self._one("select signs from tokens where row = ?", row[0])
+        return Meaning(numbers, bits, tokens)
+
+    def store_meaning(self, made: Sequence[tuple[int, Meaning | None]]) -> None:
+        """Store vectors in one transaction; None marks a text that has none."""
+        with writing(self._database):
+            for row, meaning in made:
+                still = self._database.execute(
+                    "select 1 from passages where row = ? and vector = ?", (row, PENDING)
+                ).fetchone()
+                if still is None:
+                    continue
+                state = FAILED if meaning is None else STORED
+                self._database.execute("update passages set vector = ? where row = ?", (state, row))
+                if meaning is not None:
+                    self._store_vector(row, meaning)
+
+    def count_uses(self, used: Sequence[str], unused: Sequence[str]) -> None:
+        """Add to the usage log."""
+        rows = [(entry, 1, 1) for entry in used] + [(entry, 1, 0) for entry in unused]
+        with writing(self._database):
+            self._database.executemany(
+                "insert into uses values (?, ?, ?) on conflict do update"
+                " set injected = injected + excluded.injected, used = used + excluded.used",
+                rows,
+            )
+
+    def _store_one(self, passage: Passage) -> None:
+        content = passage.content_hash
+        known = self._database.execute(
+            "select row, hash from passages where id = ?", (passage.id,)
+        ).fetchone()
+        if known is not None:
+            if known[1] == content:
+                return
+            self._remove(known[0])
+        at = epoch(passage.ts)
+        self._database.execute(
+            f"insert into passages (hash, at, sitting, vector, {PASSAGE_COLUMNS})"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                content,
+                at,
+                self._sitting(at),
+                PENDING if passage.meaning else UNWANTED,
+                *msgspec.structs.astuple(passage)[:15],
+            ),
+        )
+        self._database.execute(
+            "insert into words (rowid, body, hash) values (?, ?, ?)",
+            (
+                self._database.last_insert_rowid(),
+                indexed(passage.indexed_text),
+                _hash_word(content),
+            ),
+        )
+
+    def _sitting(self, at: float) -> int:
+        """Which sitting a moment belongs to: a new one after an hour of silence."""
+        last = self._database.execute(
+            "select sitting, at from passages order by row desc limit 1"
+        ).fetchone()
+        if last is None:
+            return 0
+        sitting, latest = last
+        return int(sitting) + int(abs(at - latest) > SITTING_GAP)
+
+    def _keep(self, ids: Collection[str]) -> None:
+        known: list[tuple[int, str]] = list(self._database.execute("select row, id from passages"))
+        for row in [row for row, name in known if name not in ids]:
+            self._remove(row)
+
+    def _remove(self, row: int) -> None:
+        """Take one passage out; only files that changed or went come to this, never history."""
+        self._database.execute("delete from words where rowid = ?", (row,))
+        if self.fact("model"):
+            self._database.execute("delete from vectors where rowid = ?", (row,))
+        for table in ("signs", "tokens", "passages"):
+            self._database.execute(f"delete from {table} where row = ?", (row,))
+
+    def _store_vector(self, row: int, meaning: Meaning) -> None:
+        self._database.execute(
+            "insert into vectors (rowid, embedding) values (?, ?)", (row, meaning.numbers)
+        )
+        self._database.execute("insert into signs (row, bits) values (?, ?)", (row, meaning.signs))
+        self._database.execute("insert into tokens values (?, ?)", (row, meaning.tokens))
+
+    def _drop_vectors(self) -> None:
+        self._database.execute("drop table if exists vectors")
+        self._database.execute("delete from signs")
+        self._database.execute("delete from tokens")
+
+    def _one(self, statement: str, row: int) -> tuple[bytes, ...]:
+        found = self._database.execute(statement, (row,)).fetchone()
+        assert found is not None
+        return tuple(bytes(column) for column in found)
+
+
+def passage_from(columns: Sequence[object]) -> Passage:
+    """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
+    return msgspec.convert(dict(zip(_FIELDS, columns, strict=True)), Passage)
+
+
+def _hash_word(content: bytes) -> str:
+    """A content hash as a word no stemmer touches: digits alone."""
+    return str(int.from_bytes(content))
+
+
+def _hash_term(content: bytes) -> str:
+    return f'hash : "{_hash_word(content)}"'

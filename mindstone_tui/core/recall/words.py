@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 MOST_TERMS: Final = 48
 """A question with more words than this is answered by its rarest ones."""
 
@@ -131,3 +133,61 @@ def _pairs(run: str) -> Iterator[str]:
         yield char
         if at + 1 < len(folded):
             yield folded[at : at + 2]
+
+
+_WHEN: Final = re.compile(
+    r"\b(?:when|how long|how recently|since when|until when|what (?:date|day|month|year|time|week)"
+    r"|which (?:date|day|month|year|week)|wann|cuándo|cuando|quand|когда)\b|什么时候|いつ|متى",
+    re.IGNORECASE,
+)
+_TIME: Final = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|ago|recently|last|next|weekend|weekly|monthly|daily"
+    r"|(?:this|every|each) (?:week|month|year|morning|evening|summer|winter|spring|autumn|fall)"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
+    r"|september|october|november|december|weeks?|months?|years?|days?|hours?|minutes?"
+    r"|\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d{2}|\d{1,2} ?[ap]m)\b",
+    re.IGNORECASE,
+)
+_ASKS: Final = re.compile(r"[?？؟]\W*$")
+_FIRST_PERSON: Final = frozenset({"i", "me", "my", "mine", "im", "ive", "id", "we", "our", "us"})
+_SECOND_PERSON: Final = frozenset({"you", "your", "yours", "youve"})
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A question as ranking sees it."""
+
+    text: str
+    terms: tuple[str, ...]
+    """The words worth looking for."""
+    words: frozenset[str]
+    """All words, for names."""
+    wants_time: bool
+    roles: frozenset[str]
+    """Whose words are meant by "I" and "you"."""
+
+
+def read_question(text: str) -> Question:
+    """Take a question apart; nothing is looked up."""
+    words = frozenset(words_of(text))
+    roles = {
+        role
+        for role, pronouns in (("user", _FIRST_PERSON), ("assistant", _SECOND_PERSON))
+        if words & pronouns
+    }
+    return Question(
+        text=text,
+        terms=tuple(query_terms(text)),
+        words=words,
+        wants_time=bool(_WHEN.search(text)),
+        roles=frozenset(roles),
+    )
+
+
+def tells_time(text: str) -> bool:
+    """Whether a text says when something was, is or will be."""
+    return bool(_TIME.search(text))
+
+
+def only_asks(text: str) -> bool:
+    """Whether a text ends in a question: its answer stands elsewhere, most likely right after."""
+    return bool(_ASKS.search(text))

@@ -7,24 +7,105 @@ explained why. The probes are deterministic; a model, where one is given, is ask
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.asking import Ask
+from mindstone_tui.core.agent.answer import Gathering
+from mindstone_tui.core.config.settings import ModelSettings, Settings
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
-from mindstone_tui.core.context.material import as_text, passages_of
-from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.context.extract import as_text, folded, holds, passages_of, sentences
+from mindstone_tui.core.context.policies import text_of
+from mindstone_tui.core.context.summary_call import Ask, Count
+from mindstone_tui.core.entries import Line, Message, Part, Request
+from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.health.fidelity import draw
-from mindstone_tui.core.health.judging import Judged, judge
+from mindstone_tui.core.health.judge import Judged, judge
 from mindstone_tui.core.interchange.samples import Probe as SampleProbe
-from mindstone_tui.core.replay.evidence import Piece, brought_back, says, speaks_of, standing
-from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
-from mindstone_tui.core.replay.staging import Options
-from mindstone_tui.core.replay.whatif import Outcome, PriceOf, no_prices, outcome_of
+from mindstone_tui.core.providers.base import Finished, Options, Provider, Retrying
+from mindstone_tui.core.recall.inject import Vacancy
+from mindstone_tui.core.recall.words import query_terms, words_of
+from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
+from mindstone_tui.core.replay.what_if import Outcome, PriceOf, no_prices, outcome_of
 from mindstone_tui.core.transcript import History
+
+Where = Literal["window", "summary", "recall"]
+
+_TURN: Final = re.compile(r"\bturn (\d{1,9})\b")
+_SHARED: Final = 2
+"""Words of a question that a text must share to speak of the same thing."""
+
+
+class Piece(Part):
+    """Something the model reads."""
+
+    where: Where
+    text: str
+    turn: int = 0
+    """The turn whose words these are; 0 when nobody can say."""
+    tool: bool = False
+
+
+def standing(held: Rehearsal) -> tuple[Piece, ...]:
+    """What the window shows at the end: its messages as sent, and what was derived."""
+    fold = held.working_set.fold
+    pieces = [
+        Piece(
+            where="window",
+            text=item.text if item.text is not None else text_of(item.line),
+            turn=item.line.turn,
+            tool=isinstance(item.line.entry, ToolReturned),
+        )
+        for item in fold.placed(model=fold.model or UNNAMED, turn=fold.turn)
+        if item.line is not None
+    ]
+    return (*pieces, *(piece for text in fold.derived for piece in _derived(text)))
+
+
+def _derived(text: str) -> list[Piece]:
+    """A summary line by line: each may say which turn it was made from."""
+    lines = [line for block in text.splitlines() for line in sentences(block)] or [text]
+    found = []
+    for line in lines:
+        named = _TURN.findall(line)
+        found.append(Piece(where="summary", text=line, turn=int(named[-1]) if named else 0))
+    return found
+
+
+def brought_back(held: Rehearsal, question: str, room: int, count: Count) -> tuple[Piece, ...]:
+    """What recall would add for a question, within its share."""
+    shown = held.working_set.fold.lines.keys()
+    vacancy = Vacancy(shown=shown, recent=(), tokens=room, count=count)
+    injected = held.recollection.gather(question, vacancy)
+    if injected is None:
+        return ()
+    return tuple(
+        Piece(where="recall", text=each.text, turn=each.turn) for each in injected.passages
+    )
+
+
+def says(piece: Piece, wanted: Sequence[str]) -> bool:
+    """Whether a text holds all of the words, as whole words."""
+    text = folded(piece.text)
+    return bool(wanted) and all(holds(text, folded(each)) for each in wanted)
+
+
+def speaks_of(piece: Piece, question: str) -> bool:
+    """Whether a text is about what is asked; a tool's output never counts as having said so."""
+    if piece.tool:
+        return False
+    asked = {_stem(term) for term in query_terms(question)}
+    shared = asked & {_stem(word) for word in words_of(piece.text)}
+    return len(shared) >= min(_SHARED, len(asked))
+
+
+def _stem(word: str) -> str:
+    return word[:-1] if len(word) > 4 and word.endswith("s") else word
+
 
 Family = Literal["fact", "correction", "why", "never said"]
 
@@ -103,7 +184,7 @@ class Comparison(Part, omit_defaults=False):
 class Comparing(msgspec.Struct, frozen=True, kw_only=True):
     """How a comparison is held."""
 
-    options: Options
+    options: RehearsalOptions
     price_of: PriceOf = no_prices
     judge: Ask | None = None
     progress: Callable[[str, int, int], None] | None = None
@@ -254,3 +335,34 @@ def probes_of_session(source: History, limit: int = PROBES) -> tuple[Probe, ...]
         )
         for one in draw(passages_of(lines), limit)
     )
+
+
+LONGEST: Final = 4_096
+"""Tokens that one answer may take."""
+
+
+def asking(provider: Provider, model: str, settings: ModelSettings) -> Ask:
+    """Ask a model directly; nothing of it is recorded, because no session is open."""
+    taken: Counter[str] = Counter()
+
+    async def ask(purpose: str, messages: Sequence[Message]) -> str:
+        options = Options(
+            max_tokens=LONGEST,
+            timeout=settings.timeout,
+            retries=settings.retries,
+            purpose=purpose,
+            position=taken[purpose],
+        )
+        taken[purpose] += 1
+        gathering = Gathering(0, 0)
+        reason = ""
+        async for delta in provider.stream(Request(model=model, messages=tuple(messages)), options):
+            if isinstance(delta, Finished):
+                reason = delta.reason
+            elif not isinstance(delta, Retrying):
+                gathering.take(delta)
+        if reason == "length":
+            raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
+        return gathering.text
+
+    return ask

@@ -8,22 +8,57 @@ stream anew with `session_ready`, a few turns before the place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.eviction import text_of
-from mindstone_tui.core.context.working_set import report_at
+from mindstone_tui.core.context.policies import text_of
+from mindstone_tui.core.context.window import report_at
 from mindstone_tui.core.entries import Line, Zone
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.replay.announcing import Announcer
-from mindstone_tui.core.replay.pacing import pause_after, pieces
+from mindstone_tui.core.events.from_entry import Announcer
+from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, import_sample
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.replay.in_memory import Sketch
+from mindstone_tui.core.replay.rehearsal import AS_IT_IS, RehearsalOptions, rehearse
 from mindstone_tui.core.replay.survey import KINDS, Kind, Mark, Survey, survey
 from mindstone_tui.core.transcript import Damaged, History
+
+SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 0.0)
+"""What faster and slower go through; 0 does not wait at all."""
+_PIECE: Final = 24
+"""Characters of an answer that come at once."""
+_PAUSES: Final[dict[type[ev.AnyEvent], float]] = {
+    ev.TurnStarted: 0.9,
+    ev.TextDelta: 0.05,
+    ev.ToolStarted: 0.4,
+    ev.ToolEnded: 0.3,
+    ev.RecallInjected: 0.6,
+    ev.WindowPruned: 1.0,
+    ev.ResultsTrimmed: 0.8,
+    ev.SummaryDerived: 0.8,
+    ev.TurnEnded: 0.5,
+}
+"""Seconds after an event, at normal speed."""
+
+
+def pause_after(event: ev.AnyEvent, speed: float) -> float:
+    """Seconds to wait; none where nothing is waited for at all."""
+    return _PAUSES.get(type(event), 0.0) / speed if speed else 0.0
+
+
+def pieces(event: ev.AnyEvent) -> Iterator[ev.AnyEvent]:
+    """An answer in pieces, as it was once streamed; every other event as it is."""
+    if not isinstance(event, ev.TextDelta):
+        yield event
+        return
+    for at in range(0, len(event.text), _PIECE):
+        yield ev.TextDelta(turn=event.turn, text=event.text[at : at + _PIECE])
+
 
 SHOWN_BEFORE: Final = 2
 """Turns before a place that a jump shows as well."""
@@ -331,3 +366,37 @@ class Replay:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+SAMPLE_WINDOW: Final = 16_384
+"""A window in which the sample has to make room several times."""
+REHEARSED: Final = (
+    "No request of this session was recorded here: its window is rehearsed under your settings."
+)
+
+
+def open_sample(home: Places) -> History:
+    """The sample session, in memory."""
+    sketch = Sketch(home.session(SessionKey.parse(SAMPLE_SESSION)), channel="import")
+    import_sample(sketch)
+    return sketch.history()
+
+
+def has_requests(history: History) -> bool:
+    """Whether a request was ever planned in this session."""
+    return any(isinstance(item, Line) and _is_request(item) for item in history.read())
+
+
+def _is_request(line: Line) -> bool:
+    return isinstance(line.entry, PromptPlanned) and not line.entry.purpose
+
+
+async def playable(
+    history: History, settings: Settings, options: RehearsalOptions = AS_IT_IS
+) -> tuple[History, str]:
+    """The session to play, and a word about it where it is a rehearsal."""
+    if has_requests(history):
+        return history, ""
+    held = await rehearse(history, settings, options)
+    held.recollection.close()
+    return held.history(), REHEARSED

@@ -1,24 +1,463 @@
-"""The same conversation under other settings: what was said stays, every decision is made anew.
-
-Messages, tools and what a person did to the window are taken from history; plans, trims, prunes,
-summaries, recall and handoffs are not: the real planners make them again, in memory. No model is
-asked, no tool runs and nothing is written.
-"""
+"""A rehearsal while it is held: each line is said again, done again, or left to the planners."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.working_set import WorkingSet
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.replay.recollection import Recollection
-from mindstone_tui.core.replay.references import references_in
-from mindstone_tui.core.replay.sketch import Sketch
-from mindstone_tui.core.replay.staging import Call, Options, Resolved, Stage
+from mindstone_tui.core.agent.context import vacancy_beside
+from mindstone_tui.core.agent.continuity import HANDOFF_SHARE
+from mindstone_tui.core.config.settings import RecallSettings, Settings
+from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context.cascade import Apply, Effect, StepName
+from mindstone_tui.core.context.modes import Means, Modes
+from mindstone_tui.core.context.policies import text_of
+from mindstone_tui.core.context.summaries import Scribe
+from mindstone_tui.core.context.summary_call import Ask, Count
+from mindstone_tui.core.context.window import Ensure, WorkingSet
+from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.entries import Label, Line, Part, Unknown, Zone
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from mindstone_tui.core.entries.derived import (
+    CheckpointSaved,
+    HandoffReplayed,
+    HandoffWritten,
+    RecallInjected,
+)
+from mindstone_tui.core.entries.window import (
+    ContextWindowPruned,
+    InstructionsChanged,
+    ModeChanged,
+    ModelChanged,
+    Pinned,
+    PolicyChanged,
+    PromptPlanned,
+    Receipt,
+    Restored,
+    Rewound,
+    ToolsChanged,
+    Unpinned,
+)
+from mindstone_tui.core.errors import ContinuityError, MindstoneError, WindowError
+from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, handoff_store
+from mindstone_tui.core.handoff.environment import Environment
+from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.index import Found, PassingIndex
+from mindstone_tui.core.recall.inject import Vacancy, inject, queries
+from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.recall.store import Mark
+from mindstone_tui.core.replay.in_memory import Sketch
+from mindstone_tui.core.replay.survey import Place, Reference, references_in
+from mindstone_tui.core.session.recall import LOOKED_AT
+from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
+
+
+class Continuing:
+    """Saves checkpoints and hands over, as entries alone."""
+
+    def __init__(self, sketch: Sketch, working_set: WorkingSet, count: Count) -> None:
+        self._sketch = sketch
+        self._working_set = working_set
+        self._count = count
+        self._state = checkpoint.fresh(str(sketch.places.key))
+        self._letter: handoff.Letter | None = None
+
+    @property
+    def steps(self) -> dict[StepName, Apply]:
+        """The steps of the modes that write something down."""
+        return {
+            "checkpoint": self._save,
+            "handoff": self._write,
+            "handoff_replay": self._take_over,
+        }
+
+    async def _save(self, _excess: int) -> Effect:
+        self._advance()
+        saved = msgspec.structs.replace(self._state, version=self._state.version + 1)
+        self._state = saved
+        entry = CheckpointSaved(
+            version=saved.version,
+            path="checkpoint.json",
+            sha256=checkpoint_store.digest(saved),
+            trigger="window",
+        )
+        return Effect(lines=(self._put(entry),))
+
+    async def _write(self, _excess: int) -> Effect:
+        self._advance()
+        usable = self._working_set.report().usable
+        try:
+            self._letter = handoff.compose(
+                self._state,
+                self._window(),
+                Environment(),
+                written=self._sketch.lines[-1].ts,
+                trigger="window",
+                count=self._count,
+                budget=min(handoff.BUDGET, usable * HANDOFF_SHARE // 100),
+            )
+        except ContinuityError as error:
+            return Effect(held=False, why=error.what)
+        entry = HandoffWritten(
+            path=f"handoffs/{self._letter.covers.last:08d}-{self._letter.sha256[:12]}.md",
+            sha256=self._letter.sha256,
+            covers=self._letter.covers,
+            trigger="window",
+        )
+        return Effect(lines=(self._put(entry),))
+
+    async def _take_over(self, _excess: int) -> Effect:
+        if self._letter is None:
+            return Effect(held=False, why="no handoff was written")
+        since = self._sketch.lines[self._letter.covers.last + 1 :]
+        used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
+        try:
+            taken = handoff_store.take_over(
+                self._letter,
+                since,
+                self._count,
+                replayed=used,
+                nonce=self._letter.sha256[:16],
+            )
+        except ContinuityError as error:
+            return Effect(held=False, why=error.what)
+        return Effect(lines=(self._put(taken.entry(self._working_set.fold.state)),))
+
+    def _advance(self) -> None:
+        self._state = checkpoint.advance(
+            self._state, self._sketch.lines[self._state.head.seq + 1 :]
+        )
+
+    def _window(self) -> list[Line]:
+        spans = self._working_set.spans
+        lines = self._sketch.lines
+        held = [line for span in spans for line in lines[span.first : span.last + 1]]
+        return [*held, *lines[(held[-1].seq if held else -1) + 1 :]]
+
+    def _put(self, entry: CheckpointSaved | HandoffWritten | HandoffReplayed) -> Line:
+        line = self._sketch.append(entry)
+        self._working_set.take(line)
+        return line
+
+
+ASKED_FOR: Final = 6
+"""Hits that a model sees when it asks for something itself."""
+_AT_ONCE: Final = 64
+
+
+class Recollection:
+    """What a rehearsed session can find again."""
+
+    def __init__(self, settings: RecallSettings, embedder: Embedder | None = None) -> None:
+        self.on = settings.auto
+        self._most = settings.max_passages
+        self._has_vectors = embedder is not None
+        self._index = PassingIndex(embedder)
+
+    def learn(self, lines: Sequence[Line]) -> None:
+        """Take a finished exchange in, with its meaning where there is a model for it."""
+        if lines:
+            self._index.add(passages_of(lines), Mark(lines[-1].seq, lines[-1].hash))
+            while self._has_vectors and self._index.embed_pending(_AT_ONCE):
+                pass
+
+    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+        """Index exchanges and read them back, as the law wants it before anything leaves."""
+        receipts: dict[int, Receipt] = {}
+        for exchange in turns:
+            found = self._index.ensure(passages_of(exchange.lines))
+            receipt = found[0] if found else Receipt(turn=exchange.turn, passages=0)
+            if not self._has_vectors:
+                receipt = msgspec.structs.replace(receipt, vectors="")
+            receipts[exchange.turn] = receipt
+        return receipts
+
+    def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
+        """What would be brought back for a message; None when nothing is good enough."""
+        if not self.on:
+            return None
+        found: Found | None = None
+        for query in queries(text, vacancy.recent):
+            found = self.search(query, LOOKED_AT, vacancy.shown)
+            if not found.abstained:
+                break
+        if found is None:
+            return None
+        nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        return inject(text, found, found.hits, vacancy, most=self._most, nonce=nonce)
+
+    def search(self, query: str, k: int = ASKED_FOR, window: Collection[int] = ()) -> Found:
+        """The k best hits outside the window."""
+        allowed = Filter(exclude=frozenset(window), without=DERIVED)
+        return self._index.search(query, k, allowed=allowed)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._index.close()
+
+
+UNNAMED: Final = "unnamed"
+"""Stands in the plans of a session that does not say who answered."""
+_NONCE: Final = "0" * 16
+_KEPT: Final = frozenset(
+    (
+        "user_message",
+        "assistant_message",
+        "assistant_partial",
+        "turn_started",
+        "turn_ended",
+        "tool_called",
+        "tool_approved",
+        "tool_refused",
+        "tool_returned",
+        "note_taken",
+        "task_started",
+        "task_done",
+        "delegated",
+        "delegation_ended",
+        "message_queued",
+        "message_withdrawn",
+        "imported",
+    )
+)
+"""What was said and done; everything else is decided anew."""
+
+
+class Call(Part, omit_defaults=False):
+    """One request as it would have been."""
+
+    turn: int
+    call: int
+    model: str
+    tokens: int
+    usable: int
+    utilization: float
+    zone: Zone
+    stable: int
+    """Tokens at the front that are the same as in the request before."""
+    recalled: int = 0
+
+
+class Resolved(Part, omit_defaults=False):
+    """A reference, and where its source would have been."""
+
+    reference: Reference
+    place: Place
+
+
+class RehearsalOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a rehearsal is held."""
+
+    embedder: Embedder | None = None
+    """Makes recall search by meaning, too; without it, by words alone."""
+    fixed: frozenset[str] = frozenset()
+    """Keys that were asked for and win over what the session itself changed."""
+    ask: Ask | None = None
+    """Writes summaries; without it sentences of the originals are chosen."""
+    model: str = ""
+    counters: Callable[[str], Counter] = counter_for
+    progress: Callable[[int, int], None] | None = None
+    """Hears (lines done, lines in all)."""
+
+
+async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+    return ensure(units)
+
+
+class Stage:
+    """A rehearsal while it is held."""
+
+    def __init__(
+        self,
+        source: History,
+        settings: Settings,
+        options: RehearsalOptions,
+        references: Mapping[int, tuple[Reference, ...]],
+    ) -> None:
+        self.calls: list[Call] = []
+        self.resolved: list[Resolved] = []
+        self.refused: list[str] = []
+        self.undone: list[str] = []
+        self.sketch = Sketch(source.places)
+        self.recollection = Recollection(settings.recall, options.embedder)
+        self.working_set = WorkingSet.open(
+            self.sketch,
+            self.sketch.history(),
+            settings,
+            indexer=self.recollection,
+            counters=options.counters,
+            calibration=Calibration(),
+            off_loop=_at_once,
+        )
+        self._settings = settings
+        self._options = options
+        self._references = references
+        self._model = UNNAMED
+        self._planned: PromptPlanned | None = None
+        """The request that was really sent next."""
+        self._tail: tuple[int, ...] = ()
+        self._number = 0
+        self._learned = 0
+        self._count = options.counters(options.model).text
+        continuing = Continuing(self.sketch, self.working_set, self._count)
+        scribe = Scribe(
+            count=self._count, ask=options.ask, model=options.model, nonce=lambda: _NONCE
+        )
+        self.working_set.room_maker = Modes(Means(scribe=scribe, steps=continuing.steps)).make_room
+
+    async def take(self, line: Line) -> None:
+        """One line of history: said again, done again, or left to the planners."""
+        entry = line.entry
+        if isinstance(entry, Unknown):
+            return
+        if isinstance(entry, PromptPlanned):
+            self._planned = None if entry.purpose else entry
+        elif isinstance(entry, AssistantMessage | AssistantPartial):
+            await self._call(line, entry.model)
+        elif isinstance(entry, TurnStarted):
+            self.learn()
+        if line.kind in _KEPT:
+            self.working_set.take(self.sketch.copy(line))
+        else:
+            await self._do_again(line)
+        if isinstance(entry, UserMessage) and not self._number:
+            await self._begin(line, entry.text)
+        elif isinstance(entry, TurnEnded):
+            self._number, self._tail = 0, ()
+
+    def learn(self) -> None:
+        """Let recall know what was said since."""
+        self.recollection.learn(self.sketch.lines[self._learned :])
+        self._learned = len(self.sketch.lines)
+        self._number, self._tail = 0, ()
+
+    async def _do_again(self, line: Line) -> None:
+        """What a person changed; the working set writes it down for this session."""
+        working_set, fixed = self.working_set, self._options.fixed
+        try:
+            match line.entry:
+                case InstructionsChanged(sections=sections):
+                    working_set.set_instructions(sections)
+                case ToolsChanged(tools=tools):
+                    working_set.set_tools(tools)
+                case ModelChanged(model=model, window=window, window_label=label):
+                    self._model = model
+                    working_set.set_model(model, window=window, label=label)
+                case PolicyChanged(policy=policy) if "context.policy" not in fixed:
+                    working_set.set_policy(policy)
+                case ModeChanged(mode=mode) if "context.mode" not in fixed:
+                    working_set.set_mode(mode)
+                case Pinned(pinned_turn=turn, why=why):
+                    working_set.pin(turn, why)
+                case Unpinned(pinned_turn=turn):
+                    working_set.unpin(turn)
+                case Restored(turns=turns):
+                    working_set.restore(turns)
+                case Rewound(to_turn=turn):
+                    await working_set.rewind(turn)
+                case ContextWindowPruned(trigger="manual", left=left):
+                    await working_set.prune(turns=[each.turn for each in left])
+        except MindstoneError as error:
+            self.undone.append(f"turn {line.turn}: {error.what}")
+
+    async def _begin(self, line: Line, text: str) -> None:
+        """Make room and look for what matters, as before every turn."""
+        window, label = self._window()
+        room = int((window or ASSUMED_WINDOW) * self._settings.budget.memory_injection / 100)
+        try:
+            await self.working_set.make_room(
+                model=self._model,
+                window=window,
+                label=label,
+                expected=room if self.recollection.on else 0,
+            )
+        except WindowError:
+            return  # the request itself says so in a moment
+        vacancy = vacancy_beside(self.working_set.fold, room, self._count)
+        injected = self.recollection.gather(text, vacancy)
+        if injected is not None:
+            recalled = self.sketch.append(injected, turn=line.turn)
+            self.working_set.take(recalled)
+            self._tail = (recalled.seq,)
+        turns = {each.turn for each in injected.passages} if injected else set()
+        for reference in self._references.get(line.turn, ()):
+            place = self._find(reference, turns)
+            self.resolved.append(Resolved(reference=reference, place=place))
+
+    def _find(self, reference: Reference, recalled: set[int]) -> Place:
+        """Where the source of a reference stands now."""
+        fold = self.working_set.fold
+        shown = [
+            line
+            for line in fold.lines.values()
+            if line.turn == reference.source and line.seq not in fold.state.trimmed
+        ]
+        named = reference.kind == "name"
+        if any(not named or reference.words in text_of(line) for line in shown):
+            return "window"
+        if reference.source in recalled:
+            return "recalled"
+        found = self.recollection.search(reference.words, window=fold.lines.keys())
+        turns = {hit.passage.turn for hit in found.hits}
+        return "on request" if reference.source in turns else "nowhere"
+
+    async def _call(self, line: Line, answered_by: str) -> None:
+        """Plan the request that this answer came from."""
+        plan, self._planned = self._planned, None
+        self._number += 1
+        self._model = (plan.model if plan else "") or answered_by or self._model
+        window, label = self._window(plan)
+        try:
+            prepared = await self.working_set.prepare(
+                call=self._number,
+                model=self._model,
+                tail=self._tail,
+                window=window,
+                label=label,
+            )
+        except WindowError as error:
+            self.refused.append(f"turn {line.turn}: {error.what}")
+            return
+        made = prepared.plan.entry
+        assert isinstance(made, PromptPlanned)
+        usable = made.window - made.reserve
+        self.calls.append(
+            Call(
+                turn=line.turn,
+                call=self._number,
+                model=made.model,
+                tokens=prepared.tokens,
+                usable=usable,
+                utilization=round(prepared.tokens / max(usable, 1), 4),
+                zone=made.carried.zone if made.carried else "green",
+                stable=made.stable_prefix,
+                recalled=len(self._tail),
+            )
+        )
+
+    def _window(self, plan: PromptPlanned | None = None) -> tuple[int, Label]:
+        """The window asked for, else the one the request really had, else what is known."""
+        if self._settings.context.window:
+            return self._settings.context.window, "measured"
+        plan = plan or self._newest_plan
+        return (plan.window, plan.window_label) if plan else (0, "assumed")
+
+    @property
+    def _newest_plan(self) -> PromptPlanned | None:
+        """The newest request of the rehearsal."""
+        line = self.working_set.fold.plan
+        return line.entry if line and isinstance(line.entry, PromptPlanned) else None
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,10 +479,12 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
         return self.sketch.history()
 
 
-AS_IT_IS: Final = Options()
+AS_IT_IS: Final = RehearsalOptions()
 
 
-async def rehearse(source: History, settings: Settings, options: Options = AS_IT_IS) -> Rehearsal:
+async def rehearse(
+    source: History, settings: Settings, options: RehearsalOptions = AS_IT_IS
+) -> Rehearsal:
     """Hold the conversation once more under these settings."""
     lines = [source.whole(item) for item in source.read() if isinstance(item, Line)]
     stage = Stage(source, settings, options, references_in(lines))

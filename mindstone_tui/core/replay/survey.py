@@ -5,12 +5,23 @@ Read once, from the transcript alone; what is kept is a few numbers a mark.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import Final, Literal, get_args
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, Zone, conversation, memory, window
+from mindstone_tui.core.context.exchanges import names_in
+from mindstone_tui.core.context.policies import text_of
+from mindstone_tui.core.entries import Line, Part, Zone, conversation, derived, window
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolReturned,
+    UserMessage,
+)
+from mindstone_tui.core.entries.derived import RecallUsed
 from mindstone_tui.core.transcript import History
 
 Kind = Literal["turn", "call", "tool", "prune", "trim", "recall", "summary", "checkpoint"]
@@ -101,10 +112,64 @@ def _kind_of(line: Line) -> Kind | None:
             return "prune"
         case window.ToolResultsTrimmed():
             return "trim"
-        case memory.RecallInjected():
+        case derived.RecallInjected():
             return "recall"
-        case memory.SummaryDerived():
+        case derived.SummaryDerived():
             return "summary"
-        case memory.CheckpointSaved() | memory.HandoffWritten():
+        case derived.CheckpointSaved() | derived.HandoffWritten():
             return "checkpoint"
     return None
+
+
+ReferenceKind = Literal["name", "citation", "recalled"]
+Place = Literal["window", "recalled", "on request", "nowhere"]
+"""Where the source of a reference would have been found."""
+
+_CITED: Final = re.compile(r"#(\d{1,9})\b")
+_MOST_NAMES: Final = 12
+"""Names of one message that are followed."""
+
+
+class Reference(Part):
+    """Something said in one turn that leans on another."""
+
+    kind: ReferenceKind
+    turn: int
+    source: int
+    """The turn it leans on."""
+    words: str
+    """The name, or what was asked."""
+
+
+def references_in(lines: Iterable[Line]) -> dict[int, tuple[Reference, ...]]:
+    """Every reference, by the turn that makes it."""
+    owners: dict[str, int] = {}
+    turns: dict[int, int] = {}
+    entries: dict[str, int] = {}
+    asked = ""
+    found: dict[int, dict[tuple[str, int], Reference]] = {}
+
+    def refer(kind: ReferenceKind, turn: int, source: int, words: str) -> None:
+        if source and source < turn:
+            one = Reference(kind=kind, turn=turn, source=source, words=words)
+            found.setdefault(turn, {}).setdefault((words, source), one)
+
+    for line in lines:
+        match line.entry:
+            case UserMessage(text=text):
+                asked = text
+            case AssistantMessage(text=text):
+                for cited in _CITED.findall(text):
+                    refer("citation", line.turn, turns.get(int(cited), 0), asked)
+            case RecallUsed(used=used):
+                for entry in used:
+                    refer("recalled", line.turn, entries.get(entry, 0), asked)
+        if isinstance(line.entry, UserMessage | AssistantMessage | AssistantPartial | ToolReturned):
+            said = text_of(line)
+            for name in sorted(names_in(said))[:_MOST_NAMES] if line.role != "tool" else ():
+                refer("name", line.turn, owners.get(name, 0), name)
+            turns[line.seq] = line.turn
+            entries[line.id] = line.turn
+            for name in names_in(said):
+                owners.setdefault(name, line.turn)
+    return {turn: tuple(each.values()) for turn, each in found.items()}

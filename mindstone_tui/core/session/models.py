@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.agent.context import Desk
 from mindstone_tui.core.agent.side_calls import SideCalls
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.context.asking import Ask
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.context.summary_call import Ask
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.base import ModelInfo, Provider
 from mindstone_tui.core.providers.guide import GUIDE
-from mindstone_tui.core.providers.protocol import ModelInfo, Provider
 from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
-from mindstone_tui.core.session.resuming import position_in, positions_in
+from mindstone_tui.core.session.recover import position_in, positions_in
 from mindstone_tui.core.transcript import History
 
 

@@ -9,30 +9,216 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import fcntl
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import appeared
-from mindstone_tui.core.agent.desk import Desk
+from mindstone_tui.core.agent.context import Desk
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.commands.registry import Command
+from mindstone_tui.core.disk import REAL, place_error
+from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     MessageQueued,
     MessageWithdrawn,
     TurnEnding,
+    UserMessage,
 )
-from mindstone_tui.core.errors import Bug, Interrupted, MindstoneError, NotSaved, UsageError
+from mindstone_tui.core.entries.store import CommandRun
+from mindstone_tui.core.errors import (
+    Bug,
+    ExitCode,
+    Interrupted,
+    MindstoneError,
+    NotSaved,
+    SessionBusy,
+    UsageError,
+)
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.session.bench import SessionBench
-from mindstone_tui.core.session.commanding import end_command, run_command, stopped
+from mindstone_tui.core.events.from_entry import appeared
+from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.images import attach
-from mindstone_tui.core.session.inbox import Asked, Inbox, Said
-from mindstone_tui.core.session.lease import Lease
-from mindstone_tui.core.transcript.following import changes
+from mindstone_tui.core.session.services import SessionBench
+from mindstone_tui.core.text import one_line
+from mindstone_tui.core.transcript.follow import changes
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A message on its way to a turn."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    queued: str = ""
+    """Id of the entry it waits in, once it had to wait."""
+
+    @property
+    def message(self) -> UserMessage:
+        """What its turn writes down."""
+        return UserMessage(text=self.text, images=self.images, queued=self.queued)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A command on its way to be run."""
+
+    command: Command
+    line: str
+    argument: str
+
+
+class Inbox:
+    """First come, first served; `idle` is set while nothing waits and nothing is done."""
+
+    def __init__(self) -> None:
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self.serving = False
+        self._waiting: deque[Said | Asked] = deque()
+        self._knock = asyncio.Event()
+
+    def put(self, item: Said | Asked, *, first: bool = False) -> None:
+        """Ask for something, after everything else or before it."""
+        self.idle.clear()
+        if first:
+            self._waiting.appendleft(item)
+        else:
+            self._waiting.append(item)
+        self._knock.set()
+
+    async def take(self) -> Said | Asked:
+        """The next thing to do; `done` must follow."""
+        while not self._waiting:
+            self._knock.clear()
+            await self._knock.wait()
+        self.serving = True
+        return self._waiting.popleft()
+
+    def done(self) -> bool:
+        """What was taken is done; whether there is nothing else."""
+        self.serving = False
+        if not self._waiting:
+            self.idle.set()
+        return not self._waiting
+
+    def take_back(self, queued: str) -> bool:
+        """Remove a queued message; False when it does not wait any more."""
+        for item in self._waiting:
+            if isinstance(item, Said) and item.queued == queued:
+                self._waiting.remove(item)
+                return True
+        return False
+
+    def empty(self) -> list[Said | Asked]:
+        """Take everything out."""
+        items = list(self._waiting)
+        self._waiting.clear()
+        if not self.serving:
+            self.idle.set()
+        return items
+
+
+Emit = Callable[[events.AnyEvent], None]
+
+
+async def run_command(asked: Asked, desk: Desk, bench: SessionBench, emit: Emit) -> None:
+    """Run a command to its one end; never raises."""
+    text: list[str] = []
+    failure: MindstoneError | None = None
+    try:
+        async for event in asked.command.handler(bench, asked.argument):
+            if isinstance(event, events.CommandPrinted):
+                text.append(event.text)
+                if not event.ok:
+                    failure = MindstoneError("")
+            emit(event)
+        if asked.command.changes_window:
+            emit(events.ContextReported(report=desk.report()))
+    except asyncio.CancelledError as cancelled:
+        failure = stopped(cancelled)
+    except MindstoneError as error:
+        failure = error
+    except Exception as error:  # a bug in a command ends the command, not the session
+        desk.report_bug(error)
+        failure = Bug(error)
+    if failure is not None and failure.what:
+        text.append(failure.sentence)
+    if asked.command.changes_window:
+        run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
+        with contextlib.suppress(NotSaved):
+            desk.record(run, None)
+    end_command(asked.line, failure, emit)
+
+
+def end_command(line: str, failure: MindstoneError | None, emit: Emit) -> None:
+    """Say why a command failed, if it did, and that it is over."""
+    if failure is not None and failure.what:
+        emit(events.CommandPrinted(command=line, text=failure.sentence, ok=False))
+    code = ExitCode.DONE if failure is None else failure.exit_code
+    emit(events.CommandEnded(command=line, ok=failure is None, exit_code=code))
+
+
+def stopped(cancelled: asyncio.CancelledError) -> Interrupted:
+    """A cancellation as the end of what was cancelled, not of the task."""
+    if (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    return Interrupted(str(cancelled) or "Interrupted.")
+
+
+_LOOK_AGAIN: Final = 0.05
+
+
+class Lease:
+    """The right to take a turn in one session."""
+
+    def __init__(self, places: SessionPlaces) -> None:
+        self._places = places
+        self._fd: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process has it."""
+        return self._fd is not None
+
+    def try_take(self) -> bool:
+        """Take it if nobody has it."""
+        if self._fd is not None:
+            return True
+        try:
+            fd = REAL.open(self._places.lease, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise place_error(self._places.lease, error) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        self._fd = fd
+        return True
+
+    async def take(self, *, wait: bool, on_wait: Callable[[], None]) -> None:
+        """Take it, waiting for the other surface if need be; `on_wait` is told once."""
+        told = False
+        while not self.try_take():
+            if not wait:
+                raise SessionBusy(
+                    f"Another program is taking a turn in {self._places.key}.",
+                    "Wait for it to finish, or leave out --no-wait.",
+                )
+            if not told:
+                on_wait()
+                told = True
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    def give_back(self) -> None:
+        """Let others have it."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
 
 class Session:

@@ -4,14 +4,17 @@
 prompt. No number in here needs the network.
 """
 
-from mindstone_tui.core.tokens.calibration import (
+from mindstone_tui.core.tokens.count import (
     UNCALIBRATED,
     Calibration,
+    Counter,
+    TokenCounter,
+    counter_for,
     detect_cut,
+    encoding_for,
     error_percent,
+    rough_count,
 )
-from mindstone_tui.core.tokens.counting import Counter, TokenCounter, counter_for, encoding_for
-from mindstone_tui.core.tokens.rough import rough_count
 
 __all__ = [
     "UNCALIBRATED",

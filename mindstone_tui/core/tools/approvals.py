@@ -17,11 +17,11 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable, ToolError
-from mindstone_tui.core.foreign import as_data
 from mindstone_tui.core.redaction import Finding, Redactor
-from mindstone_tui.core.tools.rules import Rule, Verdict, covers
+from mindstone_tui.core.text import as_data
+from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, digest_of, finding
 from mindstone_tui.core.tools.sandbox import Sandbox
-from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult, digest_of, finding
+from mindstone_tui.core.tools.shell_rules import Rule, Verdict, covers
 from mindstone_tui.core.tools.workspace import Standing
 
 Mode = Literal["read-only", "ask", "auto-edit", "full-auto"]

@@ -16,11 +16,8 @@ from typing import Annotated, Final
 import msgspec
 
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.foreign import exact
-from mindstone_tui.core.tools.files import Path_
-from mindstone_tui.core.tools.process import Bounds, Finished, clean_environment, run
-from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.tool import (
+from mindstone_tui.core.text import exact
+from mindstone_tui.core.tools.base import (
     Preview,
     Tool,
     ToolContext,
@@ -30,6 +27,9 @@ from mindstone_tui.core.tools.tool import (
     decoded,
     finding,
 )
+from mindstone_tui.core.tools.files import Path_
+from mindstone_tui.core.tools.sandbox import unconfined
+from mindstone_tui.core.tools.shell import Bounds, Finished, clean_environment, run
 
 _PLAIN_SEARCH: Final = Path(__file__).with_name("plain_search.py")
 _SECONDS: Final = 20.0

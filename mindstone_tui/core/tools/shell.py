@@ -1,16 +1,30 @@
-"""The shell: one command, run as it was shown, bounded and ended with all it started."""
+"""Runs a command with bounded output, bounded time and a certain end.
+
+Output is kept as head and tail while it streams, so an endless command costs no more memory than a
+short one. The command has no terminal, no input and only the environment it was given. When its
+time is up, when it says too much or when the person interrupts, its whole tree is gone within two
+seconds.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.foreign import exact, for_terminal, one_line
-from mindstone_tui.core.tools.process import Bounds, Ending, Finished, clean_environment, run
-from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.tool import (
+from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.text import exact, for_terminal, one_line
+from mindstone_tui.core.tools.base import (
     Preview,
     Tool,
     ToolContext,
@@ -21,6 +35,203 @@ from mindstone_tui.core.tools.tool import (
     finding,
     how_to_read_on,
 )
+from mindstone_tui.core.tools.sandbox import Confined, unconfined
+
+Ending = Literal["exited", "timeout", "flooded", "interrupted"]
+
+_SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
+_GRACE: Final = 1.5
+_KEPT_VARIABLES: Final = frozenset(
+    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV"}
+)
+_SET_VARIABLES: Final = {
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "false",
+    "EDITOR": "false",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended and what it printed."""
+
+    ending: Ending
+    code: int
+    kept: bytes
+    """The first bytes of the output, as many as are kept."""
+    tail: bytes
+    """The last bytes of the output."""
+    size: int
+    elapsed: float
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What one command may take."""
+
+    seconds: float
+    kept: int
+    tail: int
+    output: int
+
+
+def clean_environment(environ: Mapping[str, str], passed: tuple[str, ...] = ()) -> dict[str, str]:
+    """Only the variables a command needs; keys and tokens of ours are not among them."""
+    return {
+        **{
+            name: value
+            for name, value in environ.items()
+            if name in _KEPT_VARIABLES or name.startswith("LC_") or name in passed
+        },
+        **_SET_VARIABLES,
+    }
+
+
+class _Output:
+    """What a command prints: the start, the end, and how much there was."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self.kept = bytearray()
+        self.tail = bytearray()
+        self.size = 0
+
+    def add(self, chunk: bytes) -> bool:
+        """Take a chunk; False when it is more than the command may say."""
+        self.size += len(chunk)
+        room = self._bounds.kept - len(self.kept)
+        if room > 0:
+            self.kept += chunk[:room]
+        self.tail += chunk
+        if len(self.tail) > 2 * self._bounds.tail:
+            del self.tail[: -self._bounds.tail]
+        return self.size <= self._bounds.output
+
+
+async def run(
+    confined: Confined,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    bounds: Bounds,
+    stop: asyncio.Event | None = None,
+    progress: Callable[[bytes], None] | None = None,
+) -> Finished:
+    """Run a command to one of its four endings; a cancelled call leaves no process behind."""
+    started = time.monotonic()
+    output = _Output(bounds)
+    with confined.prepared():
+        process = await _start(confined, cwd, environ)
+        try:
+            ending = await _follow(process, output, bounds, stop, progress)
+        finally:
+            code = await asyncio.shield(_end(process))
+    return Finished(
+        ending=ending,
+        code=code,
+        kept=bytes(output.kept),
+        tail=bytes(output.tail[-bounds.tail :]),
+        size=output.size,
+        elapsed=time.monotonic() - started,
+    )
+
+
+def supervised(confined: Confined) -> tuple[str, ...]:
+    """The command under a supervisor, which takes the whole tree with it when it goes."""
+    landlock = json.dumps(confined.landlock)
+    return (sys.executable, "-I", "-S", str(_SUPERVISOR), landlock, *confined.command)
+
+
+def let_go(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of a child's pipes, which a survivor may hold open for ever.
+
+    asyncio has no public way to do so.
+    """
+    if (transport := getattr(process, "_transport", None)) is not None:
+        transport.close()
+
+
+async def _start(
+    confined: Confined, cwd: Path, environ: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *supervised(confined),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=cwd,
+            env=dict(environ),
+            start_new_session=True,
+            limit=1 << 18,
+        )
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The command cannot be started: {error}.", "Shorten or fix it.") from None
+
+
+async def _follow(
+    process: asyncio.subprocess.Process,
+    output: _Output,
+    bounds: Bounds,
+    stop: asyncio.Event | None,
+    progress: Callable[[bytes], None] | None,
+) -> Ending:
+    """Take output until the command ends or must be ended."""
+    reading = asyncio.ensure_future(_drain(process, output, progress))
+    stopped = asyncio.ensure_future(stop.wait()) if stop else None
+    try:
+        waiting = {reading} if stopped is None else {reading, stopped}
+        done, _ = await asyncio.wait(
+            waiting, timeout=bounds.seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        if reading in done:
+            return "exited" if await reading else "flooded"
+        return "interrupted" if done else "timeout"
+    finally:
+        for task in (reading, stopped):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+
+async def _drain(
+    process: asyncio.subprocess.Process,
+    output: _Output,
+    progress: Callable[[bytes], None] | None,
+) -> bool:
+    """Read to the end and see it exit; False when the command said more than it may."""
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(1 << 16):
+        if not output.add(chunk):
+            return False
+        if progress:
+            progress(chunk)
+    await process.wait()
+    return True
+
+
+async def _end(process: asyncio.subprocess.Process) -> int:
+    """See the supervisor out; it takes the whole tree with it."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(_GRACE):
+            while await process.stdout.read(1 << 16):
+                pass
+            return await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        let_go(process)
+        return await process.wait()
+
 
 _STATUS: Final[dict[Ending, ToolStatus]] = {
     "exited": "ok",

@@ -18,7 +18,7 @@ import msgspec
 
 from mindstone_tui.core import disk
 from mindstone_tui.core.errors import PlaceError, ToolError
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.tools.workspace import Workspace
 
 State = Literal["none", "untrusted", "changed", "trusted"]

@@ -3,11 +3,11 @@
 `Transcript` writes (see `journal` for the discipline), `History` reads, `verify` proves.
 """
 
-from mindstone_tui.core.transcript.follower import Follower
-from mindstone_tui.core.transcript.history import Damaged, Head, History
-from mindstone_tui.core.transcript.journal import Transcript
-from mindstone_tui.core.transcript.listing import SessionSummary, list_sessions
-from mindstone_tui.core.transcript.verification import Anchor, Problem, Verdict, verify
+from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+from mindstone_tui.core.transcript.follow import Follower
+from mindstone_tui.core.transcript.reader import Damaged, Head, History
+from mindstone_tui.core.transcript.verify import Anchor, Problem, Verdict, verify
+from mindstone_tui.core.transcript.writer import Transcript
 
 __all__ = [
     "Anchor",

@@ -14,7 +14,7 @@ import msgspec
 from textual.content import Content, Span
 from textual.style import Style
 
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.markdown.code import highlighted
 

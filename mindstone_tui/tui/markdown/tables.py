@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 _BETWEEN = "  "
-_NARROWEST = 3
+_NARROWEST_COLUMN = 3
 
 
 def table(rows: Sequence[Sequence[Content]], width: int) -> Content:
@@ -31,11 +31,11 @@ def fitted(natural: Sequence[int], room: int) -> list[int]:
     """Column widths that fit into the room, taking from the widest first."""
     widths = [max(width, 1) for width in natural]
     excess = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - room
-    while excess > 0 and max(widths) > _NARROWEST:
+    while excess > 0 and max(widths) > _NARROWEST_COLUMN:
         widest = max(widths)
         at = widths.index(widest)
-        second = max([w for w in widths if w < widest], default=_NARROWEST)
-        give = max(1, min(excess, widest - max(second, _NARROWEST)))
+        second = max([w for w in widths if w < widest], default=_NARROWEST_COLUMN)
+        give = max(1, min(excess, widest - max(second, _NARROWEST_COLUMN)))
         widths[at] -= give
         excess -= give
     return widths

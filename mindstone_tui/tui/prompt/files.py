@@ -9,15 +9,15 @@ import os
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.text import for_terminal
 
-MOST: Final = 20_000
+MOST_FILES: Final = 20_000
 CLUTTER: Final = frozenset(
     {"node_modules", "__pycache__", "target", "dist", "build", "venv", "site-packages"}
 )
 
 
-def names_below(folder: Path, most: int = MOST) -> list[str]:
+def names_below(folder: Path, most: int = MOST_FILES) -> list[str]:
     """Relative names, folders before what is in them, shallow before deep."""
     found: list[str] = []
     level = [""]

@@ -7,8 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.foreign import for_terminal
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import for_terminal, plural
 
 LONG_LINES: Final = 8
 LONG_CHARACTERS: Final = 1_200

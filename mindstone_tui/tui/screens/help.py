@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.ports import CommandHelp
 

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.entries.window import Left
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, inert, numbers
 
 _HEAD = "    turn   tokens  age  what            state      score"

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Button, Static
 
 from mindstone_tui.core.events import MemoryProposed
-from mindstone_tui.core.foreign import exact
+from mindstone_tui.core.text import exact
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.markdown.code import diffed
 from mindstone_tui.tui.screens.judging import JudgingScreen

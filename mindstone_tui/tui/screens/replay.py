@@ -15,8 +15,7 @@ from textual.widgets import Footer, Input
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.replay.pacing import SPEEDS
-from mindstone_tui.core.replay.playback import Replay
+from mindstone_tui.core.replay.playback import SPEEDS, Replay
 from mindstone_tui.core.replay.survey import KINDS
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView

@@ -18,7 +18,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import plural
 from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.ports import Library, SessionHit, SessionRow
 from mindstone_tui.tui.prompt.completing import ranked

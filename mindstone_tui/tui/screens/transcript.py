@@ -16,7 +16,7 @@ from textual.widgets import Footer, Input, Static
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.transcript.history import Damaged
+from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.lines import whole
 from mindstone_tui.tui.ports import Browse

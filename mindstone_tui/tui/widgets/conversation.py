@@ -25,7 +25,7 @@ from mindstone_tui.tui.widgets.growing import GrowsQuietly
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
-    from mindstone_tui.core.transcript.history import Damaged
+    from mindstone_tui.core.transcript.reader import Damaged
 
 PAGE: Final = 120
 """Lines of history that are read at once."""

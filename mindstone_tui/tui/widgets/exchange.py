@@ -12,8 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.foreign import for_terminal
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import for_terminal, plural
 from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.feed import Exchange
 from mindstone_tui.tui.telling import Told, tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.widgets import Input
 
-from mindstone_tui.core.foreign import one_line
+from mindstone_tui.core.text import one_line
 from mindstone_tui.tui.prompt.pasting import with_newlines
 
 

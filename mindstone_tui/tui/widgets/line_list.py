@@ -18,7 +18,7 @@ from textual.style import Style
 from textual.visual import RenderOptions
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.transcript.history import Damaged
+from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui import inert
 from mindstone_tui.tui.lines import headline
 from mindstone_tui.tui.ports import Browse

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.visual import RenderOptions, Visual
 
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.text import for_terminal
 from mindstone_tui.tui.markdown.drawing import Drawing
 from mindstone_tui.tui.markdown.parsing import Piece, parse
 from mindstone_tui.tui.widgets.growing import GrowsQuietly

@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries.memory import RecalledPassage
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.entries.derived import RecalledPassage
+from mindstone_tui.core.text import plural
 from mindstone_tui.tui import inert, numbers
 
 

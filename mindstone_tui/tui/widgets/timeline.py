@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from mindstone_tui.core.replay.playback import Position
 from mindstone_tui.core.replay.survey import Kind, Mark, Survey
-from mindstone_tui.core.wording import plural
+from mindstone_tui.core.text import plural
 
 _STEPS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 2

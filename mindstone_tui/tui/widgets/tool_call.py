@@ -9,7 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.foreign import for_terminal
+from mindstone_tui.core.text import for_terminal
 from mindstone_tui.tui import inert, numbers
 from mindstone_tui.tui.markdown.code import diffed
 from mindstone_tui.tui.widgets.fold import Fold

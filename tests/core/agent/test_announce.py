@@ -7,9 +7,9 @@ from typing import Any, get_type_hints
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.announce import ANNOUNCED_AS, announcements
 from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.events.from_entry import ANNOUNCED_AS, announcements
 from tests.builders import line_of
 from tests.core.specimens import specimen
 

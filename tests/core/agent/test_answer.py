@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.agent.answer import LONGEST_ARGUMENTS, Gathering
-from mindstone_tui.core.agent.loops import CYCLES, REPEATS, LoopWatch
+from mindstone_tui.core.agent.run_tools import CYCLES, REPEATS, LoopWatch
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.providers.protocol import CallDelta, TextDelta, ThinkingDelta
+from mindstone_tui.core.providers.base import CallDelta, TextDelta, ThinkingDelta
 
 
 def call(arguments: str = "{}", name: str = "read") -> ToolCall:

@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.memory import StandingInstructionOffered
+from mindstone_tui.core.entries.derived import StandingInstructionOffered
 from mindstone_tui.core.entries.window import InstructionsChanged
 from tests.core.session.stage import calls, on_stage, script
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.config import Loaded, all_keys, key_named, load, profiles, store
-from mindstone_tui.core.config.editing import toml_value, with_value
-from mindstone_tui.core.config.loading import PROJECT_MAY_SET
+from mindstone_tui.core.config.edit import toml_value, with_value
+from mindstone_tui.core.config.load import PROJECT_MAY_SET
 from mindstone_tui.core.context.budget import shares
 from mindstone_tui.core.errors import ConfigError, MindstoneError, UnknownName
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mindstone_tui.core.context.material import Passage, Speaker
+from mindstone_tui.core.context.extract import Passage, Speaker
 from mindstone_tui.core.entries import Message
 
 

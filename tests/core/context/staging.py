@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mindstone_tui.core.context.indexing import ExchangeLines
+from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Message, ToolSchema
 from mindstone_tui.core.entries.window import Receipt

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.compression import (
+from mindstone_tui.core.context.extract import (
+    SURVIVORS,
+    Passage,
+    as_text,
+    facts_of,
+    folded,
+    holds,
+    missing,
+    passages_of,
+)
+from mindstone_tui.core.context.summaries import (
     STRATEGIES,
     Material,
     Scribe,
@@ -20,8 +30,6 @@ from mindstone_tui.core.context.compression import (
     level_of,
     strategy,
 )
-from mindstone_tui.core.context.facts import SURVIVORS, facts_of, folded, holds, missing
-from mindstone_tui.core.context.material import Passage, as_text, passages_of
 from mindstone_tui.core.entries import Line, Message, Span
 from mindstone_tui.core.errors import (
     Interrupted,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.config.settings import EvictionSettings
-from mindstone_tui.core.context.eviction import POLICIES, Candidate, rank, repeated_by_newer
-from mindstone_tui.core.context.references import names_in, references
+from mindstone_tui.core.context.exchanges import names_in, references
+from mindstone_tui.core.context.policies import POLICIES, Candidate, rank, repeated_by_newer
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import UnknownName
 from tests.core.context.stage import Stage, with_context, words

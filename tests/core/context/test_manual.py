@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.context.budget import room_for
-from mindstone_tui.core.context.importing import initial_prune
-from mindstone_tui.core.context.view import open_fold
+from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.memory import TaskDone, TaskStarted
+from mindstone_tui.core.entries.derived import TaskDone, TaskStarted
 from mindstone_tui.core.entries.window import Receipt, WindowCarried
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, WindowError
+from mindstone_tui.core.session.import_window import initial_prune
 from tests.core.context.stage import MODEL, Stage, finish, kinds, words
 
 

@@ -9,12 +9,18 @@ import pytest
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import BudgetSettings
-from mindstone_tui.core.context.reporting import Prices
-from mindstone_tui.core.context.working_set import report_at
+from mindstone_tui.core.context.build_report import Prices
+from mindstone_tui.core.context.window import report_at
 from mindstone_tui.core.entries import Line, ToolSchema, Usage
 from mindstone_tui.core.entries.conversation import UsageReported
-from mindstone_tui.core.entries.pressure import ShareCrossed, VelocitySpiked, ZoneChanged
-from mindstone_tui.core.entries.window import ContextWindowPruned, PromptPlanned, Section
+from mindstone_tui.core.entries.window import (
+    ContextWindowPruned,
+    PromptPlanned,
+    Section,
+    ShareCrossed,
+    VelocitySpiked,
+    ZoneChanged,
+)
 from mindstone_tui.core.transcript import verify
 from tests.core.context.stage import MODEL, Stage, finish, kinds, words
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindstone_tui.core.context.pairing import first_unpaired, pair
-from mindstone_tui.core.context.trimming import FINDING_TOKENS, placeholder
+from mindstone_tui.core.context.messages import first_unpaired, pair
+from mindstone_tui.core.context.trim import FINDING_TOKENS, placeholder
 from mindstone_tui.core.entries import ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import ContextWindowPruned

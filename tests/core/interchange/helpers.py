@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.interchange.importing import ImportReport, import_file
+from mindstone_tui.core.interchange.import_session import ImportReport, import_file
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in, transcript_in
 

@@ -13,8 +13,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected
-from mindstone_tui.core.entries.pressure import ZoneChanged
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Left,
@@ -22,6 +21,7 @@ from mindstone_tui.core.entries.window import (
     PromptPlanned,
     Receipt,
     WindowState,
+    ZoneChanged,
 )
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import say, transcript_in, use_tool

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.interchange.exchanges import Assembler, Step
-from mindstone_tui.core.interchange.records import NO_RESULT, Gave, Said
-from mindstone_tui.core.interchange.seen import Hashes, Seen
+from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
+from mindstone_tui.core.interchange.write_entries import Assembler, Hashes, Seen, Step
 
 _CALLS = st.lists(st.sampled_from("abcde"), max_size=3)
 _RECORDS = st.lists(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.interchange.export import EXPORTERS, export
-from mindstone_tui.core.interchange.export.prose import escaped, prose
+from mindstone_tui.core.interchange.export.html import escaped, prose
 from mindstone_tui.core.redaction import Redactor
 from tests.builders import say, transcript_in, use_tool
 from tests.core.interchange.helpers import FIXTURES, SESSIONS, STORED, outline, take_over, told

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
-from mindstone_tui.core.interchange.elements import elements
 from mindstone_tui.core.interchange.formats import FORMATS, format_of
-from mindstone_tui.core.interchange.reading import Flaw, lines, moment
+from mindstone_tui.core.interchange.read_bytes import Flaw, elements, lines, moment
 from tests.core.interchange.helpers import (
     FIXTURES,
     SESSIONS,

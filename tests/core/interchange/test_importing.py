@@ -16,7 +16,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import InterchangeError, NotSaved, UnknownName
-from mindstone_tui.core.interchange.importing import import_file
+from mindstone_tui.core.interchange.import_session import import_file
 from tests.builders import transcript_in
 from tests.core.interchange.full_disk import FullDisk
 from tests.core.interchange.helpers import assert_sound, outline, take_over, told, write_lines

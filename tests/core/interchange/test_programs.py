@@ -13,11 +13,11 @@ import pytest
 
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.errors import InterchangeError, NotASession
-from mindstone_tui.core.interchange.collecting import import_each, sources
 from mindstone_tui.core.interchange.formats import format_of
-from mindstone_tui.core.interchange.importing import ImportReport
-from mindstone_tui.core.interchange.records import NO_RESULT
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.interchange.formats.base import NO_RESULT
+from mindstone_tui.core.interchange.import_many import import_each, sources
+from mindstone_tui.core.interchange.import_session import ImportReport
+from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import transcript_in
 from tests.core.interchange.helpers import (

@@ -15,7 +15,7 @@ from mindstone_tui.core.interchange.samples import (
     sample_file,
     sample_probes,
 )
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.paths import SessionKey
 from tests.builders import transcript_in
 from tests.core.interchange.helpers import assert_sound, outline, told
 from tests.sample.make import make

@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import IndexUnavailable
-from mindstone_tui.core.interchange.searching import Hit, Searchable, excerpt, search_all
+from mindstone_tui.core.session.search import Hit, Searchable, excerpt, search_all
 from tests.builders import say, transcript_in, use_tool
 
 

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from mindstone_tui.core.context.planning import Prepared
+from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.entries import ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     UserMessage,
 )
-from mindstone_tui.core.entries.memory import RecallInjected, TaskDone, TaskStarted
+from mindstone_tui.core.entries.derived import RecallInjected, TaskDone, TaskStarted
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, WindowError

@@ -13,13 +13,10 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.clipping import head, shorten, tail
-from mindstone_tui.core.context.messages import said
-from mindstone_tui.core.context.pairing import first_unpaired
-from mindstone_tui.core.context.planning import Prepared
-from mindstone_tui.core.context.replaying import rebuild
-from mindstone_tui.core.context.spans import merged, single, within, without
-from mindstone_tui.core.context.view import open_fold
+from mindstone_tui.core.context.fold import merged, single, within, without
+from mindstone_tui.core.context.messages import first_unpaired, head, said, shorten, tail
+from mindstone_tui.core.context.plan import Prepared, rebuild
+from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import ZONES, Line, Span
 from mindstone_tui.core.entries.conversation import MessageCut
 from mindstone_tui.core.entries.window import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from mindstone_tui.core.entries import Message, Part, Request, ToolCall, ToolSchema
 from mindstone_tui.core.errors import ProviderError
-from mindstone_tui.core.providers.protocol import (
+from mindstone_tui.core.providers.base import (
     CallDelta,
     Finished,
     Options,

@@ -14,8 +14,8 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
-from mindstone_tui.core.providers.failures import Failure, quoted, retry_after, translate
-from mindstone_tui.core.providers.remote import failure_of
+from mindstone_tui.core.providers.errors import Failure, quoted, retry_after, translate
+from mindstone_tui.core.providers.litellm import failure_of
 
 
 def meant(failure: Failure) -> ProviderError:

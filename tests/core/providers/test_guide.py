@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import Message, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
+from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.guide import GuideProvider
 from mindstone_tui.core.providers.guide.provider import respond
-from mindstone_tui.core.providers.protocol import Options
 from tests.core.providers.asking import Broken, hear, request, tool
 
 TOOLS: tuple[ToolSchema, ...] = (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ConfigError, UsageError
-from mindstone_tui.core.providers.keys import find_key, store_key, stored_keys, variables_of
+from mindstone_tui.core.providers.address import find_key, store_key, stored_keys, variables_of
 
 
 def test_a_stored_key_is_the_owners_alone_and_stays_out_of_the_environment(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderRefused, UnknownName
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import registry
-from mindstone_tui.core.providers.addresses import address_of, require_key
-from mindstone_tui.core.providers.availability import EXAMPLES, available
+from mindstone_tui.core.providers.address import address_of, require_key
+from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.catalogue import Listing, Prices, Tier, look_up
 from mindstone_tui.core.providers.discovery import FoundModel, FoundServer
-from mindstone_tui.core.providers.protocol import Options
+from mindstone_tui.core.providers.registry import EXAMPLES, available
 from tests.core.providers.asking import Broken, hear, request
 
 

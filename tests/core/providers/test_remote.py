@@ -11,12 +11,11 @@ import pytest
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderBusy, ProviderRefused
 from mindstone_tui.core.lockdown import import_litellm
-from mindstone_tui.core.providers.addresses import Address
+from mindstone_tui.core.providers.address import Address, Key
+from mindstone_tui.core.providers.base import Finished, Options, TextDelta
 from mindstone_tui.core.providers.catalogue import look_up
-from mindstone_tui.core.providers.keys import Key
-from mindstone_tui.core.providers.protocol import Finished, Options, TextDelta
-from mindstone_tui.core.providers.remote import RemoteProvider
-from mindstone_tui.core.providers.usage import usage_of
+from mindstone_tui.core.providers.litellm import RemoteProvider
+from mindstone_tui.core.providers.stream import usage_of
 from tests.core.providers.asking import Broken, Heard, hear, request, tool
 from tests.loopback.server import (
     Loopback,

@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
-from mindstone_tui.core.providers.addresses import Address
-from mindstone_tui.core.providers.keys import Key
-from mindstone_tui.core.providers.protocol import Options
-from mindstone_tui.core.providers.remote import RemoteProvider
+from mindstone_tui.core.providers.address import Address, Key
+from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.litellm import RemoteProvider
 from tests.core.providers.asking import Broken, Heard, hear, request, tool
 from tests.loopback.faults import Fault, every_fault
 from tests.loopback.server import (

@@ -19,7 +19,7 @@ from mindstone_tui.core.errors import (
     ScriptEnded,
     UnknownName,
 )
-from mindstone_tui.core.providers.protocol import Options
+from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.scripted import ERRORS, ScriptedProvider, words
 from tests.core.providers.asking import Broken, Heard, hear, request
 

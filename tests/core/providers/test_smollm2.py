@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderUnreachable
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
-from mindstone_tui.core.providers.protocol import Finished, Options, TextDelta
+from mindstone_tui.core.providers.base import Finished, Options, TextDelta
 from mindstone_tui.core.providers.smollm2 import SMOLLM2, SmolProvider, why_not
 from tests.core.providers.asking import Broken, hear, request, tool
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense
-from mindstone_tui.core.providers.protocol import CallDelta, Delta, TextDelta, ThinkingDelta
-from mindstone_tui.core.providers.translation import Joined, Translator
-from mindstone_tui.core.providers.usage import usage_of
+from mindstone_tui.core.providers.base import CallDelta, Delta, TextDelta, ThinkingDelta
+from mindstone_tui.core.providers.stream import Joined, Translator, usage_of
 
 
 def delta(**fields: object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.errors import PlaceError, ProviderUnreachable
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
 from mindstone_tui.core.providers.weights import Package, fetch, intact, path_of, present
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.recall.embedding import Encoded, Floats
-from mindstone_tui.core.recall.passage import Passage
+from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.words import words_of
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from mindstone_tui.core.recall.auto import auto_query, fill, is_trivial, render
-from mindstone_tui.core.recall.excerpts import LONGEST_EXCERPT, excerpt
+from mindstone_tui.core.recall.inject import auto_query, fill, is_trivial, render
+from mindstone_tui.core.recall.passages import LONGEST_EXCERPT, excerpt
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.recall.standing import recognise_standing_instruction
+from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from tests.core.recall.talk import said
 
 

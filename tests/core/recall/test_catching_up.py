@@ -9,9 +9,8 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     UserMessage,
 )
-from mindstone_tui.core.recall.catching_up import catch_up, reading
-from mindstone_tui.core.recall.chunks import passages_of
-from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.recall.index import RecallIndex, catch_up, reading
+from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.transcript import History, Transcript
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.recall.talk import WordModel

@@ -10,7 +10,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     UserMessage,
 )
-from mindstone_tui.core.entries.memory import (
+from mindstone_tui.core.entries.derived import (
     HandoffReplayed,
     MemoryDecided,
     NoteTaken,
@@ -18,9 +18,13 @@ from mindstone_tui.core.entries.memory import (
     SummaryDerived,
 )
 from mindstone_tui.core.entries.window import WindowState
-from mindstone_tui.core.recall.chunks import passages_of, passages_of_file, telling_words
-from mindstone_tui.core.recall.passage import LONGEST_PIECE
-from mindstone_tui.core.recall.pieces import pieces_of
+from mindstone_tui.core.recall.passages import (
+    LONGEST_PIECE,
+    passages_of,
+    passages_of_file,
+    pieces_of,
+    telling_words,
+)
 from tests.builders import line_of
 
 

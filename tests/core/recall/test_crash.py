@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.passage import Passage
+from mindstone_tui.core.recall.passages import Passage
 from tests.core.recall.talk import WordModel, said
 
 ROUNDS = 25 if os.environ.get("MINDSTONE_FAULTS") else 5

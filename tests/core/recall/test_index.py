@@ -7,9 +7,9 @@ import apsw
 import pytest
 
 from mindstone_tui.core.errors import IndexUnavailable, VectorsUnavailable
-from mindstone_tui.core.recall.gathering import Filter
+from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.index import RecallIndex, search_many
-from mindstone_tui.core.recall.tables import Mark
+from mindstone_tui.core.recall.store import Mark
 from tests.core.recall.talk import BrokenModel, PickyModel, WordModel, said
 
 TALK = [

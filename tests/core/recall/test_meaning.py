@@ -13,17 +13,19 @@ import numpy as np
 import pytest
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.recall.candidates import VectorView
 from mindstone_tui.core.recall.embedding import (
     EmbeddedModel,
     Floats,
     RemoteEmbedder,
+    asked_tokens,
+    closeness,
     open_embedder,
+    passage_tokens,
     signs,
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.tokenwise import asked_tokens, closeness, passage_tokens
-from mindstone_tui.core.recall.vectors import VectorView
 from tests.core.recall.talk import WordModel, said
 
 

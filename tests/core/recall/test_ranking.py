@@ -3,9 +3,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.recall.abstaining import FLOOR, good_enough, worth_injecting
-from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import Candidate, Hit, rank
+from mindstone_tui.core.recall.ranking import (
+    FLOOR,
+    Candidate,
+    Hit,
+    good_enough,
+    rank,
+    worth_injecting,
+)
+from mindstone_tui.core.recall.words import read_question
 from tests.core.recall.talk import said
 
 

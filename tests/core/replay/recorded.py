@@ -8,7 +8,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
-from mindstone_tui.core.replay.staging import Options
+from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
 from tests.core.context.stage import Quarter, Stage, with_context, words
@@ -17,7 +17,7 @@ TURNS = 24
 SMALL = with_context(min_recent=4)
 WITHOUT_RECALL = msgspec.structs.replace(SMALL, recall=RecallSettings(auto=False))
 """As the stage itself holds a session: it never looks for anything."""
-FAST = Options(counters=lambda model: Quarter())
+FAST = RehearsalOptions(counters=lambda model: Quarter())
 
 
 def recorded(home: Path, settings: Settings = SMALL, window: int = 8_000) -> History:

@@ -16,20 +16,22 @@ from mindstone_tui.cli.comparing import comparison_rows
 from mindstone_tui.cli.rehearsing import settings_for
 from mindstone_tui.core.health.fidelity import GATE
 from mindstone_tui.core.interchange.samples import sample_probes
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.replay.compare import (
     MODES,
     Comparing,
     Comparison,
+    Piece,
     Probe,
     answer,
     compare,
     probes_of_sample,
     probes_of_session,
+    says,
+    speaks_of,
 )
-from mindstone_tui.core.replay.evidence import Piece, says, speaks_of
-from mindstone_tui.core.replay.opening import open_sample
-from mindstone_tui.core.replay.staging import Options
+from mindstone_tui.core.replay.playback import open_sample
+from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, recorded
 
@@ -42,7 +44,7 @@ async def compared() -> Comparison:
     history = open_sample(Places.resolve({"MINDSTONE_HOME": "/nonexistent"}))
     settings = {mode: settings_for(sample=True, flags={"context.mode": mode}) for mode in MODES}
     probes = probes_of_sample(history, sample_probes())
-    return await compare(history, settings, probes, Comparing(options=Options()))
+    return await compare(history, settings, probes, Comparing(options=RehearsalOptions()))
 
 
 def as_markdown(found: Comparison) -> str:

@@ -9,8 +9,8 @@ import pytest
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.replay.playback import Replay
-from mindstone_tui.core.replay.proof import prove
 from mindstone_tui.core.replay.rehearsal import rehearse
+from mindstone_tui.core.replay.verify_requests import prove
 from mindstone_tui.core.transcript import History
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST

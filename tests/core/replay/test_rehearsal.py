@@ -13,8 +13,8 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry
-from mindstone_tui.core.replay.proof import prove
 from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
+from mindstone_tui.core.replay.verify_requests import prove
 from mindstone_tui.core.transcript import History
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.replay.whatif import Prices, WhatIf, parse_changes, what_if
+from mindstone_tui.core.replay.what_if import Prices, WhatIf, parse_changes, what_if
 from tests.builders import say, transcript_in
 from tests.core.context.stage import MODEL, with_context
 from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core import events
-from mindstone_tui.core.places import SessionPlaces
+from mindstone_tui.core.paths import SessionPlaces
 from tests.core.session.stage import KEY, Stage, calls, on_stage, opening, read
 
 WORDS = tuple(

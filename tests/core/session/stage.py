@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mindstone_tui.core import events
-from mindstone_tui.core.context.pairing import first_unpaired
+from mindstone_tui.core.context.messages import first_unpaired
 from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.replay.proof import prove, rebuilt_calls
-from mindstone_tui.core.session.assembly import open_session
-from mindstone_tui.core.session.opening import Opening
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.replay.verify_requests import prove, rebuilt_calls
+from mindstone_tui.core.session.build import Opening, open_session
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.transcript import History, verify
 

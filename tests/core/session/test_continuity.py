@@ -10,19 +10,19 @@ import pytest
 
 from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.config.settings import ContextSettings, MemorySettings, Mode, Settings
-from mindstone_tui.core.context.indexing import ExchangeLines
-from mindstone_tui.core.context.planning import Prepared
+from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.context.window import WorkingSet
+from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
-from mindstone_tui.core.entries.memory import Consolidated
+from mindstone_tui.core.entries.derived import Consolidated
 from mindstone_tui.core.entries.window import ContextWindowPruned, Receipt
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.health.fidelity import Found
 from mindstone_tui.core.health.monitor import health_text
 from mindstone_tui.core.memory.proposals import Draft
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor
 from tests.builders import places_in, say, transcript_in
 from tests.core.context.asking import Saying, words

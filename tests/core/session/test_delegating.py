@@ -11,10 +11,10 @@ import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
-from mindstone_tui.core.entries.memory import Delegated, DelegationEnded
+from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.handoff import delegation
 from mindstone_tui.core.lockdown import import_litellm
-from mindstone_tui.core.places import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from tests.core.session.stage import Stage, calls, check_history, on_stage, read, script
 from tests.loopback.server import Act, Call, Loopback, Write, asked, says, serving, streams
 

@@ -8,7 +8,7 @@ import pytest
 
 from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History
 from tests.core.interchange.helpers import FIXTURES, take_over
 from tests.core.session.stage import Stage, calls, on_stage, script

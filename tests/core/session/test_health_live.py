@@ -7,10 +7,9 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
-from mindstone_tui.core.entries.memory import SummaryDerived
-from mindstone_tui.core.entries.pressure import AlertRaised, HealthMeasured
-from mindstone_tui.core.entries.window import ContextWindowPruned
-from mindstone_tui.core.health.judging import LEAST
+from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.entries.window import AlertRaised, ContextWindowPruned, HealthMeasured
+from mindstone_tui.core.health.judge import LEAST
 from mindstone_tui.core.tokens import UNCALIBRATED, counter_for
 from tests.core.session.stage import Stage, on_stage, script
 from tests.core.session.test_making_room_live import PADDING, settle

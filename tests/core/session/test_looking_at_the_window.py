@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.memory import CheckpointSaved, StandingInstructionOffered
+from mindstone_tui.core.entries.derived import CheckpointSaved, StandingInstructionOffered
 from mindstone_tui.core.entries.window import ToolResultsTrimmed
-from mindstone_tui.core.handoff.keeping import read
+from mindstone_tui.core.handoff.checkpoint_store import read
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.session.test_making_room_live import PADDING, settle
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from mindstone_tui.core.context.live import LiveWindow
-from mindstone_tui.core.context.shortening import Shortening
-from mindstone_tui.core.context.view import Call
+from mindstone_tui.core.context.modes import Shortening
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent
-from mindstone_tui.core.entries.memory import HandoffReplayed, SummaryDerived
+from mindstone_tui.core.entries.derived import HandoffReplayed, SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     HeadShortened,

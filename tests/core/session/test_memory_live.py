@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import Memories
-from mindstone_tui.core.entries.memory import (
+from mindstone_tui.core.entries.derived import (
     Consolidated,
     HandoffWritten,
     MemoryDecided,

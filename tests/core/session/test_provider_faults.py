@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.context.pairing import first_unpaired
+from mindstone_tui.core.context.messages import first_unpaired
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,

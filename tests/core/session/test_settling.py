@@ -6,11 +6,11 @@ import tracemalloc
 from pathlib import Path
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.view import open_fold
+from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import Draft, Line
 from mindstone_tui.core.entries.window import ModelChanged, WindowState
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.session.settling import settle
+from mindstone_tui.core.session.import_window import settle
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, say, transcript_in
 from tests.core.interchange.helpers import take_over, write_lines

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.entries.conversation import SideRequestSent
-from mindstone_tui.core.entries.memory import SummaryDerived
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
 from mindstone_tui.core.providers.smollm2 import SMOLLM2, why_not
 from tests.core.session.stage import on_stage, script

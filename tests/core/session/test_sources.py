@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.memory import MemoryDigested, MemoryProposed, RecallInjected
+from mindstone_tui.core.entries.derived import MemoryDigested, MemoryProposed, RecallInjected
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.memory.files import read_shelf
-from mindstone_tui.core.places import SessionKey
+from mindstone_tui.core.paths import SessionKey
 from tests.core.session.stage import KEY, Stage, calls, on_stage, script
 
 LONG = "The keeper counts the waves and writes every number down. " * 40

@@ -16,7 +16,7 @@ from mindstone_tui.core.entries import conversation as said
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.tools.tool import ToolResult
+from mindstone_tui.core.tools.base import ToolResult
 from tests.core.session.stage import Stage, calls, check_history, on_stage, script
 
 SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.memory import CheckpointSaved, HandoffReplayed, TaskDone
+from mindstone_tui.core.entries.derived import CheckpointSaved, HandoffReplayed, TaskDone
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from tests.core.session.stage import calls, on_stage, script
 from tests.core.session.test_making_room_live import PADDING, settle

@@ -22,11 +22,11 @@ from mindstone_tui.core.tools.approvals import (
     prepare,
     under,
 )
+from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, declare
 from mindstone_tui.core.tools.files import FILE_TOOLS
-from mindstone_tui.core.tools.rooms import RememberArguments, remember_tool
-from mindstone_tui.core.tools.rules import Rule, suggested
+from mindstone_tui.core.tools.history import RememberArguments, remember_tool
 from mindstone_tui.core.tools.shell import SHELL, ShellArguments
-from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult, declare
+from mindstone_tui.core.tools.shell_rules import Rule, suggested
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import lines, unescaped
 

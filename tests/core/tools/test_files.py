@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.tools.files import FILE_TOOLS
-from mindstone_tui.core.tools.folders import FOLDER_TOOLS, _matches, _step
+from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
+from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS, _matches, _step
 from mindstone_tui.core.tools.search import GREP
-from mindstone_tui.core.tools.tool import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.workspace import Workspace
 
 TOOLS = {tool.name: tool for tool in (*FILE_TOOLS, *FOLDER_TOOLS, GREP)}

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.foreign import fresh_nonce
 from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.tools.approvals import MODES, Mode, carry_out, decide, prepare
+from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, declare
 from mindstone_tui.core.tools.files import FILE_TOOLS
-from mindstone_tui.core.tools.rooms import RememberArguments, remember_tool
-from mindstone_tui.core.tools.rules import Rule
+from mindstone_tui.core.tools.history import RememberArguments, remember_tool
 from mindstone_tui.core.tools.shell import ShellArguments
-from mindstone_tui.core.tools.tool import Preview, Tool, ToolContext, ToolResult, declare
+from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import lines, unescaped
 

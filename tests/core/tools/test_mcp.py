@@ -13,8 +13,8 @@ import pytest
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import carry_out, decide, prepare
+from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.mcp import McpServer, Offer, ServerSettings
-from mindstone_tui.core.tools.tool import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.workspace import Workspace
 
 SERVERS = Path(__file__).parent / "servers"

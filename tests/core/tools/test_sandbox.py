@@ -13,10 +13,10 @@ import pytest
 
 from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock
-from mindstone_tui.core.tools.probe import find, probe
+from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.sandbox import Bubblewrap, Confined, Landlock, Sandbox, unconfined
+from mindstone_tui.core.tools.sandbox_probe import find, probe
 from mindstone_tui.core.tools.shell import SHELL
-from mindstone_tui.core.tools.tool import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import FULL, lines
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.shell import SHELL
-from mindstone_tui.core.tools.tool import Limits, ToolContext, ToolResult
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import FULL
 

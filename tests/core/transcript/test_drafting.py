@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from mindstone_tui.core.entries import Blob, ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.line import MAX_LINE
-from mindstone_tui.core.entries.pressure import AlertRaised, VelocitySpiked
 from mindstone_tui.core.entries.store import Imported, ProjectTrusted
-from mindstone_tui.core.entries.window import ToolsChanged, WindowState
+from mindstone_tui.core.entries.window import AlertRaised, ToolsChanged, VelocitySpiked, WindowState
 from mindstone_tui.core.errors import TranscriptError
 from mindstone_tui.core.transcript import verify
-from mindstone_tui.core.transcript.drafting import prepare
+from mindstone_tui.core.transcript.encode import prepare
 from tests.builders import transcript_in
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from mindstone_tui.core.entries import Draft
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.offsets import Offsets
+from mindstone_tui.core.transcript.reader import Offsets
 from tests.builders import say, transcript_in
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.transcript.splitting import CUT, Piece, backwards, forwards
+from mindstone_tui.core.transcript.reader import CUT, Piece, backwards, forwards
 
 contents = st.lists(
     st.sampled_from([b"", b"a", b"line", b"\n", b"\n\n", b"\x00\x00", b"\r\n", b"\xe2\x80\xa8"])

@@ -15,9 +15,9 @@ from mindstone_tui.core.interchange.export.cast import cast_pieces
 from mindstone_tui.core.interchange.export.data import json_pieces, message_pieces
 from mindstone_tui.core.interchange.export.html import html_pieces
 from mindstone_tui.core.interchange.export.markdown import markdown_pieces
-from mindstone_tui.core.interchange.export.source import Source
+from mindstone_tui.core.interchange.export.story import Source
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.drafting import Clean
+from mindstone_tui.core.transcript.encode import Clean
 
 Exporter = Callable[[Source], Iterator[str]]
 

@@ -12,11 +12,17 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.foreign import for_terminal, one_line
-from mindstone_tui.core.interchange.export.markers import Marker
 from mindstone_tui.core.interchange.export.overview import overview
-from mindstone_tui.core.interchange.export.source import Source
-from mindstone_tui.core.interchange.export.story import Recalled, Scene, Spoken, ToolUse, tell
+from mindstone_tui.core.interchange.export.story import (
+    Marker,
+    Recalled,
+    Scene,
+    Source,
+    Spoken,
+    ToolUse,
+    tell,
+)
+from mindstone_tui.core.text import for_terminal, one_line
 
 _WIDTH: Final = 100
 _HEIGHT: Final = 32

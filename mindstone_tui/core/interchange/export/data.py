@@ -10,7 +10,7 @@ import msgspec
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.line import FORMAT
-from mindstone_tui.core.interchange.export.source import Source
+from mindstone_tui.core.interchange.export.story import Source
 from mindstone_tui.core.transcript import Damaged
 
 

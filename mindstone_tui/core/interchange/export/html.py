@@ -8,25 +8,152 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+import html
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
-from mindstone_tui.core.entries.memory import RecalledPassage
-from mindstone_tui.core.foreign import one_line
-from mindstone_tui.core.interchange.export.markers import Marker
-from mindstone_tui.core.interchange.export.overview import Overview, overview
-from mindstone_tui.core.interchange.export.prose import escaped, prose
-from mindstone_tui.core.interchange.export.source import Source
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from mindstone_tui.core.entries import ZONES
+from mindstone_tui.core.entries.derived import RecalledPassage
+from mindstone_tui.core.interchange.export.overview import Overview, Point, overview
 from mindstone_tui.core.interchange.export.story import (
+    Marker,
     Recalled,
     Scene,
+    Source,
     Spoken,
     ToolUse,
     Turn,
+    count,
     tell,
 )
-from mindstone_tui.core.interchange.export.timeline import timeline
+from mindstone_tui.core.text import for_terminal, one_line
+
+_LONGEST: Final = 200_000
+"""Longer texts are shown as they are: nobody reads them as prose."""
+
+
+def escaped(text: str) -> str:
+    """Foreign text for a page: harmless, and visible where it tries to hide."""
+    return html.escape(for_terminal(text), quote=True)
+
+
+def prose(text: str) -> str:
+    """Markdown as HTML."""
+    if len(text) > _LONGEST:
+        return f"<pre>{escaped(text)}</pre>"
+    return str(_parser().render(for_terminal(text)))
+
+
+class _Renderer(RendererHTML):
+    """Renders what a page without network and without inline styles can show."""
+
+    def image(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """The picture's name in place of the picture."""
+        token = tokens[idx]
+        alt = html.escape(token.content, quote=True)
+        source = html.escape(str(token.attrs.get("src", "")), quote=True)
+        return f'<span class="picture">[{alt or "picture"}: {source}]</span>'
+
+    def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """A cell whose alignment is a class: the page allows no inline style."""
+        return self._cell(tokens[idx])
+
+    def td_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """A cell whose alignment is a class: the page allows no inline style."""
+        return self._cell(tokens[idx])
+
+    @staticmethod
+    def _cell(token: Token) -> str:
+        found = re.search(r"left|right|center", str(token.attrs.get("style", "")))
+        return f'<{token.tag} class="{found.group()}">' if found else f"<{token.tag}>"
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt(
+        "commonmark", {"html": False, "breaks": True}, renderer_cls=_Renderer
+    ).enable(["table", "strikethrough"])
+
+    def link_open(tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        href = html.escape(str(tokens[idx].attrs.get("href", "")), quote=True)
+        return f'<a href="{href}" rel="noreferrer noopener" target="_blank">'
+
+    parser.add_render_rule("link_open", lambda _self, *given: link_open(*given))
+    return parser
+
+
+_BARS: Final = 400
+_WIDTH: Final = 1_000
+_HEIGHT: Final = 100
+_NOTCH: Final = 18
+_WIDEST_BAR: Final = 40.0
+
+
+def timeline(session: Overview) -> str:
+    """An SVG of bars in the colours of their zones, with a notch for every prune."""
+    if not session.points:
+        return '<p class="no-timeline">No requests were recorded in this session.</p>'
+    bars = _bars(session.points)
+    width = min(_WIDTH / len(bars), _WIDEST_BAR)
+    drawn = "".join(_bar(at * width, width, point) for at, point in enumerate(bars))
+    notches = "".join(
+        _notch(_place(seq, bars) * width, seq, title) for _, seq, title in session.prunes
+    )
+    peak = max(point.utilization for point in session.points)
+    words = (
+        f"Context: {count(len(session.points), 'request')}, fullest {peak:.0%}, "
+        f"{count(len(session.prunes), 'prune')}"
+    )
+    key = " ".join(f'<span class="key {zone}">{zone}</span>' for zone in ZONES)
+    return (
+        f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" '
+        f'role="img" preserveAspectRatio="none" aria-label="{escaped(words)}">'
+        f'<line class="full" x1="0" y1="0" x2="{_WIDTH}" y2="0"/>{drawn}{notches}</svg>'
+        f"<figcaption>{escaped(words)} {key}</figcaption></figure>"
+    )
+
+
+def _bars(points: tuple[Point, ...]) -> list[Point]:
+    """At most so many: of those that share a bar, the fullest is shown."""
+    if len(points) <= _BARS:
+        return list(points)
+    edges = [at * len(points) // _BARS for at in range(_BARS + 1)]
+    return [
+        max(points[first:last], key=lambda point: point.utilization)
+        for first, last in itertools.pairwise(edges)
+    ]
+
+
+def _bar(x: float, width: float, point: Point) -> str:
+    height = round(min(max(point.utilization, 0.0), 1.0) * _HEIGHT, 1)
+    title = f"turn {point.turn}: {point.tokens:,} tokens, {point.utilization:.0%}, {point.zone}"
+    return (
+        f'<a href="#turn-{point.turn}"><rect class="{point.zone}" x="{x:.2f}" '
+        f'y="{_HEIGHT - height:.1f}" width="{max(width - 0.4, 0.6):.2f}" height="{height}">'
+        f"<title>{title}</title></rect></a>"
+    )
+
+
+def _place(seq: int, bars: list[Point]) -> int:
+    """The bar before which a prune happened."""
+    return sum(1 for point in bars if point.seq < seq)
+
+
+def _notch(x: float, seq: int, title: str) -> str:
+    x = min(max(x, 6.0), _WIDTH - 6.0)
+    return (
+        f'<a href="#s{seq}"><path class="prune" d="M{x - 6:.2f} -{_NOTCH} h12 l-6 {_NOTCH} z">'
+        f"<title>{escaped(title)}</title></path></a>"
+    )
+
 
 _OPEN_LINES: Final = 12
 """Tool results up to this many lines are shown unfolded."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mindstone_tui.core.foreign import for_terminal, one_line
-from mindstone_tui.core.interchange.export.markers import Marker
 from mindstone_tui.core.interchange.export.overview import Overview, overview
-from mindstone_tui.core.interchange.export.source import Source
 from mindstone_tui.core.interchange.export.story import (
+    Marker,
     Recalled,
     Scene,
+    Source,
     Spoken,
     ToolUse,
     Turn,
     tell,
 )
+from mindstone_tui.core.text import for_terminal, one_line
 
 
 def markdown_pieces(source: Source) -> Iterator[str]:

@@ -6,10 +6,14 @@ from collections.abc import Iterable
 
 from mindstone_tui.core.entries import Line, Part, Zone
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.entries.pressure import ZoneChanged
 from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.entries.window import ContextWindowPruned, Measure, PromptPlanned
-from mindstone_tui.core.interchange.export.markers import count, pruned_marker
+from mindstone_tui.core.entries.window import (
+    ContextWindowPruned,
+    Measure,
+    PromptPlanned,
+    ZoneChanged,
+)
+from mindstone_tui.core.interchange.export.story import count, pruned_marker
 
 
 class Point(Part):

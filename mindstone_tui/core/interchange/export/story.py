@@ -2,17 +2,107 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from mindstone_tui.core.entries import Line, Part, ToolCall
+import msgspec
+
+from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
     ToolReturned,
+    TurnEnded,
     UserMessage,
 )
-from mindstone_tui.core.entries.memory import RecalledPassage, RecallInjected
-from mindstone_tui.core.interchange.export.markers import Marker, marker_of
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, SummaryDerived
+from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.entries.window import (
+    AlertRaised,
+    ContextPruneBlocked,
+    ContextWindowPruned,
+    ModelChanged,
+    Pinned,
+    Restored,
+    Rewound,
+    ToolResultsTrimmed,
+    Unpinned,
+    ZoneChanged,
+)
+from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.core.transcript import Damaged, History
+from mindstone_tui.core.transcript.encode import Clean
+
+
+class Marker(Part):
+    """Something that happened to the window or the session, in one line and a few more."""
+
+    seq: int
+    ts: str
+    kind: str
+    title: str
+    details: tuple[str, ...] = ()
+
+
+def marker_of(line: Line) -> Marker | None:
+    """What a person should see of a decision; None for pure bookkeeping."""
+    match line.entry:
+        case ContextWindowPruned() as pruned:
+            return pruned_marker(line, pruned)
+        case ContextPruneBlocked(why=why, detail=detail):
+            return _mark(line, f"Nothing could leave the window: {why}", detail)
+        case ToolResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
+            title = f"{count(len(results), 'tool result')} became placeholders"
+            return _mark(line, f"{title} ({before:,} → {after:,} tokens)")
+        case Pinned(pinned_turn=turn, why=why):
+            return _mark(line, f"Turn {turn} was pinned", why)
+        case Unpinned(pinned_turn=turn):
+            return _mark(line, f"Turn {turn} was unpinned")
+        case Restored(turns=turns):
+            listed = ", ".join(map(str, turns))
+            return _mark(line, f"Back in the window: turn {listed}")
+        case Rewound(to_turn=turn):
+            return _mark(line, f"Rewound to turn {turn}; what came later stays in history")
+        case ZoneChanged(before=before, after=after, utilization=share):
+            return _mark(line, f"Zone {before} → {after} at {share:.0%}")
+        case SummaryDerived(strategy=strategy, text=text, model=model):
+            return _mark(line, f"Derived summary ({strategy}, by {model})", text)
+        case ModelChanged(model=model, why=why):
+            return _mark(line, f"Model: {model}", why)
+        case AlertRaised(level=level, message=message, remedy=remedy):
+            return _mark(line, f"{level}: {message}", remedy)
+        case Imported(format=name, added=added, skipped=skipped):
+            details = [f"line {each.line}: {each.why}" for each in skipped]
+            return _mark(line, f"Imported from {name}: {count(added, 'message')}", *details)
+        case TurnEnded(ending=ending, why=why) if ending != "done":
+            return _mark(
+                line, f"The turn was {ending}" if ending != "failed" else "The turn failed", why
+            )
+        case _:
+            return None
+
+
+def pruned_marker(line: Line, pruned: ContextWindowPruned) -> Marker:
+    """Which exchanges left, and the proof that each can be found again."""
+    title = f"{count(sum(each.exchanges for each in pruned.left), 'exchange')} left the window"
+    sizes = f"{pruned.tokens_before:,} → {pruned.tokens_after:,} tokens"
+    details = [
+        f"turn {each.name}: {each.tokens:,} tokens, {each.reason}"
+        + (f", {count(each.receipt.passages, 'passage')} read back" if each.receipt else "")
+        for each in pruned.left
+    ]
+    return _mark(line, f"{title} ({sizes}; {pruned.policy}, {pruned.trigger})", *details)
+
+
+def _mark(line: Line, title: str, *details: str) -> Marker:
+    shown = tuple(detail for detail in details if detail)
+    return Marker(seq=line.seq, ts=line.ts, kind=line.kind, title=title, details=shown)
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class Spoken(Part):
@@ -155,3 +245,49 @@ def _unanswered(calls: dict[str, ToolCall], ts: str) -> list[Scene]:
         ToolUse(seq=0, ts=ts, name=call.name, arguments=call.arguments, status="open", text="")
         for call in calls.values()
     ]
+
+
+class Source:
+    """A session's history on its way out."""
+
+    def __init__(self, history: History, clean: Clean | None = None) -> None:
+        self._history = history
+        self._clean = clean
+        self.session = str(history.places.key)
+
+    def items(self) -> Iterator[Line | Damaged]:
+        """Every line, in order; what cannot be read stands in its place."""
+        for item in self._history.read():
+            yield item if isinstance(item, Damaged) else self._ready(item)
+
+    def lines(self) -> Iterator[Line]:
+        """Every line that can be read."""
+        return (item for item in self.items() if isinstance(item, Line))
+
+    def _ready(self, line: Line) -> Line:
+        # The excerpt in the line stands for a blob that is gone; `verify` names it.
+        with contextlib.suppress(PlaceError):
+            line = self._history.whole(line)
+        return line if self._clean is None else _cleaned(line, self._clean)
+
+
+def _cleaned(line: Line, clean: Clean) -> Line:
+    """The line with every text in it cleaned."""
+    if isinstance(line.entry, Unknown):
+        fields = _mapped(line.entry.fields, clean)
+        return msgspec.structs.replace(line, entry=Unknown(kind=line.entry.kind, fields=fields))
+    before = msgspec.to_builtins(line.entry)
+    after = _mapped(before, clean)
+    if after == before:
+        return line
+    return msgspec.structs.replace(line, entry=msgspec.convert(after, type(line.entry)))
+
+
+def _mapped(value: Any, clean: Clean) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: _mapped(inner, clean) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(inner, clean) for inner in value]
+    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindstone_tui.core.interchange.formats.detection import FORMATS, format_of
-from mindstone_tui.core.interchange.formats.format import Format
+from mindstone_tui.core.interchange.formats.base import Format
+from mindstone_tui.core.interchange.formats.detect import FORMATS, format_of
 
 __all__ = ["FORMATS", "Format", "format_of"]

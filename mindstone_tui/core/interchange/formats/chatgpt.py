@@ -15,17 +15,27 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.elements import elements
-from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Titled,
+)
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     joined,
     plain,
     tool_call,
 )
-from mindstone_tui.core.interchange.reading import (
+from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     decode_object,
+    elements,
     mapping,
     moment,
     open_file,
@@ -33,7 +43,6 @@ from mindstone_tui.core.interchange.reading import (
     text,
     whole,
 )
-from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
 
 _ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = re.compile(r"(?:^|/)conversations[^/]*\.json$")

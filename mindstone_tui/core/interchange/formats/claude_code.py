@@ -8,25 +8,107 @@ a side chain itself (`subagents/agent-*.jsonl`) is taken over as a session of it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.branches import Branches
-from mindstone_tui.core.interchange.formats.claude_commands import Commands
-from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Titled,
+)
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
+    Branches,
     joined,
     plain,
     records_of,
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
-from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+
+_LEFT_OUT = Aside(what="command of the program")
+_TAGGED = re.compile(
+    r"<(command-name|command-args|bash-input|bash-stdout|bash-stderr)>(.*?)</\1>", re.DOTALL
+)
+_OUTPUTS = ("<local-command-", "Caveat: ")
+
+
+class Commands:
+    """Holds a command back until the next record says what it was."""
+
+    def __init__(self) -> None:
+        self._held: Said | None = None
+
+    def sort(self, record: Record, fields: dict[str, Any]) -> Iterator[Record]:
+        """The record as it belongs into the conversation, after the command before it."""
+        match record:
+            case Said(role="assistant"):
+                yield from self._was_said()
+                yield record
+            case Said(text=said) if said.startswith(("<command-name>", "<command-message>")):
+                yield from self.close()
+                tags = dict(_TAGGED.findall(said))
+                call = f"{tags.get('command-name', '')} {tags.get('command-args', '')}".strip()
+                self._held = msgspec.structs.replace(record, text=call or said)
+            case Said(text=said) if said.startswith("<bash-input>"):
+                yield from self.close()
+                line = dict(_TAGGED.findall(said)).get("bash-input", "")
+                self._held = msgspec.structs.replace(record, text=f"!{line}")
+            case Said(text=said) if said.startswith(("<bash-stdout>", "<bash-stderr>")):
+                yield from self._gave(record)
+            case Said(text=said) if said.startswith(_OUTPUTS):
+                yield from self.close()
+                yield _LEFT_OUT
+            case Said():
+                yield from self.close()
+                yield record
+            case Aside(what="meta") if not _is_caveat(fields):
+                yield from self._was_said()
+                yield record
+            case _:
+                yield record
+
+    def close(self) -> Iterator[Record]:
+        """What is still held was for the program; a `!` line was not."""
+        held, self._held = self._held, None
+        if held is not None:
+            yield held if held.text.startswith("!") else _LEFT_OUT
+
+    def _was_said(self) -> Iterator[Record]:
+        held, self._held = self._held, None
+        if held is not None:
+            yield held
+
+    def _gave(self, output: Said) -> Iterator[Record]:
+        """The output of the `!` line that is held, with it as one message."""
+        held, self._held = self._held, None
+        if held is None or not held.text.startswith("!"):
+            yield from () if held is None else (_LEFT_OUT,)
+            yield _LEFT_OUT
+            return
+        tags = dict(_TAGGED.findall(output.text))
+        outputs = (tags.get("bash-stdout", ""), tags.get("bash-stderr", ""))
+        yield msgspec.structs.replace(held, text=joined((held.text, *outputs)))
+
+
+def _is_caveat(fields: dict[str, Any]) -> bool:
+    """Whether a record only warns of the commands after it."""
+    said = plain(mapping(fields.get("message")).get("content")) or ""
+    return said.startswith(("Caveat: ", "<local-command-caveat>"))
+
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 """Records that name the session, the weightiest last."""

@@ -14,8 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.codex_context import is_context, shell_command
-from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.base import (
+    NO_RESULT,
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+)
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     joined,
@@ -25,7 +34,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.reading import (
+from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
     decode_object,
@@ -34,15 +43,47 @@ from mindstone_tui.core.interchange.reading import (
     sequence,
     text,
 )
-from mindstone_tui.core.interchange.records import (
-    NO_RESULT,
-    Aside,
-    Began,
-    Broken,
-    Gave,
-    Record,
-    Said,
+
+_MARKED = (
+    ("# AGENTS.md instructions", "</INSTRUCTIONS>"),
+    ("<user_instructions>", "</user_instructions>"),
+    ("<environment_context>", "</environment_context>"),
+    ("<permissions instructions>", "</permissions instructions>"),
+    ("<collaboration_mode>", "</collaboration_mode>"),
+    ("<external_", ">"),
+    ("<skill>", "</skill>"),
+    ("<user_shell_command>", "</user_shell_command>"),
+    ("<turn_aborted>", "</turn_aborted>"),
+    ("<subagent_notification>", "</subagent_notification>"),
+    ("<codex_internal_context", "</codex_internal_context>"),
+    ("<goal_context>", "</goal_context>"),
+    ("<recommended_plugins>", "</recommended_plugins>"),
+    ("<hook_prompt", "</hook_prompt>"),
+    ("Warning: apply_patch was requested via ", ""),
+    ("Warning: The maximum number of unified exec processes you can keep open is", ""),
+    ("Warning: Your account was flagged for potentially high-risk cyber activity", ""),
 )
+_COMMAND = re.compile(
+    r"<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
+    re.DOTALL,
+)
+_OUTPUT = re.compile(r"Exit code: -?\d+\nDuration: [\d.]+ seconds\nOutput:\n")
+
+
+def is_context(said: str) -> bool:
+    """Whether the program wrote this part of a user message."""
+    start = said.lstrip()
+    end = said.rstrip()
+    return any(start.startswith(first) and end.endswith(last) for first, last in _MARKED)
+
+
+def shell_command(said: str) -> str:
+    """The command that the person ran and what it gave; empty where there is none."""
+    found = _COMMAND.match(said.lstrip())
+    if found is None:
+        return ""
+    return f"!{found[1]}\n\n{_OUTPUT.sub('', found[2], count=1)}".rstrip()
+
 
 _ITEMS = frozenset(
     {

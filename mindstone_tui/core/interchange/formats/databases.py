@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from mindstone_tui.core.interchange.formats.format import Sample
+from mindstone_tui.core.interchange.formats.base import Sample
 from mindstone_tui.core.interchange.formats.parts import document_of
-from mindstone_tui.core.interchange.reading import LONGEST_RECORD, Flaw
+from mindstone_tui.core.interchange.read_bytes import LONGEST_RECORD, Flaw
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _BUSY: Final = 5.0

@@ -14,6 +14,17 @@ from typing import Any
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Titled,
+)
 from mindstone_tui.core.interchange.formats.databases import (
     connected,
     has_tables,
@@ -21,7 +32,6 @@ from mindstone_tui.core.interchange.formats.databases import (
     json_in,
     rows,
 )
-from mindstone_tui.core.interchange.formats.format import Format, Sample
 from mindstone_tui.core.interchange.formats.parts import (
     Numbered,
     document,
@@ -32,8 +42,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
-from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
 """A line about the session has one of these at least."""

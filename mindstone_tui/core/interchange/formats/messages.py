@@ -15,10 +15,9 @@ from typing import Any, Literal, cast, get_args
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.base import Broken, Format, Gave, Record, Said, Sample
 from mindstone_tui.core.interchange.formats.parts import plain, records_of, tool_call
-from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
-from mindstone_tui.core.interchange.records import Broken, Gave, Record, Said
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _TIMES = ("ts", "timestamp", "created_at", "time")
 

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.databases import has_tables, is_database
-from mindstone_tui.core.interchange.formats.format import Format, Sample
-from mindstone_tui.core.interchange.formats.opencode_store import (
-    Message,
-    Session,
-    sessions_in_database,
-    sessions_in_storage,
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Titled,
+)
+from mindstone_tui.core.interchange.formats.databases import (
+    connected,
+    has_tables,
+    is_database,
+    json_in,
+    rows,
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
@@ -30,8 +40,74 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.reading import as_json, mapping, moment, sequence, text
-from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
+from mindstone_tui.core.interchange.read_bytes import Flaw, as_json, mapping, moment, sequence, text
+
+Message = tuple[int, dict[str, Any], list[Any]]
+"""Its number, what is known about it, and its parts."""
+
+
+class Session(NamedTuple):
+    """A session and its messages, in order."""
+
+    info: dict[str, Any]
+    messages: Iterable[Message | Broken]
+
+
+def sessions_in_storage(path: Path, info: dict[str, Any]) -> Iterator[Session]:
+    """The session that a file in the storage folder is about."""
+    if path.parent.name == "info":
+        base = path.parent.parent
+        yield Session(info, _stored(base / "message" / path.stem, base / "part" / path.stem))
+    else:
+        base = path.parent.parent.parent
+        yield Session(info, _stored(base / "message" / path.stem, base / "part"))
+
+
+def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
+    for number, file in enumerate(sorted(messages.glob("*.json")), 1):
+        found = document(file)
+        if isinstance(found, Broken):
+            yield Broken(line=number, why=f"{file.name}: {found.why}")
+            continue
+        listed: list[Any] = []
+        for part in sorted((parts / file.stem).glob("*.json")):
+            read = document(part)
+            if isinstance(read, Broken):
+                yield Broken(line=number, why=f"{part.name}: {read.why}")
+            else:
+                listed.append(read)
+        yield number, found, listed
+
+
+def sessions_in_database(path: Path) -> Iterator[Session]:
+    """All sessions of the database, the oldest first."""
+    with connected(path) as connection:
+        found = rows(connection, "SELECT * FROM session ORDER BY time_created, id")
+        for row in found:
+            info = {
+                "id": row.get("id"),
+                "title": row.get("title"),
+                "time": {"created": row.get("time_created")},
+                "revert": json_in(row.get("revert")),
+            }
+            yield Session(info, _messages(connection, str(row.get("id"))))
+
+
+def _messages(connection: sqlite3.Connection, session: str) -> Iterator[Message | Broken]:
+    query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for number, row in enumerate(rows(connection, query, (session,)), 1):
+        data = json_in(row["data"])
+        if isinstance(data, Flaw):
+            yield Broken(line=number, why=data.why)
+            continue
+        parts = rows(
+            connection,
+            "SELECT id, data FROM part WHERE message_id = ? ORDER BY id",
+            (str(row["id"]),),
+        )
+        listed = [{**mapping(json_in(each["data"])), "id": each["id"]} for each in parts]
+        yield number, {**mapping(data), "id": row["id"]}, listed
+
 
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
 _STEPS = frozenset({"text", "reasoning", "tool", "step-start", "step-finish"})

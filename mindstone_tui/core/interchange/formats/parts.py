@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
 from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.interchange.reading import (
+from mindstone_tui.core.interchange.formats.base import Aside, Broken, Record
+from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
     decode,
@@ -18,7 +20,6 @@ from mindstone_tui.core.interchange.reading import (
     text,
     whole,
 )
-from mindstone_tui.core.interchange.records import Aside, Broken, Record
 
 _CHUNK: Final = 1 << 20
 Numbered = tuple[int, dict[str, Any]]
@@ -111,3 +112,57 @@ def unknown(kind: object) -> Record:
 def joined(pieces: Iterable[str]) -> str:
     """Texts as one, with a blank line between."""
     return "\n\n".join(piece for piece in pieces if piece)
+
+
+_NOBODY: Final = -1
+
+
+class Branches:
+    """The links of one file, told in its order; afterwards, what is on the way to the last record.
+
+    A record follows only what stands before it, so no links can form a circle. One that names an
+    unknown record follows the one before it in the file: nothing is left out unless a fork shows
+    that it was.
+    """
+
+    def __init__(self) -> None:
+        self._limb_of: dict[int, int] = {}
+        self._parents = array("q")
+        self._last = _NOBODY
+        self._leaf = _NOBODY
+        self._kept: bytearray | None = None
+
+    def add(
+        self, name: str, parent: str | None, *, forks: bool = True, counts: bool = True
+    ) -> None:
+        """One more record; `forks` where a person can go back to, `counts` if it can be the last.
+
+        A record that does not fork belongs to the one it follows, however the file spreads them.
+        A parent of None is a new beginning.
+        """
+        before = _NOBODY if parent is None else self._limb_of.get(hash(parent), self._last)
+        if forks or before == _NOBODY:
+            self._parents.append(before)
+            before = len(self._parents) - 1
+        self._limb_of[hash(name)] = self._last = before
+        if counts:
+            self._leaf = before
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a record of this name is in the file."""
+        return hash(name) in self._limb_of
+
+    def keeps(self, name: str) -> bool:
+        """Whether a record is part of the conversation; one without a known name always is."""
+        if self._kept is None:
+            self._kept = self._way_to_the_leaf()
+        limb = self._limb_of.get(hash(name))
+        return limb is None or self._leaf == _NOBODY or bool(self._kept[limb])
+
+    def _way_to_the_leaf(self) -> bytearray:
+        kept = bytearray(len(self._parents))
+        limb = self._leaf
+        while limb != _NOBODY:
+            kept[limb] = 1
+            limb = self._parents[limb]
+        return kept

@@ -13,18 +13,27 @@ from typing import Any
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.branches import Branches
-from mindstone_tui.core.interchange.formats.format import Format, Sample
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Titled,
+)
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
+    Branches,
     joined,
     plain,
     records_of,
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.reading import mapping, moment, sequence, text
-from mindstone_tui.core.interchange.records import Aside, Began, Broken, Gave, Record, Said, Titled
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 
 def _recognises(sample: Sample) -> bool:

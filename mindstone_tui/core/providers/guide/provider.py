@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Part, Request, ToolSchema
+from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
-from mindstone_tui.core.providers.guide.asking import Wish, arguments_for, wishes
-from mindstone_tui.core.providers.guide.reading import (
-    HERE,
-    Passage,
-    Result,
-    Situation,
-    is_asking,
-    overlap,
-    passages,
-    read,
-    terms,
-    unwrapped,
-)
-from mindstone_tui.core.providers.guide.topics import (
-    BEYOND,
-    GREETING,
-    courtesy,
-    explanation,
-    is_greeting,
-    is_work,
-)
-from mindstone_tui.core.providers.protocol import (
+from mindstone_tui.core.providers.base import (
     CallDelta,
     Delta,
     Finished,
@@ -42,6 +21,301 @@ from mindstone_tui.core.providers.protocol import (
     TextDelta,
     Window,
 )
+from mindstone_tui.core.providers.guide.topics import (
+    BEYOND,
+    GREETING,
+    courtesy,
+    explanation,
+    is_greeting,
+    is_work,
+)
+
+_BLOCK: Final = re.compile(
+    r'<data-(?P<nonce>[0-9a-z]{8,64}) origin="(?P<origin>[^"]*)">\n?'
+    r"(?P<text>.*?)\n?</data-(?P=nonce)>",
+    re.DOTALL,
+)
+HERE: Final = "earlier in this window"
+_PARAGRAPHS: Final = re.compile(r"\n\s*\n")
+_POINTER: Final = re.compile(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
+"""The line above a recalled passage: where it stands, in facts divided by points."""
+_WORD: Final = re.compile(r"[^\W_]{2,}")
+_ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
+_LONGEST_QUESTION: Final = 300
+_COMMON_WORDS: Final = (
+    "a about again all also an and any are as at be been before but by can could did do does "
+    "done earlier for from get give had has have he her him his how i if in into is it its "
+    "just know let like may me mentioned more my no not of on or our out please recall "
+    "remember said say she should show so some such tell than that the their them then there "
+    "these they thing this those to told too us was we were what when where which who whom "
+    "whose why will with would you your "
+)
+_COMMON: Final = frozenset(_COMMON_WORDS.split())
+
+
+class Passage(Part):
+    """Something that was said, and where it stands."""
+
+    text: str
+    pointer: str = ""
+
+
+class Result(Part):
+    """What a tool gave back in this exchange."""
+
+    name: str
+    arguments: dict[str, Any]
+    text: str
+
+
+class Situation(Part):
+    """One request, read."""
+
+    question: str
+    results: tuple[Result, ...] = ()
+    recalled: tuple[Passage, ...] = ()
+    earlier: tuple[Passage, ...] = ()
+    """What people and tools said before in the window, newest first; no questions."""
+
+
+def read(request: Request) -> Situation:
+    """Find the question, what tools answered to it, and what may be quoted."""
+    messages = list(request.messages)
+    recalled: list[Passage] = []
+    while len(messages) > 1 and is_context(messages[-1]):
+        recalled += passages(text_of(messages.pop()))
+    asked = max((at for at, each in enumerate(messages) if each["role"] == "user"), default=-1)
+    question = text_of(messages[asked]) if asked >= 0 else ""
+    return Situation(
+        question=question.strip(),
+        results=tuple(_results(messages[asked + 1 :])),
+        recalled=tuple(recalled),
+        earlier=tuple(_earlier(messages[: max(asked, 0)])),
+    )
+
+
+def text_of(message: Message) -> str:
+    """A message's text, with pictures left out."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+
+
+def passages(text: str) -> list[Passage]:
+    """The quotable pieces of a labelled block, or of a tool's plain answer."""
+    blocks = [(block["text"], block["origin"]) for block in _BLOCK.finditer(text)]
+    return [
+        passage for inside, origin in blocks or [(text, "")] for passage in _pieces(inside, origin)
+    ]
+
+
+def unwrapped(text: str) -> str:
+    """A tool's answer without the delimiters around it."""
+    return _BLOCK.sub(lambda block: block["text"], text)
+
+
+def terms(text: str) -> frozenset[str]:
+    """The words that carry meaning, without their endings."""
+    return frozenset(_stem(word) for word in _WORD.findall(text.lower()) if word not in _COMMON)
+
+
+def overlap(wanted: frozenset[str], text: str) -> float:
+    """How much of what is wanted stands in a text: 0 to 1."""
+    return len(wanted & terms(text)) / len(wanted) if wanted else 0.0
+
+
+def is_asking(text: str) -> bool:
+    """Whether a passage only asks: an earlier question is not an answer to a later one."""
+    return text.rstrip().endswith("?") and len(text) < _LONGEST_QUESTION
+
+
+def is_context(message: Message) -> bool:
+    """Whether a message is a block of labelled data, and nobody's own words."""
+    return message["role"] == "user" and _BLOCK.search(text_of(message)) is not None
+
+
+def _pieces(text: str, origin: str) -> Iterator[Passage]:
+    """Passages under pointers of their own; without any, paragraphs under the block's."""
+    before, *pointed = _POINTER.split(text)
+    for paragraph in _PARAGRAPHS.split(before):
+        if paragraph.strip():
+            yield Passage(text=paragraph.strip(), pointer=origin)
+    for pointer, body in zip(pointed[::2], pointed[1::2], strict=True):
+        if body.strip():
+            yield Passage(text=body.strip(), pointer=pointer.strip())
+
+
+def _results(messages: list[Message]) -> Iterator[Result]:
+    asked: dict[str, dict[str, Any]] = {}
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            asked[call["id"]] = call["function"]
+        if message["role"] == "tool":
+            function = asked.get(message.get("tool_call_id", ""), {})
+            yield Result(
+                name=str(function.get("name", "tool")),
+                arguments=_arguments(str(function.get("arguments", ""))),
+                text=text_of(message),
+            )
+
+
+def _arguments(written: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(written, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _earlier(messages: list[Message]) -> Iterator[Passage]:
+    for message in reversed(messages):
+        text = text_of(message).strip()
+        if message["role"] == "user" and text and not is_asking(text) and not is_context(message):
+            yield Passage(text=text, pointer=HERE)
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word.removesuffix(ending)
+    return word
+
+
+Arguments = dict[str, str]
+
+
+class Wish(Part):
+    """A tool that was asked for, with what was said about it."""
+
+    tool: str
+    values: dict[str, str]
+
+
+_PATH: Final = r"""(?P<path>"[^"]+"|'[^']+'|`[^`]+`|[^\s"'`]+?)"""
+_IN: Final = rf"(?:\s+(?:in|under|inside|from)\s+{_PATH})?"
+_PLEASE: Final = r"\A\s*(?:please\s+|can you\s+|could you\s+)?"
+_END: Final = r"\s*[.?!]?\s*\Z"
+_TEXT: Final = r"(?P<text>.+?)"
+
+_PATTERNS: Final = tuple(
+    (re.compile(_PLEASE + pattern, re.IGNORECASE | re.DOTALL), tool)
+    for pattern, tool in (
+        (r"(?:run|execute|shell)\s*:?\s+(?P<command>.+?)\s*\Z", "shell"),
+        (r"[$!]\s*(?P<command>.+?)\s*\Z", "shell"),
+        (r"(?:read|open|show)\s+entry\s+(?P<entry>#?[0-9A-Za-z]+)" + _END, "read_entry"),
+        (rf"(?:read|cat)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?{_PATH}" + _END, "read"),
+        (
+            r"(?:show|open|print|display)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?"
+            r"(?P<path>[^\s]*[./A-Z][^\s]*?)" + _END,
+            "read",
+        ),
+        (r"write\s+(?P<path>\S+?)\s*:\s(?P<content>.+)\Z", "write"),
+        (
+            r"(?:ls|list)(?:\s+(?:all\s+)?(?:the\s+)?(?:files|folders?|directory))?"
+            rf"(?:\s+(?:in|of|under)\b)?(?:\s+{_PATH})?" + _END,
+            "list",
+        ),
+        (r"(?:glob|find files(?: named| matching| called)?)\s+(?P<pattern>\S+?)" + _END, "glob"),
+        (
+            r"(?:grep|search (?:the )?(?:code|files|project) for)\s+(?:for\s+)?"
+            rf"(?P<pattern>\"[^\"]+\"|'[^']+'|`[^`]+`|\S.*?){_IN}" + _END,
+            "grep",
+        ),
+        (
+            r"(?:find|look for|search(?: for)?)\s+(?P<pattern>\"[^\"]+\"|'[^']+'|`[^`]+`|\S+)"
+            r"\s+(?:in|under)\s+(?P<path>\S*[./]\S*|src|tests?|docs?|lib|app)" + _END,
+            "grep",
+        ),
+        (rf"remember\s*(?:that\b|:)\s*{_TEXT}\s*\Z", "remember"),
+        (rf"(?:take a |make a )?note\s*(?:that\b|:)\s*{_TEXT}\s*\Z", "note"),
+        (
+            r"(?:recall|search (?:my |our |the )?(?:history|memory|transcript|session) for|"
+            r"do you (?:remember|recall)|what do you (?:remember|recall|know) about)\s+"
+            r"(?P<query>.+?)" + _END,
+            "recall",
+        ),
+    )
+)
+
+_ALSO_CALLED: Final[dict[str, tuple[str, ...]]] = {
+    "path": ("path", "file", "file_path", "folder", "directory", "root"),
+    "command": ("command", "cmd"),
+    "pattern": ("pattern", "regex", "query", "glob"),
+    "query": ("query", "question", "text"),
+    "text": ("text", "note", "content", "body", "statement", "memory", "fact"),
+    "content": ("content", "text", "contents"),
+    "entry": ("entry", "id", "seq", "pointer"),
+}
+_QUOTE_MARKS: Final = "\"'`"
+
+
+def wishes(question: str) -> list[Wish]:
+    """The tools a question asks for, in order; several paths mean several calls."""
+    for pattern, tool in _PATTERNS:
+        if found := pattern.match(question):
+            values = {
+                name: value if name in ("command", "content") else value.strip(_QUOTE_MARKS)
+                for name, value in found.groupdict().items()
+                if value
+            }
+            return [Wish(tool=tool, values=values)]
+    return _several(question)
+
+
+def _several(question: str) -> list[Wish]:
+    """`read a.txt, b.txt and c.txt` as one wish each."""
+    found = re.match(_PLEASE + r"(?:read|cat)\s+(?P<rest>\S.*?)" + _END, question, re.IGNORECASE)
+    paths = re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", found["rest"]) if found else []
+    if len(paths) < 2 or any(re.search(r"\s", path) or not path for path in paths):
+        return []
+    return [Wish(tool="read", values={"path": path.strip(_QUOTE_MARKS)}) for path in paths]
+
+
+def arguments_for(wish: Wish, schema: ToolSchema) -> dict[str, Any]:
+    """What was said, under the names the tool's schema gives it."""
+    properties = schema.parameters.get("properties")
+    known: dict[str, Any] = properties if isinstance(properties, dict) else {}
+    filled: dict[str, Any] = {}
+    for name, value in _with_extras(wish, known).items():
+        target = _first(_ALSO_CALLED.get(name, (name,)), lambda each: each in known) or name
+        filled[target] = _typed(value, known.get(target))
+    required = schema.parameters.get("required")
+    for name in required if isinstance(required, list | tuple) else ():
+        if name not in filled and (default := _default(known.get(name))) is not None:
+            filled[name] = default
+    return filled
+
+
+def _with_extras(wish: Wish, known: dict[str, Any]) -> dict[str, str]:
+    """What was said, and what a tool may want to know besides: a title, a source."""
+    text = wish.values.get("text", "")
+    extras = {"title": " ".join(text.split()[:8])[:80], "source": "the user's own message"}
+    return {
+        **{name: value for name, value in extras.items() if text and name in known},
+        **wish.values,
+    }
+
+
+def _first(names: Iterable[str], wanted: Callable[[str], bool]) -> str | None:
+    return next((name for name in names if wanted(name)), None)
+
+
+def _typed(value: str, declared: object) -> object:
+    """A number where the schema wants one."""
+    wants_number = isinstance(declared, dict) and declared.get("type") == "integer"
+    return int(value) if wants_number and value.isdecimal() else value
+
+
+def _default(declared: object) -> object:
+    """A harmless value for a field nobody spoke of: the general choice, or here."""
+    if not isinstance(declared, dict):
+        return None
+    choices = declared.get("enum")
+    if isinstance(choices, list | tuple) and choices:
+        return "misc" if "misc" in choices else choices[0]
+    return declared.get("default", "." if declared.get("type") == "string" else None)
+
 
 GUIDE: Final = "local/guide"
 WINDOW: Final = 32_768

@@ -1,0 +1,161 @@
+"""One model call: the planned request goes out, the answer comes in pieces, both ends on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from typing import Final
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.answer import Gathering
+from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.context.plan import Prepared
+from mindstone_tui.core.entries import Entry, ToolCall
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ModelFailed,
+    UsageReported,
+)
+from mindstone_tui.core.errors import ProviderError
+from mindstone_tui.core.providers.base import (
+    CallDelta,
+    Delta,
+    Finished,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+)
+
+STOPPED: Final = "Interrupted"
+"""What a call failed of that a person stopped."""
+
+
+class Asking:
+    """A request that is being answered."""
+
+    def __init__(
+        self, desk: Desk, prepared: Prepared, *, turn: int, call: int, taken: Collection[str]
+    ) -> None:
+        self.heard = False
+        """Something of the answer was passed on, so it cannot be asked for again."""
+        self.finished = Finished(reason="stop")
+        self._desk = desk
+        self._prepared = prepared
+        self._turn = turn
+        self._call = call
+        self._gathering = Gathering(turn, call, taken)
+        self._model = prepared.request.model
+        self._retries = 0
+        self._began = time.monotonic()
+        self._first = 0.0
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools it asks for."""
+        return self._gathering.calls
+
+    async def stream(self) -> AsyncIterator[events.AnyEvent]:
+        """The answer as it comes; a failure is on disk before it is raised."""
+        options = self._desk.options(self._prepared)
+        answer = _closable(self._desk.provider.stream(self._prepared.request, options))
+        try:
+            async with contextlib.aclosing(answer):
+                async for delta in answer:
+                    if (event := self._take(delta)) is not None:
+                        yield event
+        except (ProviderError, asyncio.CancelledError) as error:
+            # Failed or stopped in the middle: either way this reply was taken.
+            self._count()
+            self._desk.record(self._failed(error), self._turn)
+            raise
+        self._count()
+
+    def answer(self) -> tuple[AssistantMessage, UsageReported]:
+        """The whole answer and what it took, which belong together on disk."""
+        usage, by = self._desk.usage_of(self.finished, self._prepared, self._gathering)
+        message = AssistantMessage(
+            text=self._gathering.text,
+            model=self._model,
+            calls=self._gathering.calls,
+            thinking=self._gathering.thinking,
+            finish=self.finished.reason,
+        )
+        report = UsageReported(
+            call=self._call,
+            model=self._model,
+            usage=usage,
+            by=by,
+            served=self.finished.model if self.finished.model != self._model else "",
+            elapsed=round(time.monotonic() - self._began, 3),
+            first_token=round(self._first, 3),
+            retries=self._retries,
+            position=self._desk.position,
+        )
+        return message, report
+
+    def partial(self, why: str) -> list[Entry]:
+        """What was said before it broke off."""
+        text = self._gathering.text
+        return [AssistantPartial(text=text, model=self._model, why=why)] if text else []
+
+    def remark(self) -> str:
+        """What a person should know about how the answer ended; empty when nothing."""
+        if self.finished.reason == "length":
+            return "The answer was cut off: it reached the longest length that was allowed."
+        if self.finished.reason == "content_filter":
+            return "The provider's content filter cut the answer off."
+        said = self._gathering.text or self._gathering.calls
+        return "" if said else "The model answered with nothing."
+
+    def _take(self, delta: Delta | Retrying) -> events.AnyEvent | None:
+        match delta:
+            case Retrying():
+                self._retries += 1
+                return events.ModelRetried(
+                    turn=self._turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
+                )
+            case Finished():
+                self.finished = delta
+                return None
+            case TextDelta() | ThinkingDelta() | CallDelta():
+                self.heard = True
+                self._first = self._first or time.monotonic() - self._began
+                self._gathering.take(delta)
+                return self._passed_on(delta)
+
+    def _passed_on(self, delta: TextDelta | ThinkingDelta | CallDelta) -> events.AnyEvent | None:
+        match delta:
+            case TextDelta(text=text) if text:
+                return events.TextDelta(turn=self._turn, text=text)
+            case ThinkingDelta(text=text) if text:
+                return events.ThinkingDelta(turn=self._turn, text=text)
+            case _:
+                return None
+
+    def _count(self) -> None:
+        self._desk.position += self._retries + 1
+
+    def _failed(self, error: BaseException) -> ModelFailed:
+        return ModelFailed(
+            call=self._call,
+            model=self._model,
+            error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
+            why=str(error) or "The person interrupted.",
+            retries=self._retries,
+            position=self._desk.position,
+        )
+
+
+async def _closable(
+    stream: AsyncIterator[Delta | Retrying],
+) -> AsyncGenerator[Delta | Retrying, None]:
+    """The same stream, closed at once when nobody listens any more."""
+    try:
+        async for delta in stream:
+            yield delta
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

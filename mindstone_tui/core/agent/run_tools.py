@@ -1,0 +1,265 @@
+"""Running the tools a model asked for: intent, permission and result, each on disk in its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import (
+    ToolApproved,
+    ToolCalled,
+    ToolRefused,
+    ToolReturned,
+    ToolStatus,
+)
+from mindstone_tui.core.errors import MindstoneError, NotSaved, ToolError
+from mindstone_tui.core.events.from_entry import tool_ended
+from mindstone_tui.core.text import fresh_nonce, inside, one_line
+from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
+from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
+
+REPEATS: Final = 3
+"""How often the same call may give the same result before it is not run again."""
+CYCLES: Final = 3
+"""How often the same sequence of calls and results may come round."""
+LONGEST_CYCLE: Final = 4
+
+
+class LoopWatch:
+    """The calls of one turn and what each gave, as fingerprints."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[str, str]] = []
+
+    def why_not(self, call: ToolCall) -> str | None:
+        """Why a call should not run again, or None."""
+        asked = _fingerprint(call.name, call.arguments)
+        given = [result for name, result in self._seen if name == asked][-REPEATS:]
+        if len(given) == REPEATS and len(set(given)) == 1:
+            return f"{call.name} gave the same result {REPEATS} times in a row"
+        for length in range(2, LONGEST_CYCLE + 1):
+            recent = self._seen[-length * CYCLES :]
+            period = recent[:length]
+            if period and recent == period * CYCLES and period[0][0] == asked:
+                return f"the same {length} calls came round {CYCLES} times"
+        return None
+
+    def note(self, call: ToolCall, result: str) -> None:
+        """Remember what a call gave; another result breaks the circle."""
+        self._seen.append((_fingerprint(call.name, call.arguments), _fingerprint(result)))
+
+
+def _fingerprint(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+MOST_CALLS: Final = 64
+"""Calls of one answer that are run; the rest get a result that says so."""
+STOPPING: Final = 3.0
+"""Seconds in which an interrupted program may end and hand over what it printed."""
+
+
+async def use_tools(
+    desk: Desk, turn: int, calls: tuple[ToolCall, ...], watch: LoopWatch
+) -> AsyncIterator[events.AnyEvent]:
+    """Run each call in order; when this ends, every one of them has a result on disk."""
+    for number, call in enumerate(calls):
+        if number >= MOST_CALLS:
+            why = f"Only the first {MOST_CALLS} calls of one answer are run."
+            yield _returned(desk, turn, call, _failed(why))
+            continue
+        async for event in _use(desk, turn, call, watch):
+            yield event
+
+
+def interrupted(call: ToolCall, why: str) -> ToolReturned:
+    """The result of a call that was cut short or never began."""
+    return ToolReturned(
+        call=call.id, name=call.name, text=why, status="interrupted", finding="interrupted"
+    )
+
+
+async def _use(
+    desk: Desk, turn: int, call: ToolCall, watch: LoopWatch
+) -> AsyncIterator[events.AnyEvent]:
+    tool = desk.tools.get(call.name)
+    if tool is None:
+        known = ", ".join(sorted(desk.tools)) or "none"
+        yield _returned(desk, turn, call, _failed(f"There is no tool {call.name}; known: {known}."))
+        return
+    context = desk.tool_context(call.id)
+    try:
+        approval = prepare(tool, call.id, call.arguments, context)
+    except ToolError as error:
+        yield _returned(desk, turn, call, _failed(error.sentence))
+        return
+    desk.record(
+        ToolCalled(
+            call=call.id,
+            name=tool.name,
+            shown=approval.shown,
+            digest=approval.digest,
+            risk=tool.risk,
+        ),
+        turn,
+    )
+    if (circle := watch.why_not(call)) is not None:
+        yield _refused(desk, turn, call, "loop detection", f"Not run again: {circle}.")
+        return
+    decision = desk.gate.decide(tool, approval)
+    if decision.verdict == "refuse":
+        yield _refused(desk, turn, call, "policy", decision.reason)
+        return
+    if decision.verdict == "allow":
+        context = desk.gate.confine(decision, context)
+        desk.record(_allowed(call, approval, decision), turn)
+    else:
+        waiting = desk.questions.ask(call.id)
+        yield _question(desk, turn, tool, approval, decision)
+        answer = await waiting
+        if not answer.allowed:
+            yield _refused(desk, turn, call, "person", answer.why or "The person said no.")
+            return
+        desk.gate.remember(answer)
+        desk.record(_granted(call, approval, answer), turn)
+    yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
+    outcome: list[ToolResult] = []
+    interruption: asyncio.CancelledError | None = None
+    try:
+        async for event in _run(desk, turn, tool, approval, context, outcome):
+            yield event
+    except asyncio.CancelledError as cancelled:
+        if not outcome:
+            raise
+        interruption = cancelled
+    watch.note(call, inside(outcome[0].text))
+    yield _returned(desk, turn, call, outcome[0])
+    if interruption is not None:
+        raise interruption
+
+
+def _question(
+    desk: Desk, turn: int, tool: Tool, approval: Approval, decision: Decision
+) -> events.ToolAsked:
+    return events.ToolAsked(
+        turn=turn,
+        call=approval.call,
+        name=tool.name,
+        risk=tool.risk,
+        shown=approval.shown,
+        digest=approval.digest,
+        diff=approval.preview.body if tool.risk == "write" else "",
+        why=" ".join((decision.reason, *approval.warnings)),
+        remember=desk.gate.rules_for(tool, approval),
+    )
+
+
+def _allowed(call: ToolCall, approval: Approval, decision: Decision) -> ToolApproved:
+    return ToolApproved(
+        call=call.id,
+        digest=approval.digest,
+        by=decision.by,
+        rule=decision.rule or decision.reason,
+    )
+
+
+def _granted(call: ToolCall, approval: Approval, answer: events.Answer) -> ToolApproved:
+    return ToolApproved(
+        call=call.id,
+        digest=approval.digest,
+        by="person",
+        rule=answer.remember,
+        remember=answer.keep,
+    )
+
+
+async def _run(
+    desk: Desk,
+    turn: int,
+    tool: Tool,
+    approval: Approval,
+    context: ToolContext,
+    outcome: list[ToolResult],
+) -> AsyncIterator[events.AnyEvent]:
+    """Run what was approved and hand its output on while it runs.
+
+    Whoever is interrupted may have an outcome all the same: what a program printed until then.
+    """
+    pieces: asyncio.Queue[str | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def progress(data: bytes) -> None:
+        loop.call_soon_threadsafe(pieces.put_nowait, decode(data))
+
+    async def work() -> None:
+        try:
+            told = msgspec.structs.replace(context, progress=progress, stop=stop)
+            result, _ = await carry_out(
+                tool, approval, told, redactor=desk.redactor, nonce=fresh_nonce()
+            )
+            outcome.append(result)
+        except NotSaved:
+            raise
+        except MindstoneError as error:
+            outcome.append(_failed(error.sentence))
+        except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
+            desk.report_bug(error)
+            outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))
+        finally:
+            pieces.put_nowait(None)
+
+    task = asyncio.create_task(work(), name=f"tool {tool.name}")
+    try:
+        while (piece := await pieces.get()) is not None:
+            yield events.ToolOutput(
+                turn=turn, call=approval.call, text=desk.redactor.redact(piece).text
+            )
+        await task
+    except asyncio.CancelledError:
+        if tool.risk == "run":
+            stop.set()
+            await asyncio.wait({task}, timeout=STOPPING)
+        raise
+    finally:
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
+    return ToolResult(text=why, status=status, finding=one_line(why, 160))
+
+
+def _refused(desk: Desk, turn: int, call: ToolCall, by: str, why: str) -> events.ToolEnded:
+    desk.record(ToolRefused(call=call.id, by=by, why=why), turn)
+    return _returned(desk, turn, call, _failed(f"Refused by {by}: {why}", "refused"))
+
+
+def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> events.ToolEnded:
+    """Write a result as the model will see it; what is too long for that goes to a blob first."""
+    full = desk.transcript.keep_blob(result.full) if result.full is not None else None
+    entry = ToolReturned(
+        call=call.id,
+        name=call.name,
+        text=result.text,
+        status=result.status,
+        finding=result.finding,
+        elapsed=round(result.elapsed, 3),
+        full=full.sha256 if full else "",
+        full_size=full.size if full else 0,
+        diff=result.diff,
+    )
+    line = desk.whole(desk.record(entry, turn))
+    return tool_ended(line, line.entry if isinstance(line.entry, ToolReturned) else entry)

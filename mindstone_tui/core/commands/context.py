@@ -1,0 +1,220 @@
+"""Commands that look at the working set and steer it. Each change is an entry, and undoable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import get_args
+
+import msgspec
+
+from mindstone_tui.core.commands.registry import Bench, command, wrong_use
+from mindstone_tui.core.commands.reports import (
+    budget_data,
+    budget_text,
+    context_detail,
+    context_list,
+)
+from mindstone_tui.core.config.settings import Mode, Policy
+from mindstone_tui.core.context.measure import COMPONENTS
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.events import (
+    AnyEvent,
+    CommandPrinted,
+    PruneBlocked,
+    ResultsTrimmed,
+    ScreenAsked,
+    WindowChanged,
+    WindowPruned,
+)
+from mindstone_tui.core.events.from_entry import announcements
+
+MODES: tuple[str, ...] = get_args(Mode)
+POLICIES: tuple[str, ...] = get_args(Policy)
+
+
+@command("context", usage="[list|detail]", words=("list", "detail"))
+async def context(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what the model sees next, and what takes the room.
+
+    In the app this opens the inspector; `list` and `detail` print.
+    """
+    if argument not in ("", "list", "detail"):
+        raise wrong_use("context", f"/context does not know `{argument}`.")
+    report = bench.desk.report()
+    if not argument:
+        yield ScreenAsked(screen="context", otherwise=context_list(report))
+        return
+    text = context_detail(report) if argument == "detail" else context_list(report)
+    yield CommandPrinted(command="context", text=text)
+
+
+@command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
+async def prune(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Let exchanges leave the window: N of them, down to N %, or the ones named.
+
+    Each is indexed and read back first; `/restore` brings it back. `results` lets only older tool
+    results become placeholders; the newest few and what nobody answered yet stay.
+    """
+    working_set = bench.desk.working_set
+    if argument == "results":
+        nothing = "No older tool result is left to trim."
+        for event in _tell("prune", await working_set.trim(), nothing):
+            yield event
+        return
+    if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
+        pruned = await working_set.prune(to_percent=float(percent[1]))
+    elif argument.isdigit() or not argument:
+        pruned = await working_set.prune(count=int(argument or 1))
+    else:
+        pruned = await working_set.prune(turns=_turns(bench, argument))
+    nothing = "Nothing left: everything in the window is protected."
+    for event in _tell("prune", pruned.lines, nothing):
+        yield event
+
+
+@command("pin", usage="[ID | turn N]", changes_window=True)
+async def pin(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Keep an exchange in the window until it is unpinned; without an argument, the newest."""
+    turn = bench.refer(argument).turn if argument else bench.desk.transcript.last_turn
+    lines = bench.desk.working_set.pin(turn)
+    for event in _tell("pin", lines, f"Turn {turn} is pinned already."):
+        yield event
+
+
+@command("unpin", usage="ID | turn N", changes_window=True)
+async def unpin(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Let a pinned exchange leave again."""
+    if not argument:
+        raise wrong_use("unpin", "Which one? `/context` lists the pins.")
+    turn = bench.refer(argument).turn
+    for event in _tell("unpin", [bench.desk.working_set.unpin(turn)], ""):
+        yield event
+
+
+@command("restore", usage="ID… | turn N", changes_window=True)
+async def restore(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Bring exchanges back to their old place in the window."""
+    if not argument:
+        raise wrong_use("restore", "Which ones? The panel and `/why` name what left.")
+    lines = bench.desk.working_set.restore(_turns(bench, argument))
+    for event in _tell("restore", lines, "They are in the window already."):
+        yield event
+
+
+@command("rewind", usage="turn N | ID", changes_window=True)
+async def rewind(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Go on from an earlier turn; what came later stays in history, out of the window."""
+    if not argument:
+        raise wrong_use("rewind", "To which turn?")
+    turn = bench.refer(argument).turn
+    for event in _tell("rewind", [await bench.desk.working_set.rewind(turn)], ""):
+        yield event
+
+
+@command("why", usage="ID | turn N")
+async def why(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Say why an entry is in the window, trimmed, or out of it, and when that was decided."""
+    if not argument:
+        raise wrong_use("why", "About which entry?")
+    reason = bench.desk.working_set.why(bench.refer(argument).seq)
+    parts = "".join(f"\n  {name:14} {value:+.3f}" for name, value in reason.parts.items())
+    score = "" if reason.score is None else f" Keep score {reason.score:.2f}."
+    yield CommandPrinted(
+        command="why",
+        text=f"#{reason.seq}, {reason.kind} of turn {reason.turn}: {reason.why}{score}{parts}",
+        data=msgspec.to_builtins(reason),
+    )
+
+
+@command("policy", usage="[NAME]", changes_window=True, words=POLICIES)
+async def policy(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show or set in which order exchanges and tool results leave."""
+    if argument and argument not in POLICIES:
+        raise wrong_use("policy", f"There is no policy {argument}; known: {', '.join(POLICIES)}.")
+    if argument:
+        changed = bench.desk.working_set.set_policy(argument)
+        for event in _tell("policy", [changed] if changed else [], "It was so already."):
+            yield event
+        return
+    yield CommandPrinted(command="policy", text=f"The policy is {bench.desk.report().policy}.")
+
+
+@command("mode", usage="[NAME]", changes_window=True, words=MODES)
+async def mode(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show or set how room is made: sliding_window, auto_compact or cascade."""
+    if argument and argument not in MODES:
+        raise wrong_use("mode", f"There is no mode {argument}; known: {', '.join(MODES)}.")
+    if argument:
+        changed = bench.desk.working_set.set_mode(argument)
+        for event in _tell("mode", [changed] if changed else [], "It was so already."):
+            yield event
+        return
+    yield CommandPrinted(command="mode", text=f"The mode is {bench.desk.report().mode}.")
+
+
+@command("budget", usage="[TOKENS [SHARE]]", words=COMPONENTS)
+async def budget(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show the six shares of the window, how full each is and how fast it fills.
+
+    With a number it says whether so many tokens more would fit, into the message history or the
+    share that is named.
+    """
+    if argument:
+        yield _admission(bench, argument)
+        return
+    report = bench.desk.report()
+    yield CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+
+
+def _admission(bench: Bench, argument: str) -> CommandPrinted:
+    """Whether something of a size may be added to the next prompt."""
+    number, _, named = argument.partition(" ")
+    share = next(
+        (name for name in COMPONENTS if name == (named.strip() or "message_history")), None
+    )
+    if not number.isdigit() or share is None:
+        raise wrong_use("budget", f"A number and one of {', '.join(COMPONENTS)} are wanted.")
+    found = bench.desk.check_before_add(share, int(number))
+    verdict = "would fit" if found.allowed else "would not fit"
+    said = [
+        f"{int(number):,} tokens more {verdict}: the prompt would be at "
+        f"{found.utilization_after:.1%} of its room.",
+        found.reason,
+        found.warning,
+    ]
+    return CommandPrinted(
+        command="budget", text=" ".join(filter(None, said)), data=msgspec.to_builtins(found)
+    )
+
+
+def _turns(bench: Bench, argument: str) -> list[int]:
+    return [bench.refer(pointer).turn for pointer in re.findall(r"turn \d+|\S+", argument)]
+
+
+def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
+    """What a change led to, as events and as a sentence."""
+    told = announcements(*lines)
+    text = "\n".join(_sentence(event) for event in told) if told else nothing
+    return [*told, CommandPrinted(command=name, text=text)]
+
+
+def _sentence(event: AnyEvent) -> str:
+    match event:
+        case ResultsTrimmed(results=results):
+            saved = event.tokens_before - event.tokens_after
+            which = (
+                "1 tool result is a placeholder"
+                if len(results) == 1
+                else f"{len(results)} tool results are placeholders"
+            )
+            return f"{which} now, {saved:,} tokens less; history has every word."
+        case WindowPruned(left=left):
+            names = ", ".join(each.name for each in left)
+            turns = "turn" if len(left) == 1 else "turns"
+            told = f"Out of the window, indexed: {turns} {names}."
+            return f"{told} `/restore turn N` brings one back."
+        case WindowChanged(detail=detail) | PruneBlocked(detail=detail):
+            return detail
+        case _:
+            return event.tag

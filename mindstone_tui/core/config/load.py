@@ -1,0 +1,499 @@
+"""Settings from everywhere, merged.
+
+Defaults < profile < the user's file < the project's file < environment < flags. Every key knows
+where its value comes from. `MINDSTONE_CONTEXT__CEILING=80` sets `context.ceiling`: two underscores
+stand for the dot. A project's own file is data from outside: it may change looks and marks, and
+nothing that could reach a key, an address or a command; what it may not change is named.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.config.edit import Key, all_keys, key_named, nearest, sections, with_value
+from mindstone_tui.core.config.settings import BudgetSettings, Settings, ZoneSettings
+from mindstone_tui.core.disk import place_error, replace_file
+from mindstone_tui.core.errors import ConfigError, SessionNameError, UnknownName
+from mindstone_tui.core.paths import Places, SessionKey
+
+Origin = Callable[[str], str]
+"""Where a key's value comes from, in words."""
+
+_PERCENT: Final = (0.0, 100.0)
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "context.ceiling": (1, 100),
+    "context.floor": (1, 100),
+    "context.trim": (1, 100),
+    "context.trim_to": (0, 100),
+    "context.checkpoint": (1, 100),
+    "context.emergency": (1, 100),
+    "context.pin_budget": _PERCENT,
+    "context.min_recent": (0, 10_000),
+    "context.window": (0, 1e9),
+    "context.keep_recent_tokens": (0, 1e9),
+    "context.keep_trimmed": (0, 10_000),
+    "context.placeholder_tokens": (0, 1_000),
+    "eviction.fifo_half_life": (0.1, 1e6),
+    "eviction.lru_half_life": (0.1, 1e6),
+    "eviction.priority_half_life": (0.1, 1e6),
+    "eviction.references": (1, 1e6),
+    "eviction.duplicate": (0, 1),
+    "cascade.tool_results": _PERCENT,
+    "cascade.evict": _PERCENT,
+    "cascade.progressive": _PERCENT,
+    "cascade.compaction": _PERCENT,
+    "cascade.delegate": _PERCENT,
+    "cascade.target": _PERCENT,
+    "cascade.result_tokens": (0, 1e9),
+    "zones.yellow": _PERCENT,
+    "zones.orange": _PERCENT,
+    "zones.red": _PERCENT,
+    "zones.hysteresis": (0, 20),
+    "zones.velocity_turns": (1, 1_000),
+    "zones.spike": (1, 1_000),
+    "budget.system_prompt": _PERCENT,
+    "budget.tool_definitions": _PERCENT,
+    "budget.message_history": _PERCENT,
+    "budget.tool_results": _PERCENT,
+    "budget.memory_injection": _PERCENT,
+    "budget.output_reserve": _PERCENT,
+    "budget.soft": (1, 100),
+    "recall.max_passages": (0, 1_000),
+    "memory.digest_tokens": (0, 1e6),
+    "memory.invariant_tokens": (0, 1e6),
+    "memory.notes_tokens": (0, 1e6),
+    "memory.standing_tokens": (0, 1e6),
+    "health.sustained_turns": (1, 1_000),
+    "health.utilization": _PERCENT,
+    "health.eviction_rate": (0, 1e6),
+    "health.compression_ratio": (0, 1e6),
+    "health.burn_spike": (1, 1e6),
+    "health.fidelity": (0, 1),
+    "health.tool_bloat": _PERCENT,
+    "tools.max_rounds": (1, 1_000),
+    "tools.output_chars": (1_000, 1e7),
+    "tools.shell_timeout": (0.1, 86_400),
+    "models.timeout": (0.1, 86_400),
+    "models.retries": (0, 20),
+    "models.max_output": (0, 1e9),
+    "models.turn_cost": (0, 1e6),
+    "models.turn_tokens": (0, 1e12),
+    "tui.notify_after": (0, 86_400),
+}
+_ASCENDING: Final = (
+    ("context.trim_to", "context.trim", "context.emergency"),
+    ("context.checkpoint", "context.emergency"),
+    ("context.floor", "context.ceiling", "context.emergency"),
+    ("zones.yellow", "zones.orange", "zones.red"),
+)
+_TABLES: Final = {"priority": True, "hybrid": True, "worth": False, "turns_to_live": False}
+"""Tables of weights, and whether each must add up to 1."""
+_SHARES: Final = (
+    "system_prompt",
+    "tool_definitions",
+    "message_history",
+    "tool_results",
+    "memory_injection",
+    "output_reserve",
+)
+
+
+def check(settings: Settings, origin: Origin) -> None:
+    """Raise `ConfigError` for the first thing that is wrong, naming keys, values and origins."""
+
+    def value(key: str) -> float:
+        section, _, field = key.partition(".")
+        number: float = getattr(getattr(settings, section), field)
+        return number
+
+    def said(key: str) -> str:
+        return f"{key} is {value(key):g} ({origin(key)})"
+
+    for key, (low, high) in _RANGES.items():
+        if not low <= value(key) <= high:
+            raise ConfigError(f"{said(key)}, which is out of range.", f"Use {low:,g} to {high:,g}.")
+    for run in _ASCENDING:
+        for lower, upper in pairwise(run):
+            if value(lower) >= value(upper):
+                raise ConfigError(
+                    f"{said(lower)}, but must be below {upper}, which is {value(upper):g} "
+                    f"({origin(upper)}).",
+                    f"Set them so that {' < '.join(run)}.",
+                )
+    _check_early_marks(value, said, origin)
+    _check_budget(settings)
+    _check_cascade(settings, said)
+    _check_tables(settings, origin)
+    _check_others(settings, origin)
+
+
+def _check_early_marks(
+    value: Callable[[str], float], said: Callable[[str], str], origin: Origin
+) -> None:
+    """What happens before exchanges leave, unless only the ceiling was lowered, on its own."""
+    ceiling = "context.ceiling"
+    for early in ("context.trim", "context.checkpoint"):
+        together = origin(ceiling) in (origin(early), "default") and origin(early) != "default"
+        if together and value(early) > value(ceiling):
+            raise ConfigError(
+                f"{said(early)}, above the ceiling: {said(ceiling)}.",
+                f"Set it at most as high as {ceiling}, or raise that.",
+            )
+
+
+def _check_budget(settings: Settings) -> None:
+    total = sum(getattr(settings.budget, share) for share in _SHARES)
+    if abs(total - 100) > 0.01:
+        raise ConfigError(
+            f"The shares in [budget] add up to {total:g}, not to 100.",
+            f"Change one of {', '.join(_SHARES)}.",
+        )
+
+
+def _check_cascade(settings: Settings, said: Callable[[str], str]) -> None:
+    steps = ("target", "tool_results", "evict", "progressive", "compaction", "delegate")
+    for lower, upper in pairwise(steps):
+        if getattr(settings.cascade, lower) > getattr(settings.cascade, upper):
+            raise ConfigError(
+                f"{said(f'cascade.{lower}')}, but may not be above cascade.{upper}.",
+                f"Cheap steps come first: {' ≤ '.join(steps)}.",
+            )
+    first, second = settings.cascade.ages
+    if not 0 < first < second:
+        raise ConfigError(
+            f"cascade.ages is {first}, {second}.", "Use two numbers of turns, the smaller first."
+        )
+
+
+def _check_tables(settings: Settings, origin: Origin) -> None:
+    """Weights by name: none unknown, none negative, and those that are shares add up to 1."""
+    defaults = type(settings.eviction)()
+    for field, together in _TABLES.items():
+        known: dict[str, float] = getattr(defaults, field)
+        given: dict[str, float] = getattr(settings.eviction, field)
+        where = f"eviction.{field} ({origin(f'eviction.{field}')})"
+        if odd := sorted(given.keys() - known.keys()):
+            raise ConfigError(f"{where} knows no {odd[0]!r}.", f"It has {', '.join(known)}.")
+        if any(number < 0 for number in given.values()):
+            raise ConfigError(f"{where} has a number below 0.", "Use 0 or more.")
+        total = sum({**known, **given}.values())
+        if together and abs(total - 1) > 0.001:
+            raise ConfigError(
+                f"The weights of {where} add up to {total:g}, not to 1.",
+                f"Change one of {', '.join(known)}.",
+            )
+        if field == "turns_to_live" and 0 in given.values():
+            raise ConfigError(f"{where} has 0 turns.", "Use 1 or more.")
+
+
+def _check_others(settings: Settings, origin: Origin) -> None:
+    try:
+        SessionKey.parse(settings.session.default)
+    except SessionNameError as error:
+        raise ConfigError(
+            f"session.default ({origin('session.default')}): {error.what}", error.remedy
+        ) from error
+    for name, server in settings.tools.mcp.items():
+        if bool(server.command) == bool(server.url):
+            raise ConfigError(
+                f"The tool server {name!r} ({origin('tools.mcp')}) needs a command or a url, "
+                "and not both.",
+                f'Write, for example: [tools.mcp.{name}] command = ["program", "argument"].',
+            )
+    temperature = settings.models.temperature
+    if temperature is not None and not 0 <= temperature <= 5:
+        raise ConfigError(
+            f"models.temperature is {temperature:g} ({origin('models.temperature')}).",
+            "Use 0 to 2, or leave it out.",
+        )
+
+
+Rank = Literal["default", "profile", "user", "project", "environment", "flag"]
+
+PROJECT_FILE: Final = Path(".mindstone") / "config.toml"
+PROJECT_MAY_SET: Final = frozenset(
+    (
+        "context.ceiling",
+        "context.floor",
+        "context.min_recent",
+        "context.trim",
+        "context.trim_to",
+        "context.checkpoint",
+        "context.emergency",
+        "context.policy",
+        "context.marker",
+        "context.pin_budget",
+        "tui.theme",
+        "tui.panel",
+        *(f"zones.{field}" for field in ZoneSettings.__struct_fields__),
+        *(f"budget.{field}" for field in BudgetSettings.__struct_fields__),
+    )
+)
+"""All that a project's own file may change."""
+
+PROFILE_VARIABLE: Final = "MINDSTONE_PROFILE"
+_VARIABLE: Final = "MINDSTONE_"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a value comes from."""
+
+    rank: Rank
+    where: str = ""
+    """The file, the variable or the flag."""
+
+    def __str__(self) -> str:
+        if self.rank == "profile":
+            return f"profile {self.where}"
+        return self.where or self.rank
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """Something a project's file asked for and did not get."""
+
+    file: str
+    key: str
+    why: str
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that hold, and how they came about."""
+
+    settings: Settings
+    sources: dict[str, Source]
+    profile: str = ""
+    ignored: tuple[Ignored, ...] = ()
+
+
+class _Layer(msgspec.Struct, frozen=True):
+    values: dict[str, Any]
+    sources: dict[str, Source]
+
+
+def load(
+    places: Places,
+    environ: Mapping[str, str],
+    *,
+    profile: str = "",
+    flags: Mapping[str, object] | None = None,
+    project: Path | None = None,
+) -> Loaded:
+    """Merge all sources; raises `ConfigError` naming file, key and the nearest spelling."""
+    profile = profile or environ.get(PROFILE_VARIABLE, "")
+    below = [*_profile_layers(places, profile), *_file_layer(places.config_file, "user")]
+    above = [_environment_layer(environ), _flag_layer(flags or {})]
+    plain = _merge(places, profile, [*below, *above], ())
+    if project is None or not (project / PROJECT_FILE).is_file():
+        return plain
+    layer, ignored = _project_layer(project / PROJECT_FILE)
+    try:
+        return _merge(places, profile, [*below, layer, *above], ignored)
+    except ConfigError as error:
+        whole = Ignored(str(project / PROJECT_FILE), "", error.what)
+        return msgspec.structs.replace(plain, ignored=(*ignored, whole))
+
+
+def store(places: Places, name: str, text: str) -> Path:
+    """Set one key in the user's file, keeping the rest of it as it is; the file is returned.
+
+    Nothing is written unless the settings would be sound with it.
+    """
+    file = places.config_file.resolve()
+    key = key_named(name)
+    value = value_of_text(key, text)
+    if file.exists():
+        _read(file)
+    before = _text_of(file) if file.exists() else ""
+    after = with_value(before, name, value)
+    _merge(places, "", [_typed(tomllib.loads(after), str(file), Source("user", str(file)))], ())
+    replace_file(file, after.encode())
+    return file
+
+
+def profiles(places: Places) -> dict[str, str]:
+    """Every profile by name: `shipped`, or the user's own file."""
+    shipped = {
+        file.name.removesuffix(".toml"): "shipped"
+        for file in _shipped().iterdir()
+        if file.name.endswith(".toml")
+    }
+    own = {file.stem: str(file) for file in sorted(places.profiles.glob("*.toml"))}
+    return dict(sorted({**shipped, **own}.items()))
+
+
+def _merge(
+    places: Places, profile: str, layers: list[_Layer], ignored: tuple[Ignored, ...]
+) -> Loaded:
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    for layer in [*_budget_layers(places, layers), *layers]:
+        for key, value in layer.values.items():
+            both = isinstance(value, dict) and isinstance(values.get(key), dict)
+            values[key] = {**values[key], **value} if both else value
+            sources[key] = layer.sources[key]
+    nested: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, field = key.partition(".")
+        nested.setdefault(section, {})[field] = value
+    settings = msgspec.convert(nested, Settings)
+    check(settings, lambda key: str(sources.get(key, Source("default"))))
+    everything = {key: sources.get(key, Source("default")) for key in all_keys()}
+    return Loaded(settings=settings, sources=everything, profile=profile, ignored=ignored)
+
+
+def _profile_layers(places: Places, name: str) -> Iterator[_Layer]:
+    if name:
+        yield _typed(_profile_text(places, name), f"profile {name}", Source("profile", name))
+
+
+def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
+    """The shares of the profile that `budget.profile` names, below all that is set by hand."""
+    for layer in reversed(layers):
+        name = layer.values.get("budget.profile")
+        if name is None:
+            continue
+        if name != "default":
+            shares = _typed(_profile_text(places, name), name, Source("profile", name))
+            chosen = {key: shares.values[key] for key in shares.values if key.startswith("budget.")}
+            yield _Layer(chosen, {key: shares.sources[key] for key in chosen})
+        return
+
+
+def _profile_text(places: Places, name: str) -> dict[str, Any]:
+    available = profiles(places)
+    if name not in available:
+        near = nearest(name, available)
+        raise UnknownName(
+            f"There is no profile {name!r}.",
+            f"{f'Did you mean {near}? ' if near else ''}There are: {', '.join(available)}.",
+        )
+    own = places.profiles / f"{name}.toml"
+    if own.is_file():
+        return _read(own)
+    return tomllib.loads((_shipped() / f"{name}.toml").read_text("utf-8"))
+
+
+def _shipped() -> Any:
+    return resources.files("mindstone_tui.core.config") / "profiles"
+
+
+def _file_layer(file: Path, rank: Rank) -> Iterator[_Layer]:
+    if file.exists():
+        yield _typed(_read(file), str(file), Source(rank, str(file)))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(_text_of(file))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{file} is not TOML: {error}.", "Correct that line, or move the file away."
+        ) from error
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise place_error(file, error) from error
+
+
+def _typed(nested: dict[str, Any], where: str, source: Source) -> _Layer:
+    """A file's values by key, each of its key's type."""
+    values = {
+        name: typed_value(key_named(name, where), value, where)
+        for name, value in _flat(nested, where)
+    }
+    return _Layer(values, dict.fromkeys(values, source))
+
+
+def _flat(nested: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    for section, fields in nested.items():
+        if not isinstance(fields, dict) or not (fields or section in sections()):
+            key_named(section, where)
+            continue
+        for field, value in fields.items():
+            yield f"{section}.{field}", value
+
+
+def typed_value(key: Key, value: object, where: str) -> Any:
+    """The value as the key's type, or an error that says what the key wants."""
+    try:
+        return msgspec.convert(value, key.type)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{f'{where}: ' if where else ''}{key.name} wants {key.wants}, not {value!r}.",
+            f"{key.text} `mindstone config explain {key.name}` says more.",
+        ) from error
+
+
+def value_of_text(key: Key, text: str, where: str = "") -> Any:
+    """A value written on a command line or in a variable, as the key's type."""
+    if key.type is str:
+        return text
+    try:
+        value: object = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        lists = isinstance(key.default, tuple)
+        value = [part.strip() for part in text.split(",") if part.strip()] if lists else text
+    try:
+        return msgspec.convert(value, key.type, strict=False)
+    except msgspec.ValidationError:
+        return typed_value(key, value, where)
+
+
+def _environment_layer(environ: Mapping[str, str]) -> _Layer:
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    for variable, text in sorted(environ.items()):
+        section, double, field = variable.removeprefix(_VARIABLE).partition("__")
+        if variable.startswith(_VARIABLE) and double:
+            key = key_named(f"{section}.{field}".lower(), variable)
+            values[key.name] = value_of_text(key, text, variable)
+            sources[key.name] = Source("environment", variable)
+    return _Layer(values, sources)
+
+
+_FLAGS: Final = {"approvals.mode": "--approve", "tools.max_rounds": "--max-rounds"}
+"""What a flag is called on the command line."""
+
+
+def _flag_layer(flags: Mapping[str, object]) -> _Layer:
+    values = {}
+    for name, value in flags.items():
+        key, where = key_named(name), _FLAGS.get(name, "")
+        values[name] = (
+            value_of_text(key, value, where)
+            if isinstance(value, str)
+            else typed_value(key, value, where)
+        )
+    return _Layer(values, {name: Source("flag", "flag") for name in values})
+
+
+def _project_layer(file: Path) -> tuple[_Layer, tuple[Ignored, ...]]:
+    """What a project's own file may change, and what it may not."""
+    ignored: list[Ignored] = []
+    values: dict[str, Any] = {}
+    try:
+        nested = _read(file)
+    except ConfigError as error:
+        return _Layer({}, {}), (Ignored(str(file), "", error.what),)
+    for section, fields in nested.items():
+        for field, value in fields.items() if isinstance(fields, dict) else [("", fields)]:
+            name = f"{section}.{field}" if field else section
+            try:
+                if name not in PROJECT_MAY_SET:
+                    key_named(name, str(file))
+                    raise ConfigError(f"a project's file may not set {name}")
+                values[name] = typed_value(key_named(name), value, str(file))
+            except ConfigError as error:
+                ignored.append(Ignored(str(file), name, error.what))
+    source = Source("project", str(file))
+    return _Layer(values, dict.fromkeys(values, source)), tuple(ignored)

@@ -1,0 +1,342 @@
+"""Build the one report from the one list of pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.context.exchanges import PINNED, TASK, Exchange, eligible, rank_exchanges
+from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.measure import Measured, Piece
+from mindstone_tui.core.context.messages import Key, head
+from mindstone_tui.core.context.policies import Scored, text_of
+from mindstone_tui.core.context.prune import units_of
+from mindstone_tui.core.context.report import (
+    Block,
+    ContextReport,
+    Marks,
+    OutsideWindow,
+    Prompt,
+    PruneCost,
+    SectionSize,
+    Tokens,
+)
+from mindstone_tui.core.context.window_view import Call, View, completed, keys_of
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.text import plural
+
+_PREVIEW: Final = 80
+_STANDING: Final = {
+    "tools": "tool schemas",
+    "marker": "what is out of the window",
+    "derived": "derived: loses against its originals",
+    "recall": "recalled for this turn",
+}
+"""What the parts of a prompt are called that are nobody's message."""
+
+
+def blocks(
+    view: View, call: Call, measured: Measured, units: Sequence[Exchange]
+) -> tuple[Block, ...]:
+    """One block for each part of the prompt; their tokens add up to it."""
+    by_turn = {unit.turn: unit for unit in units}
+    scores = {
+        scored.candidate.key: scored
+        for scored in rank_exchanges(
+            view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
+        )
+    }
+    return tuple(
+        _block(view, call, piece, size, by_turn, scores)
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+    )
+
+
+def _block(
+    view: View,
+    call: Call,
+    piece: Piece,
+    size: int,
+    units: dict[int, Exchange],
+    scores: dict[int, Scored],
+) -> Block:
+    line = piece.line
+    if line is None:
+        return _standing_block(view.fold, call, piece, size)
+    state, unit = view.fold.state, units[line.turn]
+    is_task = line.seq == view.fold.task
+    scored = None if is_task else scores.get(line.turn)
+    return Block(
+        entry=line.id,
+        seq=line.seq,
+        kind=line.kind,
+        turn=line.turn,
+        tokens=size,
+        protected=bool(unit.protected) or is_task,
+        why=unit.protected or (TASK if is_task else f"may leave: {view.policy}"),
+        role=line.role,
+        preview=head(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
+        score=scored.score if scored else None,
+        parts=scored.parts if scored else {},
+        trimmed=line.seq in state.trimmed,
+        pinned=line.turn in state.pins,
+        age=max(call.turn - line.turn, 0),
+    )
+
+
+def _words_of(line: Line) -> str:
+    """What tells an entry apart at a glance; a tool result by its finding."""
+    entry = line.entry
+    if isinstance(entry, ToolReturned) and entry.finding:
+        return f"{entry.name}: {entry.finding}"
+    return text_of(line)
+
+
+def _standing_block(fold: Fold, call: Call, piece: Piece, size: int) -> Block:
+    """A part of the prompt that is no message: it stands for all turns, or passes with this one."""
+    passing = piece.component == "memory_injection"
+    match piece.name:
+        case "tools":
+            seq = fold.state.tools
+        case "recall":
+            seq = call.tail[-1] if call.tail else None
+        case "marker":
+            seq = fold.state.pruned
+        case "derived":
+            seq = fold.derived_at[piece.key[-1]]
+        case _:
+            seq = fold.state.instructions
+    source = fold.reference(seq) or fold.recalls.get(-1 if seq is None else seq)
+    return Block(
+        entry=source.id if source else "",
+        seq=-1 if seq is None else seq,
+        kind=source.kind if source and piece.name == "derived" else piece.name,
+        turn=call.turn if passing else 0,
+        tokens=size,
+        protected=True,
+        why="passes with this turn" if passing else "standing part of the prompt",
+        role="user" if passing else "system",
+        preview=_STANDING.get(piece.name, piece.name.replace("_", " ")),
+    )
+
+
+def sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
+    """The parts of the system prompt, in its order."""
+    sizes = [
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.component == "system_prompt" and piece.name != "marker"
+    ]
+    shown = [section for section in view.fold.sections if section.text]
+    return tuple(
+        SectionSize(
+            name=section.name,
+            tokens=size,
+            source=section.source,
+            raw_size=section.raw_size or len(section.text),
+            injected_size=len(section.text),
+        )
+        for section, size in zip(shown, sizes, strict=True)
+    )
+
+
+def tools(view: View, call: Call, measured: Measured) -> tuple[SectionSize, ...]:
+    """Tool schemas, the largest first."""
+    counter = view.ledger(call.model).counter
+    found = [
+        SectionSize(
+            name=tool.name,
+            tokens=round(counter.text(msgspec.json.encode(tool).decode()) * measured.factor),
+            injected_size=len(msgspec.json.encode(tool)),
+        )
+        for tool in view.fold.tools
+    ]
+    return tuple(sorted(found, key=lambda size: -size.tokens))
+
+
+_LEFT_SHOWN: Final = 50
+_HINTS: Final = {
+    "system_prompt": "; keep IDENTITY.md and USER.md thin",
+    "tool_definitions": "; `tools.disabled` leaves some out",
+}
+"""What a person can do about a share that talking does not fill."""
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """Dollars per million prompt tokens; None where nobody knows."""
+
+    prompt: float | None = None
+    cached: float | None = None
+
+
+UNKNOWN_PRICES: Final[Prices] = Prices()
+
+
+def build(
+    view: View, call: Call, *, prices: Prices = UNKNOWN_PRICES, number: int = 0
+) -> ContextReport:
+    """Everything there is to know about the next prompt; reading it changes nothing."""
+    return _Account(view, call).report(prices, number)
+
+
+class _Account:
+    """The next prompt, measured once: whatever is reported about it is taken from here."""
+
+    def __init__(self, view: View, call: Call) -> None:
+        settings = view.settings
+        self.view = view
+        self.call = call
+        self.room = call.room
+        self.measured = view.measure(call)
+        self.marks = budget.marks(call.room, settings.context, settings.zones)
+        self.units = units_of(view, call, self.measured, self.marks)
+        self.shares = budget.components(self.measured, call.room, settings.budget)
+        self.growth = view.growth(call)
+        self.finished = completed(self.growth, call.turn, ended=view.turn_ended)
+        self.speed = budget.velocity(self.finished, settings.zones.velocity_turns)
+        self.utilization = self.measured.total / call.room.usable
+        self.pinned = sum(unit.tokens for unit in self.units if unit.protected == PINNED)
+        self.pin_budget = call.room.tokens(settings.context.pin_budget)
+        movable = sum(unit.freed for unit in self.units if not unit.protected)
+        self.fixed = self.measured.total - movable
+        """What cannot leave: the standing parts, the tail, and protected exchanges."""
+
+    def report(self, prices: Prices, number: int) -> ContextReport:
+        view, call, room, total = self.view, self.call, self.room, self.measured.total
+        return ContextReport(
+            session=str(view.history.places.key),
+            model=call.model,
+            window=Tokens(tokens=room.window, label=room.label),
+            reserve=room.reserve,
+            usable=room.usable,
+            prompt=self._prompt(),
+            utilization=round(self.utilization, 4),
+            raw_utilization=round(total / room.window, 4),
+            zone=budget.zone_after(
+                view.watch.carried.zone, self.utilization, room.window, view.settings.zones
+            ),
+            velocity=self.speed,
+            velocity_class=budget.velocity_class(self.speed),
+            turns_until_red=budget.turns_until(self.marks.red, total, self.speed),
+            marks=self.marks,
+            components=self.shares,
+            blocks=blocks(view, call, self.measured, self.units),
+            outside=self._outside(),
+            prompt_hash=self._prompt_hash(),
+            stable_prefix_tokens=self._stable_prefix(),
+            mode=view.mode,
+            policy=view.policy,
+            turn=call.turn,
+            call=number,
+            sections=sections(view, self.measured),
+            tools=tools(view, call, self.measured),
+            burn=budget.burn(self.finished, self.shares),
+            pins=view.fold.state.pins,
+            pin_tokens=self.pinned,
+            pin_budget=self.pin_budget,
+            protected_tokens=self.fixed,
+            recall_tokens=self.measured.component("memory_injection"),
+            recalled=self._recalled(),
+            cached_tokens=view.watch.anchor.cached if view.watch.anchor else None,
+            cost=self._cost(),
+            cost_unknown=view.watch.carried.cost_unknown,
+            cost_delegated=round(view.watch.carried.delegated, 6),
+            prune=_prune_cost(self.measured, self.marks, prices),
+            warnings=tuple(self._warnings()),
+            velocities=tuple(each.tokens for each in self.growth),
+            windows=view.windows,
+            left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
+        )
+
+    def _prompt(self) -> Prompt:
+        measured, error = self.measured, self.view.watch.error_percent
+        return Prompt(tokens=measured.total, label=measured.label, error_percent=error)
+
+    def _outside(self) -> OutsideWindow:
+        outside = self.view.fold.state.outside
+        return OutsideWindow(
+            exchanges=outside.exchanges,
+            tokens=outside.tokens,
+            indexed=outside.unindexed == 0,
+            unindexed=outside.unindexed,
+        )
+
+    def _prompt_hash(self) -> str:
+        call = self.call
+        blob = self.view.blob() if call.images else None
+        return self.view.fold.request(call.model, turn=call.turn, tail=call.tail, blob=blob).hash
+
+    def _stable_prefix(self) -> int:
+        now = keys_of(self.view.fold, self.call.model, self.call.turn)
+        return stable_prefix(self.view, self.measured, now)
+
+    def _recalled(self) -> int:
+        """Passages that recall brought into this turn."""
+        recalls = self.view.fold.recalls
+        found = (recalls[seq].entry for seq in self.call.tail if seq in recalls)
+        return sum(len(entry.passages) for entry in found if isinstance(entry, RecallInjected))
+
+    def _cost(self) -> float | None:
+        """Dollars as far as they are known; None when nothing is."""
+        carried = self.view.watch.carried
+        return None if carried.cost_unknown and not carried.spent else round(carried.spent, 6)
+
+    def _warnings(self) -> Iterator[str]:
+        room, state = self.room, self.view.fold.state
+        if room.label == "assumed":
+            yield f"Nobody knows this model's window; {room.window:,} is assumed."
+        if room.reserve < budget.SMALLEST_RESERVE:
+            yield f"The window is small: only {room.reserve:,} tokens for the answer."
+        for share in self.shares:
+            if share.tokens > share.hard:
+                over, hint = share.tokens - share.hard, _HINTS.get(share.name, "")
+                yield f"{share.name.replace('_', ' ')}: {over:,} tokens over the share{hint}."
+        if self.pinned > self.pin_budget:
+            yield f"Pins take {self.pinned:,} tokens; {self.pin_budget:,} are meant for them."
+        if self.fixed > self.marks.floor:
+            yield f"{self.fixed:,} tokens cannot leave; a prune cannot reach the floor."
+        if state.cut:
+            yield f"Shortened in the prompt, whole in history: {plural(len(state.cut), 'message')}."
+        if state.outside.unindexed:
+            yield f"{plural(state.outside.unindexed, 'exchange')} left without an index entry."
+        if self.view.ledger(self.call.model).counter.method == "characters":
+            yield "Tokens are estimated from characters; the estimate errs high."
+
+
+def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
+    """Tokens at the front that are the same as in the request before."""
+    before = view.sent_before()
+    same = 0
+    for old, new in zip(before, now, strict=False):
+        if old != new:
+            break
+        same += 1
+    if same < 2:
+        return 0
+    kept = set(now[2:same])
+    return sum(
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.component != "memory_injection" and (piece.line is None or piece.key in kept)
+    )
+
+
+def _prune_cost(measured: Measured, marks: Marks, prices: Prices) -> PruneCost:
+    """A prune makes the rest be read anew once; then every call is smaller.
+
+    Where prompts cost nothing, or nobody knows what, there is nothing to weigh.
+    """
+    if not prices.prompt:
+        return PruneCost()
+    cached = prices.prompt if prices.cached is None else prices.cached
+    left = max(measured.total - marks.floor, 0)
+    kept = measured.total - left
+    return PruneCost(
+        once=round(kept * (prices.prompt - cached) / 1_000_000, 6),
+        saves_per_turn=round(left * cached / 1_000_000, 6),
+    )

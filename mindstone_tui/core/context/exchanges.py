@@ -1,0 +1,274 @@
+"""Exchanges, what they weigh, and which of them may not leave.
+
+An exchange is one user message and all that belongs to its turn. Protection follows from structure
+alone: no model and no text decides it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.config.settings import EvictionSettings
+from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.context.policies import (
+    NEEDS_REFERENCES,
+    Candidate,
+    Scored,
+    Similarity,
+    marked_important,
+    rank,
+    source_of,
+    text_of,
+)
+from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import RecallInjected
+
+CURRENT: Final = "current exchange"
+PINNED: Final = "pinned"
+RECENT: Final = "recent"
+TASK: Final = "original task"
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One turn's messages in the window."""
+
+    turn: int
+    lines: tuple[Line, ...]
+    sizes: tuple[int, ...]
+    protected: str = ""
+    """Why it may not leave; empty when it may."""
+    task: int | None = None
+    """The message in it that states the original task and stays when the rest leaves."""
+
+    @property
+    def tokens(self) -> int:
+        """Its whole weight."""
+        return sum(self.sizes)
+
+    @property
+    def freed(self) -> int:
+        """What the window gains when it leaves."""
+        return sum(
+            size for line, size in zip(self.lines, self.sizes, strict=True) if line.seq != self.task
+        )
+
+    @property
+    def span(self) -> Span:
+        """From its first message to its last."""
+        return Span(min(line.seq for line in self.lines), max(line.seq for line in self.lines))
+
+    @property
+    def messages(self) -> int:
+        """User, assistant and tool messages in it."""
+        return len(self.lines)
+
+
+def exchanges(measured: Measured, task: int | None = None) -> list[Exchange]:
+    """The window's exchanges, oldest first."""
+    grouped: dict[int, list[tuple[Line, int]]] = {}
+    for piece, size in zip(measured.pieces, measured.sizes, strict=True):
+        if piece.line is not None:
+            grouped.setdefault(piece.line.turn, []).append((piece.line, size))
+    return [
+        Exchange(
+            turn,
+            tuple(line for line, _ in members),
+            tuple(size for _, size in members),
+            task=task if any(line.seq == task for line, _ in members) else None,
+        )
+        for turn, members in sorted(grouped.items())
+    ]
+
+
+def protect(
+    units: Sequence[Exchange],
+    *,
+    current: int,
+    pins: Container[int],
+    min_recent: int,
+    fixed: int,
+    room: int,
+) -> list[Exchange]:
+    """Mark what may not leave: the current exchange, pins, and the recent floor.
+
+    The recent floor is `min_recent` messages rounded out to whole exchanges, or as many exchanges
+    as fit into `room` beside everything that cannot leave (`fixed`): a small window would otherwise
+    prune on every turn.
+    """
+    reasons: dict[int, str] = {}
+    held = fixed
+    for unit in units:
+        if unit.turn == current:
+            reasons[unit.turn] = CURRENT
+        elif unit.turn in pins:
+            reasons[unit.turn] = PINNED
+        elif unit.task is not None and unit.messages == 1:
+            reasons[unit.turn] = TASK
+        elif unit.task is not None:
+            held += unit.tokens - unit.freed
+        if unit.turn in reasons:
+            held += unit.tokens
+    messages = sum(unit.messages for unit in units if unit.turn == current)
+    for unit in reversed(units):
+        if messages >= min_recent:
+            break
+        if unit.turn in reasons:
+            continue
+        held += unit.freed
+        if held > room:
+            break
+        messages += unit.messages
+        reasons[unit.turn] = RECENT
+    return [msgspec.structs.replace(unit, protected=reasons.get(unit.turn, "")) for unit in units]
+
+
+def eligible(units: Iterable[Exchange]) -> list[Exchange]:
+    """Those that may leave."""
+    return [unit for unit in units if not unit.protected]
+
+
+_WORD: Final = re.compile(r"[\w./-]{4,}")
+_NAMELIKE: Final = re.compile(
+    r"\w[/._-]\w"  # a path, dotted, snake or kebab case
+    r"|^/\w"
+    r"|[a-z][A-Z]"  # camel case
+    r"|^[0-9A-HJKMNP-TV-Z]{26}$"  # an entry's id
+)
+_READ: Final = 20_000
+"""Characters of one message that are looked at."""
+
+
+class Referenced(msgspec.Struct):
+    """How often, and when last, a turn was referred to."""
+
+    last: int
+    count: int = 0
+
+
+@functools.lru_cache(maxsize=8_192)
+def names_in(text: str) -> frozenset[str]:
+    """The names a text uses."""
+    found = (word.strip("./-") for word in _WORD.findall(text[:_READ]))
+    return frozenset(word for word in found if _NAMELIKE.search(word))
+
+
+def references(messages: Iterable[Line], recalls: Iterable[Line]) -> dict[int, Referenced]:
+    """For each turn in the window: who named something of it again, when last and how often."""
+    found: dict[int, Referenced] = {}
+    owners: dict[str, int] = {}
+    owners_by_id: dict[str, int] = {}
+    for line in messages:
+        found.setdefault(line.turn, Referenced(line.turn))
+        owners_by_id[line.id] = line.turn
+        named = names_in(text_of(line))
+        turns = {owners[name] for name in named if name in owners}
+        turns |= {owners_by_id[name] for name in named if name in owners_by_id}
+        for turn in turns - {line.turn}:
+            _refer(found, turn, line.turn)
+        for name in named:
+            owners.setdefault(name, line.turn)
+    for recall in recalls:
+        if isinstance(recall.entry, RecallInjected):
+            for passage in recall.entry.passages:
+                if passage.session == recall.session and passage.turn in found:
+                    _refer(found, passage.turn, recall.turn)
+    return found
+
+
+def _refer(found: dict[int, Referenced], turn: int, by: int) -> None:
+    known = found[turn]
+    known.count += 1
+    known.last = max(known.last, by)
+
+
+_TEXT: Final = 4_000
+"""Characters of an exchange that a policy compares."""
+
+
+def rank_exchanges(
+    fold: Fold,
+    units: Sequence[Exchange],
+    policy: str,
+    similar: Similarity,
+    how: EvictionSettings,
+) -> list[Scored]:
+    """Exchanges in the order in which they leave."""
+    known = _references(fold, policy)
+    return rank(
+        policy,
+        [_exchange(unit, known) for unit in units],
+        now=fold.turn,
+        query=question(fold),
+        similar=similar,
+        how=how,
+    )
+
+
+def rank_results(
+    fold: Fold,
+    results: Sequence[tuple[Line, int]],
+    policy: str,
+    similar: Similarity,
+    how: EvictionSettings,
+) -> list[Scored]:
+    """Tool results, each with its size, in the order in which they are trimmed."""
+    known = _references(fold, policy)
+    return rank(
+        policy,
+        [_result(line, size, known) for line, size in results],
+        now=fold.turn,
+        query=question(fold),
+        similar=similar,
+        how=how,
+    )
+
+
+def question(fold: Fold) -> str:
+    """What the person said last."""
+    for line in reversed(fold.lines.values()):
+        if isinstance(line.entry, UserMessage):
+            return line.entry.text
+    return ""
+
+
+def _references(fold: Fold, policy: str) -> Mapping[int, Referenced]:
+    if policy not in NEEDS_REFERENCES:
+        return {}
+    return references(fold.lines.values(), fold.recalls.values())
+
+
+def _exchange(unit: Exchange, known: Mapping[int, Referenced]) -> Candidate:
+    weights: dict[str, int] = {}
+    for line, size in zip(unit.lines, unit.sizes, strict=True):
+        weights[source_of(line)] = weights.get(source_of(line), 0) + size
+    seen = known.get(unit.turn, Referenced(unit.turn))
+    return Candidate(
+        key=unit.turn,
+        turn=unit.turn,
+        tokens=unit.freed,
+        text=" ".join(text_of(line)[:_TEXT] for line in unit.lines)[:_TEXT],
+        weights=weights,
+        referenced=seen.last,
+        references=seen.count,
+        important=marked_important(unit.lines),
+    )
+
+
+def _result(line: Line, size: int, known: Mapping[int, Referenced]) -> Candidate:
+    seen = known.get(line.turn, Referenced(line.turn))
+    return Candidate(
+        key=line.seq,
+        turn=line.turn,
+        tokens=size,
+        text=text_of(line)[:_TEXT],
+        weights={"tool_result": size},
+        referenced=seen.last,
+        references=seen.count,
+    )

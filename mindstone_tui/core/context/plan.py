@@ -1,0 +1,190 @@
+"""The plan of a request, on disk with its hash before anybody can send it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.context.build_report import stable_prefix
+from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.context.messages import first_unpaired
+from mindstone_tui.core.context.prune import repair
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import Call, fold_at, keys_of
+from mindstone_tui.core.disk import read_blob
+from mindstone_tui.core.entries import Line, Request
+from mindstone_tui.core.entries.base import ShareLevel
+from mindstone_tui.core.entries.window import (
+    Carried,
+    Measure,
+    PromptPlanned,
+    ShareCrossed,
+    WindowCarried,
+    ZoneChanged,
+)
+from mindstone_tui.core.errors import NoSuchEntry, UnpairedRequest, WindowError
+from mindstone_tui.core.transcript import History
+
+CARRY_AFTER: Final = 4_096
+"""Lines after which the state is written down again, so that opening stays cheap."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A request that may be sent now: its plan is on disk."""
+
+    request: Request
+    plan: Line
+    lines: tuple[Line, ...]
+    """Everything that planning wrote, the plan last."""
+    max_tokens: int
+    tokens: int
+
+
+def record_plan(
+    live: LiveWindow, call: Call, number: int, before: Sequence[Line], max_output: int
+) -> Prepared:
+    """Write down what will be sent, then hand it out."""
+    lines = [*before, *_carry(live, call.turn), *repair(live, call.turn)]
+    request = _request(live, call)
+    measured = live.measure(call)
+    lines += [*_note_zone(live, call, measured), *_note_shares(live, call, measured)]
+    reserve = call.room.reserve
+    max_tokens = min(reserve, max_output) if max_output > 0 else reserve
+    plan = _plan(live, call, measured, request, number, max_tokens)
+    live.ledger(call.model).keep(piece.key for piece in measured.pieces)
+    return Prepared(request, plan, (*lines, plan), max_tokens, measured.total)
+
+
+def _carry(live: LiveWindow, turn: int) -> list[Line]:
+    if live.fold.head - live.fold.at < CARRY_AFTER:
+        return []
+    return [live.append(WindowCarried(state=live.fold.state), turn)]
+
+
+def _request(live: LiveWindow, call: Call) -> Request:
+    request = live.fold.request(
+        call.model,
+        turn=call.turn,
+        tail=call.tail,
+        blob=live.blob() if call.images else None,
+    )
+    if wrong := first_unpaired(request.messages):
+        raise UnpairedRequest(
+            f"The request cannot be sent: {wrong}.", "Rewind the last turn with /rewind."
+        )
+    if not any(message["role"] == "user" for message in request.messages):
+        raise WindowError("There is nothing to answer yet.", "Say something first.")
+    return request
+
+
+def _note_zone(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
+    before = live.watch.carried.zone
+    utilization = measured.total / call.room.usable
+    after = budget.zone_after(before, utilization, call.room.window, live.settings.zones)
+    if after == before:
+        return []
+    entry = ZoneChanged(
+        before=before,
+        after=after,
+        utilization=round(utilization, 4),
+        tokens=measured.total,
+        usable=call.room.usable,
+    )
+    live.watch.carried = msgspec.structs.replace(live.watch.carried, zone=after)
+    return [live.append(entry, call.turn)]
+
+
+def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
+    """Announce shares that crossed a mark; recall fills its own on purpose and passes."""
+    known: dict[str, ShareLevel] = dict(live.watch.carried.shares)
+    lines: list[Line] = []
+    for share in budget.components(measured, call.room, live.settings.budget):
+        before = known.get(share.name, "free")
+        after = budget.share_level(before, share, live.settings.zones.hysteresis)
+        if after == before or share.name == "memory_injection":
+            continue
+        entry = ShareCrossed(
+            component=share.name,
+            before=before,
+            after=after,
+            tokens=share.tokens,
+            limit=share.limit,
+        )
+        lines.append(live.append(entry, call.turn))
+        known[share.name] = after
+    over = {name: level for name, level in known.items() if level != "free"}
+    live.watch.carried = msgspec.structs.replace(live.watch.carried, shares=over)
+    return lines
+
+
+def _plan(
+    live: LiveWindow,
+    call: Call,
+    measured: Measured,
+    request: Request,
+    number: int,
+    max_tokens: int,
+) -> Line:
+    fold = live.fold
+    sent = keys_of(fold, call.model, call.turn)
+    entry = PromptPlanned(
+        call=number,
+        model=call.model,
+        at=fold.at,
+        through=fold.head,
+        spans=fold.state.spans,
+        tail=call.tail,
+        window=call.room.window,
+        window_label=call.room.label,
+        reserve=call.room.reserve,
+        measure=Measure(
+            tokens=measured.total,
+            label=measured.label,
+            utilization=round(measured.total / call.room.usable, 4),
+            components=budget.components(measured, call.room, live.settings.budget),
+        ),
+        raw_tokens=measured.raw,
+        correction=live.watch.factor(call.model),
+        stable_prefix=stable_prefix(live, measured, sent),
+        prompt_hash=request.hash,
+        max_tokens=max_tokens,
+        images=call.images,
+        carried=_carried(live, call),
+    )
+    line = live.append(entry, call.turn)
+    live.sent = sent
+    return line
+
+
+def _carried(live: LiveWindow, call: Call) -> Carried:
+    watch = live.watch
+    return msgspec.structs.replace(watch.carried, growth=live.growth(call), anchor=watch.anchor)
+
+
+def rebuild(history: History, plan_line: Line) -> Request:
+    """The request that a plan announced, byte for byte."""
+    plan = plan_line.entry
+    if not isinstance(plan, PromptPlanned):
+        raise NoSuchEntry(
+            f"Line {plan_line.seq} is {plan_line.kind}, not a planned request.",
+            "`mindstone replay --turn N --prompt` finds the plans of a turn.",
+        )
+    blobs = history.places.blobs
+    return fold_at(history, plan_line).request(
+        plan.model,
+        turn=plan_line.turn,
+        tail=plan.tail,
+        blob=(lambda digest: read_blob(blobs, digest)) if plan.images else None,
+    )
+
+
+def plans_of_turn(history: History, turn: int) -> list[Line]:
+    """The plans of a turn's model calls, in order; side calls are not among them."""
+    return [
+        line
+        for line in history.turn(turn)
+        if isinstance(line.entry, PromptPlanned) and not line.entry.purpose
+    ]

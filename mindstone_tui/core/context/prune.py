@@ -1,0 +1,448 @@
+"""Room for the next call, before every call: trim, prune, and in an emergency more.
+
+Each step measures anew, and each change is written down before the request that it shapes. What
+cannot be found again does not leave; when nothing more may leave, that is said in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.context.exchanges import (
+    RECENT,
+    Exchange,
+    eligible,
+    exchanges,
+    protect,
+    rank_exchanges,
+    rank_results,
+)
+from mindstone_tui.core.context.fold import single
+from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.context.messages import said
+from mindstone_tui.core.context.policies import Scored
+from mindstone_tui.core.context.report import Marks
+from mindstone_tui.core.context.trim import (
+    WORTHWHILE,
+    cut_oversized,
+    cut_task,
+    plan_trim,
+    refuse_if_over,
+    trimmable,
+)
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, completed, proven
+from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.window import (
+    ContextPruneBlocked,
+    ContextWindowPruned,
+    HeadShortened,
+    Left,
+    Outside,
+    Receipt,
+    ToolResultsTrimmed,
+    VelocitySpiked,
+    WindowRepaired,
+)
+from mindstone_tui.core.errors import RecallError
+
+MARKER_TOKENS: Final = 80
+"""Room set aside for the marker before its numbers are known."""
+_GAPS_SAID: Final = 6
+
+
+def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
+    """The first candidates whose leaving frees `excess`; never one more than needed."""
+    taken: list[Scored] = []
+    for scored in ranked:
+        if excess <= 0:
+            break
+        taken.append(scored)
+        excess -= scored.candidate.tokens
+    return taken
+
+
+def departure(
+    unit: Exchange, scored: Scored | None, receipt: Receipt | None, why: str = ""
+) -> Left:
+    """The record of one exchange that leaves."""
+    return Left(
+        turn=unit.turn,
+        span=unit.span,
+        tokens=unit.freed,
+        score=scored.score if scored else 0.0,
+        reason=why or (scored.reason if scored else ""),
+        parts=scored.parts if scored else {},
+        receipt=receipt,
+    )
+
+
+def after_leaving(outside: Outside, gone: Sequence[Left]) -> Outside:
+    """What is out of the window once these have left."""
+    return Outside(
+        exchanges=outside.exchanges + len(gone),
+        tokens=outside.tokens + sum(each.tokens for each in gone),
+        unindexed=outside.unindexed + sum(each.receipt is None for each in gone),
+    )
+
+
+def after_returning(outside: Outside, exchanges: int, tokens: int) -> Outside:
+    """What is out of the window once some came back."""
+    remaining = max(outside.exchanges - exchanges, 0)
+    return Outside(
+        exchanges=remaining,
+        tokens=max(outside.tokens - tokens, 0) if remaining else 0,
+        unindexed=min(outside.unindexed, remaining),
+    )
+
+
+def gaps(shown: Collection[int]) -> tuple[Span, ...]:
+    """Turns that are missing between those that are shown."""
+    if not shown:
+        return ()
+    missing = set(range(min(shown), max(shown))) - set(shown)
+    return single(missing)
+
+
+def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]) -> str:
+    """One line for the model: how much is out of its window, and how to get it."""
+    if not outside.exchanges:
+        return ""
+    one = outside.exchanges == 1
+    parts = [
+        f"{outside.exchanges:,} earlier exchange{'' if one else 's'} of this conversation "
+        f"(about {outside.tokens:,} tokens) {'is' if one else 'are'} kept in its transcript but "
+        "not shown here."
+    ]
+    if missing := gaps(shown):
+        more = " and others" if len(missing) > _GAPS_SAID else ""
+        parts.append(f"Missing between what is shown: turns {turn_ranges(missing[:_GAPS_SAID])}{more}.")
+    if "recall" in tools:
+        parts.append("Search them with the recall tool; read_entry shows one by its id.")
+    else:
+        parts.append("What matters of them may be recalled below; do not guess the rest.")
+    return "[" + " ".join(parts) + "]"
+
+
+def shorten_head(live: LiveWindow, call: Call, target: int) -> list[Line]:
+    """Let derived texts leave the head until the prompt has `target` tokens or none is left."""
+    measured = live.measure(call)
+    state = live.fold.state
+    excess = measured.total - target
+    if excess <= 0 or not live.fold.derived:
+        return []
+    sizes = [
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.name == "derived"
+    ]
+    handoff = sizes.pop(0) if state.handoff is not None else 0
+    gone: list[int] = []
+    freed = 0
+    for seq, size in zip(state.summaries, sizes, strict=True):
+        if freed >= excess:
+            break
+        gone.append(seq)
+        freed += size
+    without = state.handoff if freed < excess else None
+    freed += handoff if without is not None else 0
+    entry = HeadShortened(
+        state=msgspec.structs.replace(
+            state,
+            summaries=tuple(seq for seq in state.summaries if seq not in gone),
+            handoff=None if without is not None else state.handoff,
+        ),
+        summaries=tuple(gone),
+        handoff=without,
+        tokens_before=measured.total,
+        tokens_after=measured.total - freed,
+    )
+    return [live.append(entry, call.turn)]
+
+
+class Tempo(msgspec.Struct, frozen=True):
+    """How fast the window fills."""
+
+    speed: float
+    now: int
+    """What this turn added so far."""
+    spike: budget.Spike | None
+
+
+def tempo_of(live: LiveWindow, call: Call) -> Tempo:
+    """How fast the window fills, measured once a call."""
+    growth = live.growth(call)
+    before = completed(growth, call.turn, ended=False)
+    now = next((each.tokens for each in growth if each.turn == call.turn), 0)
+    return Tempo(
+        speed=budget.velocity(before, live.settings.zones.velocity_turns),
+        now=now,
+        spike=budget.spike(now, before, live.settings.zones.spike),
+    )
+
+
+def note_spike(live: LiveWindow, call: Call, tempo: Tempo) -> list[Line]:
+    """Announce, once a turn, that it grew far more than turns usually do."""
+    found = tempo.spike
+    if found is None or live.watch.carried.spiked == call.turn:
+        return []
+    live.watch.carried = msgspec.structs.replace(live.watch.carried, spiked=call.turn)
+    entry = VelocitySpiked(tokens=found.tokens, baseline=found.baseline, ratio=found.ratio)
+    return [live.append(entry, call.turn)]
+
+
+_ROUNDS: Final = 3
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What came of a prune."""
+
+    lines: list[Line]
+    left: tuple[Left, ...]
+    unproven: tuple[int, ...]
+
+
+async def make_room(live: LiveWindow, call: Call) -> list[Line]:
+    """Bring the next prompt under its marks; the lines that were written are returned."""
+    lines = repair(live, call.turn)
+    marks = budget.marks(call.room, live.settings.context, live.settings.zones)
+    tempo = tempo_of(live, call)
+    lines += note_spike(live, call, tempo)
+    lines += trim(live, call, marks)
+    lines += await _prune_if_due(live, call, marks, tempo)
+    lines += await _emergency(live, call, marks)
+    lines += cut_oversized(live, call, marks)
+    refuse_if_over(live, call)
+    return lines
+
+
+def repair(live: LiveWindow, turn: int) -> list[Line]:
+    """Leave out what has lost its other half; history is not touched."""
+    pairing = live.fold.pairing
+    if not pairing.unpaired:
+        return []
+    state = live.fold.without_lines(pairing.unpaired)
+    entry = WindowRepaired(why=pairing.why, seqs=pairing.unpaired, state=state)
+    return [live.append(entry, turn)]
+
+
+def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[Exchange]:
+    """The window's exchanges with their protection."""
+    found = exchanges(measured, live.fold.task)
+    fixed = measured.total - sum(unit.tokens for unit in found)
+    return protect(
+        found,
+        current=call.turn,
+        pins=live.fold.state.pins,
+        min_recent=live.settings.context.min_recent,
+        fixed=fixed,
+        room=marks.floor,
+    )
+
+
+def trim(
+    live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None, trigger: str = "trim"
+) -> list[Line]:
+    """Turn older tool results into placeholders once the trim mark is passed.
+
+    Asked for by hand, any gain is worth it.
+    """
+    measured = live.measure(call)
+    if measured.total <= marks.trim:
+        return []
+    state = live.fold.state
+    results = trimmable(
+        measured,
+        trimmed=state.trimmed,
+        pins=state.pins,
+        keep=live.settings.context.keep_trimmed if keep is None else keep,
+    )
+    least = 1 if trigger == "manual" else call.room.usable * WORTHWHILE
+    if sum(size for _, size in results) < least:
+        return []
+    taken = plan_trim(
+        rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction),
+        {line.seq: line for line, _ in results},
+        excess=measured.total - marks.trim_to,
+        least=least,
+        finding=live.settings.context.placeholder_tokens,
+        factor=measured.factor,
+        count=live.ledger(call.model).counter.text,
+    )
+    if not taken:
+        return []
+    saved = sum(each.tokens_before - each.tokens_after for each in taken)
+    entry = ToolResultsTrimmed(
+        results=tuple(taken),
+        state=state,
+        tokens_before=measured.total,
+        tokens_after=measured.total - saved,
+        policy=live.policy,
+        trigger=trigger if keep is None else "emergency",
+    )
+    return [live.append(entry, call.turn)]
+
+
+async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
+    """Prune when a mark asks for it; once more if the new measure still does.
+
+    After a prune nothing is anchored any more, so the estimate may be higher than it was.
+    """
+    lines: list[Line] = []
+    for _ in range(_ROUNDS):
+        measured = live.measure(call)
+        trigger = _trigger(call, measured, marks, tempo)
+        if not trigger:
+            break
+        if cut := cut_task(live, call):
+            lines += cut
+            continue
+        units = units_of(live, call, measured, marks)
+        pruned = await prune(live, call, measured, eligible(units), marks.floor, trigger)
+        lines += pruned.lines
+        if not pruned.left:
+            if not pruned.unproven and trigger == "ceiling":
+                waiting = [unit.turn for unit in units if unit.protected]
+                lines += _blocked(live, call, "protected", waiting, measured.total)
+            break
+    return lines
+
+
+def _trigger(call: Call, measured: Measured, marks: Marks, tempo: Tempo) -> str:
+    """Why exchanges must leave now; empty when they need not.
+
+    After a spike, or at a high speed, room is made before the next turn of that size would need
+    it, but only in the upper half of the gap: else every turn would prune.
+    """
+    if budget.pressing(measured.total, call.expected, call.room) > marks.ceiling:
+        return "ceiling"
+    fast = budget.velocity_class(tempo.speed) == "high"
+    if not (tempo.spike or fast) or measured.total <= (marks.floor + marks.ceiling) // 2:
+        return ""
+    ahead = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed
+    if measured.total + ahead <= call.room.usable:
+        return ""
+    return "spike" if tempo.spike else "velocity"
+
+
+async def prune(
+    live: LiveWindow,
+    call: Call,
+    measured: Measured,
+    units: Sequence[Exchange],
+    target: int,
+    trigger: str,
+    *,
+    ranked: Sequence[Scored] | None = None,
+) -> Pruned:
+    """Let exchanges leave in the policy's order until `target` is reached, each with its receipt.
+
+    One that cannot be indexed stays; the next in order is tried instead.
+    """
+    by_turn = {unit.turn: unit for unit in units}
+    queue = list(
+        ranked
+        if ranked is not None
+        else rank_exchanges(live.fold, units, live.policy, live.similar, live.settings.eviction)
+    )
+    marker_room = 0 if live.fold.marker or not live.settings.context.marker else MARKER_TOKENS
+    remaining = measured.total + marker_room
+    chosen: list[Left] = []
+    unproven: list[int] = []
+    why, detail = "unindexed", ""
+    while queue and remaining > target:
+        batch = next_batch(queue, remaining - target)
+        queue = queue[len(batch) :]
+        asked = [ExchangeLines(s.candidate.key, by_turn[s.candidate.key].lines) for s in batch]
+        try:
+            receipts = await live.ensure(asked)
+        except RecallError as error:
+            why, detail = "index unavailable", error.what
+            unproven += [each.turn for each in asked]
+            break
+        for scored, exchange in zip(batch, asked, strict=True):
+            receipt = proven(exchange, receipts)
+            if receipt is None:
+                unproven.append(exchange.turn)
+            elif exchange.turn not in live.fold.state.pins:
+                chosen.append(departure(by_turn[exchange.turn], scored, receipt))
+                remaining -= by_turn[exchange.turn].freed
+    lines: list[Line] = []
+    if unproven:
+        lines += _blocked(live, call, why, unproven, measured.total, detail)
+    if chosen:
+        lines.append(leave(live, call, tuple(chosen), measured.total, trigger))
+    return Pruned(lines, tuple(chosen), tuple(unproven))
+
+
+def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, trigger: str) -> Line:
+    """Record that exchanges left, with the line that tells the model."""
+    turns = {each.turn for each in gone}
+    counted = [each for each in gone if not _remainder(live, each.turn)]
+    outside = after_leaving(live.fold.state.outside, counted)
+    stays = live.fold.task
+    shown = {
+        line.turn
+        for line in live.fold.lines.values()
+        if line.turn not in turns or line.seq == stays
+    }
+    tools = {tool.name for tool in live.fold.tools}
+    marker = marker_text(outside, shown, tools) if live.settings.context.marker else ""
+    count = live.ledger(call.model).text
+    grown = count(marker) - count(live.fold.marker) if marker else 0
+    entry = ContextWindowPruned(
+        left=tuple(sorted(gone, key=lambda each: each.turn)),
+        state=msgspec.structs.replace(live.fold.without_turns(turns), outside=outside),
+        tokens_before=before,
+        tokens_after=before - sum(each.tokens for each in gone) + grown,
+        policy=live.policy,
+        trigger=trigger,
+        marker=marker,
+    )
+    return live.append(entry, call.turn)
+
+
+def _remainder(live: LiveWindow, turn: int) -> bool:
+    """Whether only the message of a former task is left of an exchange that was counted before."""
+    held = [seq for seq, line in live.fold.lines.items() if line.turn == turn]
+    if len(held) != 1:
+        return False
+    return sum(said(line) is not None for line in live.history.turn(turn)) > 1
+
+
+def _blocked(
+    live: LiveWindow,
+    call: Call,
+    why: str,
+    turns: Collection[int],
+    tokens: int,
+    detail: str = "",
+) -> list[Line]:
+    """Say once a turn that something could not leave, and why."""
+    if (call.turn, why) in live.blocked:
+        return []
+    live.blocked = {seen for seen in live.blocked if seen[0] == call.turn} | {(call.turn, why)}
+    target = call.room.tokens(live.settings.context.floor)
+    entry = ContextPruneBlocked(
+        why=why, turns=tuple(sorted(turns)), tokens=tokens, target=target, detail=detail
+    )
+    return [live.append(entry, call.turn)]
+
+
+async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
+    """Still too full: results are trimmed, the recent floor gives way, then what is derived."""
+    if live.measure(call).total <= marks.emergency:
+        return []
+    lines = trim(live, call, marks, keep=0)
+    measured = live.measure(call)
+    if measured.total <= marks.emergency:
+        return lines
+    units = units_of(live, call, measured, marks)
+    giving = [unit for unit in units if unit.protected == RECENT]
+    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar, live.settings.eviction)
+    pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
+    return lines + pruned.lines + shorten_head(live, call, marks.emergency)

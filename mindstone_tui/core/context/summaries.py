@@ -1,0 +1,459 @@
+"""Writing a shorter text from originals: by a model that is audited, else by choosing sentences.
+
+A text that a model wrote is audited: the names, paths, numbers, rules and open items of its source
+must stand in it, and it may name nothing that its source does not. It gets one more chance with
+what it missed; then sentences of the originals stand in. When nothing is gained, nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.context import prompts
+from mindstone_tui.core.context.extract import (
+    SURVIVORS,
+    Facts,
+    Limits,
+    Passage,
+    as_notes,
+    as_text,
+    extract,
+    facts_of,
+    folded,
+    holds,
+    missing,
+    notes_form,
+    notes_kept,
+    spans_over,
+    titles,
+    verbatim,
+)
+from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
+from mindstone_tui.core.entries import Message, Part, Span
+from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.entries.window import WindowState
+from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.values import Value
+
+
+class Material(Part):
+    """What is to become shorter."""
+
+    passages: tuple[Passage, ...]
+    approvals: tuple[str, ...] = ()
+    """Permissions that outlive their call; kept word for word."""
+    rules: tuple[str, ...] = ()
+    """Rules that a summary carried which makes place for this one."""
+    level: int = 0
+    """For `progressive`: 1 to 3."""
+
+
+class Scribe(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """Who writes, and how much it may read at once."""
+
+    count: Count
+    ask: Ask | None = None
+    """None when no model may be asked: then sentences of the originals are chosen."""
+    model: str = ""
+    timeout: float = 60.0
+    room: int = 24_000
+    """Tokens of originals in one request."""
+    nonce: Callable[[], str] = fresh_nonce
+    short_result: int = 500
+    """Tool results up to this many tokens are left alone."""
+
+
+class Summary(Part):
+    """A shorter text, with all that an entry says about it."""
+
+    strategy: str
+    sources: tuple[Span, ...]
+    text: str
+    tokens_before: int
+    tokens_after: int
+    model: str
+    level: int = 0
+    prompt_version: str = ""
+    audit_missed: tuple[str, ...] = ()
+    """What the model's last text lost; the text that stands here has it again."""
+    fallback: bool = False
+    why: str = ""
+    """Why sentences of the originals stand in for a model's text."""
+    calls: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """How many times shorter."""
+        return self.tokens_before / max(self.tokens_after, 1)
+
+    def entry(self, state: WindowState | None = None) -> SummaryDerived:
+        """What the transcript remembers of it."""
+        return SummaryDerived(
+            strategy=self.strategy,
+            sources=self.sources,
+            text=self.text,
+            tokens_before=self.tokens_before,
+            tokens_after=self.tokens_after,
+            model=self.model,
+            state=state,
+            level=self.level,
+            prompt_version=self.prompt_version,
+            audit_missed=self.audit_missed,
+            fallback=self.fallback,
+        )
+
+
+class Unchanged(Part):
+    """Nothing is replaced, and why."""
+
+    strategy: str
+    why: str
+    calls: int = 0
+
+
+def _anything(_text: str) -> str:
+    return ""
+
+
+class Order(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """One request for a shorter text."""
+
+    strategy: str
+    prompt: str
+    material: Material
+    target: int
+    before: int
+    limits: Limits = SURVIVORS
+    percent: str = ""
+    plain: Callable[[Sequence[Passage], Facts, int, Count], str] = extract
+    """What stands in for a model."""
+    keep: Callable[[Facts, Sequence[str], str], str] = verbatim
+    """What is added word for word."""
+    form: Callable[[str], str] = _anything
+    """An objection to the form of a model's text."""
+    stands_in: bool = True
+    """Takes the originals' place in a prompt, and so says what it is and where they are."""
+
+
+class Written(Part):
+    """The text for one batch of originals."""
+
+    text: str
+    missed: tuple[str, ...] = ()
+    why: str = ""
+    calls: int = 0
+
+
+NOT_ASKED: Final = Written(text="")
+
+
+async def derive(order: Order, scribe: Scribe) -> Summary | Unchanged:
+    """Write each batch of originals, keep the rules word for word, and see what it was worth."""
+    written = [await _write(order, batch, scribe) for batch in _batches(order, scribe)]
+    text = "\n\n".join(part.text for part in written)
+    text = joined(text, order.keep(binding(order), order.material.approvals, text))
+    together = Written(
+        text=text,
+        missed=tuple(fact for part in written for fact in part.missed),
+        why="; ".join(dict.fromkeys(part.why for part in written if part.why)),
+        calls=sum(part.calls for part in written),
+    )
+    return settled(order, text, scribe, together)
+
+
+def binding(order: Order) -> Facts:
+    """What the originals hold that must survive, with the rules of those before them."""
+    facts = facts_of(order.material.passages, order.limits)
+    rules = tuple(dict.fromkeys((*order.material.rules, *facts.constraints)))
+    return msgspec.structs.replace(facts, constraints=rules)
+
+
+def settled(
+    order: Order, text: str, scribe: Scribe, written: Written = NOT_ASKED
+) -> Summary | Unchanged:
+    """The outcome: a summary, unless it is no shorter than what it stands for."""
+    if order.stands_in:
+        text = labelled(text, order.material.passages, scribe.nonce())
+    after = scribe.count(text)
+    if after >= order.before:
+        why = f"{after} tokens would stand in for {order.before}: nothing gained"
+        return Unchanged(strategy=order.strategy, why=why, calls=written.calls)
+    by_model = bool(scribe.ask and order.prompt and not written.why)
+    return Summary(
+        strategy=order.strategy,
+        sources=spans_over(order.material.passages),
+        text=text,
+        tokens_before=order.before,
+        tokens_after=after,
+        model=scribe.model if by_model else "deterministic",
+        level=order.material.level,
+        prompt_version=prompts.load(order.prompt).version if written.calls else "",
+        audit_missed=written.missed,
+        fallback=bool(written.why),
+        why=written.why,
+        calls=written.calls,
+    )
+
+
+def labelled(text: str, passages: Sequence[Passage], nonce: str) -> str:
+    """A derived text for a prompt: called what it is, with the way to its originals, as data."""
+    if len(passages) == 1 and passages[0].speaker == "tool":
+        one = passages[0]
+        said = (
+            f"[Shortened: result of {one.name or 'a tool'}, turn {one.turn}. "
+            f"The whole result is entry {one.entry}; read_entry shows it.]"
+        )
+        return f"{said}\n{as_data(text, origin='shortened tool result', nonce=nonce)}"
+    turns = sorted({one.turn for one in passages})
+    which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]} to {turns[-1]}"
+    said = (
+        f"[Summary of {which}, derived from the transcript, which wins "
+        "where they differ. Search the originals with recall; read_entry shows one by its id.]"
+    )
+    return f"{said}\n{as_data(text, origin='derived summary', nonce=nonce)}"
+
+
+async def _write(order: Order, passages: Sequence[Passage], scribe: Scribe) -> Written:
+    """A model's text that passes the audit, at the second try at the latest; else an extract."""
+    must = facts_of(passages, order.limits)
+    share = _share(order, passages, scribe)
+    plain = order.plain(passages, must, share, scribe.count)
+    if scribe.ask is None:
+        return Written(text=plain)
+    messages = _messages(order, passages, share, scribe)
+    missed: tuple[str, ...] = ()
+    why = ""
+    for attempt in (1, 2):
+        reply = await ask_model(scribe.ask, "summary", messages, within=scribe.timeout)
+        kept = joined(reply.text, order.keep(must, (), reply.text))
+        missed = missing(must, kept) if not reply.objection else ()
+        why = (
+            reply.objection
+            or order.form(reply.text)
+            or _complaint(missed, _invented(reply.text, passages))
+        )
+        if not why:
+            return Written(text=reply.text, calls=attempt)
+        messages = [*messages, *_correction(reply.text, why, share)]
+    return Written(text=plain, missed=missed, why=why, calls=2)
+
+
+def _complaint(missed: Sequence[str], invented: Sequence[str]) -> str:
+    parts = [
+        f"{label}: {', '.join(found[:20])}"
+        for label, found in (("it lost", missed), ("it is not in the source", invented))
+        if found
+    ]
+    return "; ".join(parts)
+
+
+def _invented(text: str, passages: Sequence[Passage]) -> tuple[str, ...]:
+    """Names in a summary that its source does not hold; short numbers may be counts."""
+    source = folded(as_text(passages))
+    facts = facts_of([Passage(seq=0, turn=0, speaker="assistant", text=text)])
+    names = (*facts.paths, *facts.identifiers, *(n for n in facts.numbers if len(n) > 3))
+    return tuple(name for name in names if not holds(source, folded(name)))
+
+
+def _correction(text: str, why: str, target: int) -> list[Message]:
+    said: list[Message] = [{"role": "assistant", "content": text}] if text else []
+    again = f"That cannot be used: {why}. Write it again, complete, in at most {target} tokens."
+    return [*said, {"role": "user", "content": again}]
+
+
+def _messages(
+    order: Order, passages: Sequence[Passage], target: int, scribe: Scribe
+) -> list[Message]:
+    prompt = prompts.load(order.prompt).fill(target=target, percent=order.percent)
+    data = as_data(_fitted(as_text(passages), scribe), origin="conversation", nonce=scribe.nonce())
+    return [{"role": "system", "content": prompt}, {"role": "user", "content": data}]
+
+
+def _fitted(text: str, scribe: Scribe) -> str:
+    """One passage larger than a request loses its middle, for the model's eyes only."""
+    tokens = scribe.count(text)
+    if tokens <= scribe.room:
+        return text
+    half = len(text) * scribe.room // tokens // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def _batches(order: Order, scribe: Scribe) -> list[list[Passage]]:
+    """The passages in runs that one request can carry, each from the originals."""
+    batches: list[list[Passage]] = [[]]
+    size = 0
+    for passage in order.material.passages:
+        tokens = scribe.count(passage.text)
+        if batches[-1] and size + tokens > scribe.room:
+            batches.append([])
+            size = 0
+        batches[-1].append(passage)
+        size += tokens
+    return batches
+
+
+def _share(order: Order, passages: Sequence[Passage], scribe: Scribe) -> int:
+    size = sum(scribe.count(passage.text) for passage in passages)
+    return max(40, order.target * size // max(order.before, 1))
+
+
+def tokens_of(material: Material, scribe: Scribe) -> int:
+    """The size of the originals."""
+    return sum(scribe.count(passage.text) for passage in material.passages)
+
+
+def joined(*parts: str) -> str:
+    """The parts that are there, a blank line between them."""
+    return "\n\n".join(filter(None, parts))
+
+
+__all__ = [
+    "STRATEGIES",
+    "Material",
+    "Scribe",
+    "Strategy",
+    "Summary",
+    "Unchanged",
+    "level_of",
+    "strategy",
+]
+
+DELEGATED_RESULT: Final = 2_000
+"""The most that a sub-agent may bring back, in tokens."""
+AGES: Final = (5, 20)
+"""Ages in turns up to which the first and the second level hold; the last, a title, has no end."""
+SHARES: Final = (1.0, 0.30, 0.05)
+"""How much of its text remains of an exchange, by level."""
+
+
+_SPARSE: Final = Limits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
+
+Strategy = Callable[[Material, Scribe], Awaitable[Summary | Unchanged]]
+
+
+async def conversation_compaction(material: Material, scribe: Scribe) -> Summary | Unchanged:
+    """Headed bullets from which the work can go on; rules and open items stay word for word."""
+    before = tokens_of(material, scribe)
+    order = Order(
+        strategy="conversation_compaction",
+        prompt="compaction",
+        material=material,
+        target=_within(before * 15 // 100, 120, 4_000),
+        before=before,
+    )
+    return await derive(order, scribe)
+
+
+async def notes(material: Material, scribe: Scribe) -> Summary | Unchanged:
+    """Self-contained notes, a line each, from what was said."""
+    before = tokens_of(material, scribe)
+    order = Order(
+        strategy="notes",
+        prompt="notes",
+        material=material,
+        target=_within(before * 15 // 100, 80, 2_000),
+        before=before,
+        plain=as_notes,
+        keep=notes_kept,
+        form=notes_form,
+        stands_in=False,
+    )
+    return await derive(order, scribe)
+
+
+async def tool_result_summary(material: Material, scribe: Scribe) -> Summary | Unchanged:
+    """The finding of one long tool result, at about a fifth of its length."""
+    before = tokens_of(material, scribe)
+    if before <= scribe.short_result:
+        why = f"a result of {before} tokens is short enough"
+        return Unchanged(strategy="tool_result_summary", why=why)
+    order = Order(
+        strategy="tool_result_summary",
+        prompt="tool_result",
+        material=material,
+        target=_within(before // 5, 60, 1_000),
+        before=before,
+        limits=Limits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
+    )
+    return await derive(order, scribe)
+
+
+async def progressive(material: Material, scribe: Scribe) -> Summary | Unchanged:
+    """The older an exchange, the less of it: about 30 %, 5 %, then a title."""
+    before = tokens_of(material, scribe)
+    if material.level < 1:
+        return Unchanged(strategy="progressive", why="the current exchange stays as it is")
+    if material.level >= len(SHARES):
+        order = Order(
+            strategy="progressive",
+            prompt="",
+            material=material,
+            target=0,
+            before=before,
+            limits=Limits(paths=0, identifiers=0, numbers=0),
+        )
+        text = titles(material.passages)
+        text = joined(text, verbatim(binding(order), material.approvals, text))
+        return settled(order, text, scribe)
+    share = SHARES[material.level]
+    order = Order(
+        strategy="progressive",
+        prompt="progressive",
+        material=material,
+        target=_within(int(before * share), 40, 8_000),
+        before=before,
+        limits=SURVIVORS if material.level == 1 else _SPARSE,
+        percent=f"{share:.0%}",
+    )
+    return await derive(order, scribe)
+
+
+async def sub_agent(material: Material, scribe: Scribe) -> Summary | Unchanged:
+    """What a sub-agent brought back, within its bound; a short result passes as it is."""
+    before = tokens_of(material, scribe)
+    if before <= DELEGATED_RESULT:
+        return Unchanged(strategy="sub_agent", why=f"a result of {before} tokens is short enough")
+    order = Order(
+        strategy="sub_agent",
+        prompt="sub_agent",
+        material=material,
+        target=DELEGATED_RESULT * 3 // 4,
+        before=before,
+        limits=_SPARSE,
+        stands_in=False,
+    )
+    return await derive(order, scribe)
+
+
+STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
+    {
+        "conversation_compaction": conversation_compaction,
+        "notes": notes,
+        "tool_result_summary": tool_result_summary,
+        "progressive": progressive,
+        "sub_agent": sub_agent,
+    }
+)
+
+
+def strategy(name: str) -> Strategy:
+    """The strategy of that name."""
+    if name not in STRATEGIES:
+        raise UnknownName(
+            f"There is no compression strategy {name!r}.", f"Choose from {', '.join(STRATEGIES)}."
+        )
+    return STRATEGIES[name]
+
+
+def level_of(age: int, ages: tuple[int, int] = AGES) -> int:
+    """The level of an exchange that is `age` turns old: 0 is the current one, 3 has no end."""
+    return next((level for level, oldest in enumerate((0, *ages)) if age <= oldest), len(SHARES))
+
+
+def _within(value: int, low: int, high: int) -> int:
+    return max(low, min(value, high))

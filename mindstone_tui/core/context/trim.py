@@ -1,0 +1,240 @@
+"""What does not fit: one oversized message is shortened, anything else is refused in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Final
+
+from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
+from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.context.messages import one_line, said, shorten
+from mindstone_tui.core.context.policies import Scored
+from mindstone_tui.core.context.report import Marks
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import Call
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, ToolReturned
+from mindstone_tui.core.entries.window import Trimmed
+from mindstone_tui.core.errors import DoesNotFit
+
+FINDING_TOKENS: Final = 50
+WORTHWHILE: Final = 0.05
+"""Share of the usable room that a batch must free."""
+_LEAST_SAVED: Final = 32
+"""Tokens that one placeholder must save."""
+
+
+def trimmable(
+    measured: Measured, *, trimmed: Container[int], pins: Container[int], keep: int
+) -> list[tuple[Line, int]]:
+    """Results that a later model call already answered, except the newest few and pinned ones."""
+    found: list[tuple[Line, int]] = []
+    answered = -1
+    for piece, size in zip(measured.pieces, measured.sizes, strict=True):
+        if piece.line is None:
+            continue
+        if isinstance(piece.line.entry, AssistantMessage):
+            answered = max(answered, piece.line.seq)
+        elif isinstance(piece.line.entry, ToolReturned):
+            found.append((piece.line, size))
+    older = found[: max(len(found) - keep, 0)]
+    return [
+        (line, size)
+        for line, size in older
+        if line.seq < answered and line.seq not in trimmed and line.turn not in pins
+    ]
+
+
+def placeholder(line: Line, count: Callable[[str], int], most: int = FINDING_TOKENS) -> str:
+    """What stands in the prompt for a result: where it came from, what it found, how to get it."""
+    entry = line.entry
+    assert isinstance(entry, ToolReturned)
+    finding = one_line(entry.finding or entry.text, most, count)
+    stop = "" if finding.endswith((".", "!", "?", "…")) else "."
+    said = f" Finding: {finding}{stop}" if finding else ""
+    return (
+        f"[Not shown: result of {entry.name}, turn {line.turn}.{said} "
+        f"The whole result is entry {line.id}; read_entry shows it.]"
+    )
+
+
+def plan_trim(
+    ranked: Sequence[Scored],
+    lines: dict[int, Line],
+    *,
+    excess: int,
+    least: float,
+    finding: int,
+    factor: float,
+    count: Callable[[str], int],
+) -> list[Trimmed]:
+    """Take results in order until `excess` is freed; none when that frees less than `least`."""
+    taken: list[Trimmed] = []
+    freed = 0
+    for scored in ranked:
+        if freed >= excess:
+            break
+        text = placeholder(lines[scored.candidate.key], count, finding)
+        after = round((count(text) + 4) * factor)
+        saved = scored.candidate.tokens - after
+        if saved < _LEAST_SAVED:
+            continue
+        freed += saved
+        taken.append(
+            Trimmed(
+                result=scored.candidate.key,
+                placeholder=text,
+                tokens_before=scored.candidate.tokens,
+                tokens_after=after,
+                score=scored.score,
+                reason=scored.reason,
+            )
+        )
+    return taken if freed >= least else []
+
+
+SMALLEST_CUT: Final = 128
+"""Tokens below which no message is shortened."""
+TASK_SHARE: Final = 10.0
+"""Percent of the usable room that the original task may keep once its turn is over."""
+
+
+def cut_oversized(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
+    """Shorten what is too large for any window: messages of the current exchange, and the task."""
+    measured = live.measure(call)
+    if measured.total <= marks.emergency:
+        return []
+    state = live.fold.state
+    sizes = {
+        piece.line.seq: size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.line is not None
+        and piece.line.seq not in state.trimmed
+        and (piece.line.turn == call.turn or piece.line.seq == live.fold.task)
+    }
+    cap = _cap(list(sizes.values()), measured.total - marks.ceiling)
+    if cap is None:
+        return []
+    lines = []
+    for seq, size in sizes.items():
+        if size > cap:
+            lines += _cut_one(live, call, live.fold.lines[seq], size, cap, measured.factor)
+    return lines
+
+
+def cut_task(live: LiveWindow, call: Call) -> list[Line]:
+    """Keep an oversized original task from holding the window for ever.
+
+    It never leaves, so when room is needed and its turn is over, it is shortened to its share.
+    """
+    task = live.fold.task
+    if task is None or live.fold.lines[task].turn == call.turn:
+        return []
+    if live.fold.lines[task].turn in live.fold.state.pins:
+        return []
+    cap = max(call.room.tokens(TASK_SHARE), SMALLEST_CUT)
+    measured = live.measure(call)
+    size = next(
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.line is not None and piece.line.seq == task
+    )
+    if size <= cap:
+        return []
+    return _cut_one(live, call, live.fold.lines[task], size, cap, measured.factor)
+
+
+def _cap(sizes: Sequence[int], excess: int) -> int | None:
+    """The largest size that frees `excess` when every larger message is cut down to it."""
+    low, high = SMALLEST_CUT, max(sizes, default=0)
+    if high <= low:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(max(size - middle, 0) for size in sizes) >= excess:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _cut_one(
+    live: LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
+) -> list[Line]:
+    message = said(line)
+    if message is None or not message.text:
+        return []
+    count = live.ledger(call.model).counter.text
+    what = "result" if isinstance(message, ToolReturned) else "message"
+
+    def note(missing: int) -> str:
+        return (
+            f"[… {missing:,} characters of this {what} are left out: it is larger than the "
+            f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
+        )
+
+    shorter = shorten(message.text, max(int(cap / factor) - 12, 16), count, note)
+    after = round((count(shorter) + 4) * factor)
+    if after >= size:
+        return []
+    entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
+    return [live.append(entry, call.turn)]
+
+
+def refuse_if_hopeless(live: LiveWindow, call: Call) -> None:
+    """Refuse before anything leaves where no prompt of this session could fit.
+
+    A window that does not hold even what stands in every prompt would cost all the exchanges
+    in it, and be refused all the same.
+    """
+    measured = live.measure(call)
+    derived = sum(
+        size
+        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        if piece.name == "derived"
+    )
+    instructions = measured.component("system_prompt") - derived
+    tools = measured.component("tool_definitions")
+    if instructions + tools > call.room.usable:
+        raise DoesNotFit(
+            f"What stands in every prompt needs {instructions + tools:,} tokens (instructions "
+            f"{instructions:,}, tool definitions {tools:,}), but the window of "
+            f"{call.room.window:,} leaves {call.room.usable:,}.",
+            "Choose a model with a larger window.",
+        )
+
+
+def refuse_if_over(live: LiveWindow, call: Call) -> None:
+    """Refuse in one clear sentence instead of letting a server cut the prompt."""
+    measured = live.measure(call)
+    usable = call.room.usable
+    if measured.total <= usable:
+        return
+    units = exchanges(measured, live.fold.task)
+    pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
+    current = sum(unit.tokens for unit in units if unit.turn == call.turn)
+    free = (u.freed for u in units if u.turn != call.turn and u.turn not in live.fold.state.pins)
+    stuck = sum(free)
+    held = {
+        PINNED + " exchanges": pins,
+        CURRENT: current,
+        TASK: sum(u.tokens - u.freed for u in units if u.turn != call.turn),
+        "exchanges that could not be indexed": stuck,
+        "instructions": measured.component("system_prompt"),
+        "tool definitions": measured.component("tool_definitions"),
+    }
+    largest = ", ".join(
+        f"{name} {tokens:,}"
+        for name, tokens in sorted(held.items(), key=lambda item: -item[1])
+        if tokens
+    )
+    remedy = "Choose a model with a larger window."
+    if stuck > measured.total - usable:
+        remedy = "Repair the index with `mindstone reindex`; nothing leaves before it is indexed."
+    elif pins > measured.total - usable:
+        remedy = "Unpin something with /unpin, or choose a model with a larger window."
+    raise DoesNotFit(
+        f"The prompt needs {measured.total:,} tokens, but the window of {call.room.window:,} "
+        f"leaves {usable:,} ({largest}).",
+        remedy,
+    )

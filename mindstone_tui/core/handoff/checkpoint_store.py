@@ -1,0 +1,221 @@
+"""Checkpoints on disk: JSON for programs, Markdown for people, replaced whole, refused with a word.
+
+A version is used once. What was saved by another surface meanwhile is not overwritten, and what
+was torn, edited, outdated or brought from elsewhere is not resumed from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, replace_file
+from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.derived import CheckpointSaved
+from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
+from mindstone_tui.core.handoff.checkpoint import FORMAT, Checkpoint, advance, fresh, validate
+from mindstone_tui.core.handoff.environment import Environment
+from mindstone_tui.core.handoff.resume import progress_text
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript import History
+
+HashAt = Callable[[int], str | None]
+"""The hash of a line of this session's history; None when it has no such line."""
+
+_WAIT = 5.0
+_REMEDY = "Save a new one with /checkpoint; history has everything that it was made from."
+
+
+class Saved(Part):
+    """A checkpoint that is on disk, and the entry that says so."""
+
+    checkpoint: Checkpoint
+    entry: CheckpointSaved
+
+
+def save(
+    places: SessionPlaces,
+    draft: Checkpoint,
+    *,
+    environment: Environment,
+    saved_at: str,
+    trigger: str,
+    newest: CheckpointSaved | None = None,
+    disk: Disk = REAL,
+) -> Saved:
+    """Write the next version of a draft that was advanced from the newest one."""
+    ensure_folder(places.folder, disk)
+    lock = disk.open(places.folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        with held(lock, wait=_WAIT, busy="Another program is saving a checkpoint."):
+            there = max(_version_on_disk(places), newest.version if newest else 0)
+            if there > draft.version:
+                raise ContinuityError(
+                    f"The draft is stale: it follows version {draft.version}, "
+                    f"and version {there} was saved meanwhile.",
+                    "Take the newer one as the start.",
+                )
+            return _write(
+                places,
+                msgspec.structs.replace(
+                    draft,
+                    version=there + 1,
+                    environment=environment,
+                    saved_at=saved_at,
+                    trigger=trigger,
+                ),
+                disk,
+            )
+    finally:
+        disk.close(lock)
+
+
+def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
+    checkpoint = msgspec.structs.replace(draft, sha256=digest(draft))
+    checked = validate(checkpoint)
+    if not checked.valid:
+        raise ContinuityError(
+            f"There is nothing to resume from yet: {'; '.join(checked.errors)}.",
+            "Say what is to be done, or start a task with /task start.",
+        )
+    data = msgspec.json.format(msgspec.json.encode(checkpoint), indent=2) + b"\n"
+    replace_file(places.progress, progress_text(checkpoint).encode(), disk)
+    replace_file(places.checkpoint, data, disk)
+    entry = CheckpointSaved(
+        version=checkpoint.version,
+        path=places.checkpoint.name,
+        sha256=hashlib.sha256(data).hexdigest(),
+        trigger=checkpoint.trigger,
+    )
+    return Saved(checkpoint=checkpoint, entry=entry)
+
+
+def digest(checkpoint: Checkpoint) -> str:
+    """SHA-256 over everything in a checkpoint but itself."""
+    bare = msgspec.structs.replace(checkpoint, sha256="")
+    return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
+
+
+def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt) -> Checkpoint:
+    """The checkpoint on disk, proven against history; refused as torn, edited, foreign or stale."""
+    data = _bytes(places.checkpoint)
+    checkpoint = read(data)
+    if digest(checkpoint) != checkpoint.sha256:
+        raise _refused("edited", "its content does not have the hash that it names")
+    if checkpoint.session != str(places.key):
+        raise _refused("foreign", f"it belongs to {checkpoint.session}")
+    if hash_at(checkpoint.head.seq) != checkpoint.head.hash:
+        raise _refused("foreign", f"line {checkpoint.head.seq} of this history is another one")
+    if newest is not None and checkpoint.version < newest.version:
+        why = f"it is version {checkpoint.version}, and {newest.version} was saved"
+        raise _refused("stale", why)
+    recorded = newest.sha256 if newest and newest.version == checkpoint.version else ""
+    if recorded and hashlib.sha256(data).hexdigest() != recorded:
+        raise _refused("edited", "its bytes are not the ones that were saved")
+    if errors := validate(checkpoint).errors:
+        raise _refused("incomplete", "; ".join(errors))
+    return checkpoint
+
+
+class Standing(Part):
+    """The task as it is now: the newest checkpoint, brought up to date with history."""
+
+    checkpoint: Checkpoint
+    newest: CheckpointSaved | None
+    """What history says was saved last, as far as it was read."""
+    problem: str = ""
+    """Why the checkpoint on disk was not used."""
+
+
+def standing(places: SessionPlaces, history: History, *, since: int = 0) -> Standing:
+    """Advance the checkpoint on disk by what was written after it.
+
+    Without one that may be used, the state is made anew from the lines since `since`.
+    """
+    try:
+        known = read(_bytes(places.checkpoint))
+        lines = _lines(history, known.head.seq + 1)
+        newest = _newest(lines)
+        checkpoint = load(places, newest, _hash_at(history))
+        return Standing(checkpoint=advance(checkpoint, lines), newest=newest)
+    except ContinuityError as error:
+        lines = _lines(history, since)
+        newest = _newest(lines)
+        state = advance(fresh(str(places.key)), lines)
+        version = newest.version if newest else _version_on_disk(places)
+        state = msgspec.structs.replace(state, version=version)
+        problem = error.what if places.checkpoint.exists() else ""
+        return Standing(checkpoint=state, newest=newest, problem=problem)
+
+
+def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
+    """The checkpoint as it was saved, proven against this history; refused with its reason."""
+    known = read(_bytes(places.checkpoint))
+    return load(places, _newest(_lines(history, known.head.seq + 1)), _hash_at(history))
+
+
+def _lines(history: History, first: int) -> list[Line]:
+    return [history.whole(one) for one in history.read(max(first, 0)) if isinstance(one, Line)]
+
+
+def _newest(lines: Iterable[Line]) -> CheckpointSaved | None:
+    saved = [line.entry for line in lines if isinstance(line.entry, CheckpointSaved)]
+    return saved[-1] if saved else None
+
+
+def _hash_at(history: History) -> HashAt:
+    def hash_at(seq: int) -> str | None:
+        try:
+            return history.line(seq).hash
+        except NoSuchEntry:
+            return None
+
+    return hash_at
+
+
+def read(data: bytes) -> Checkpoint:
+    """Decode a checkpoint's bytes; raises `ContinuityError` when they are none."""
+    try:
+        checkpoint = msgspec.json.decode(data, type=Checkpoint)
+    except msgspec.ValidationError as error:
+        raise _refused("edited", f"its fields are wrong ({error})") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refused("torn", "it is not whole") from error
+    if checkpoint.format > FORMAT:
+        raise _refused("foreign", "a newer version of this program wrote it")
+    return checkpoint
+
+
+def archive(places: SessionPlaces, disk: Disk = REAL) -> Path:
+    """Keep a copy of the checkpoint under its version; the task that it describes is over."""
+    data = _bytes(places.checkpoint)
+    path = places.folder / "archive" / f"checkpoint-{read(data).version:06d}.json"
+    replace_file(path, data, disk)
+    return path
+
+
+def _version_on_disk(places: SessionPlaces) -> int:
+    try:
+        checkpoint = read(places.checkpoint.read_bytes())
+    except (OSError, ContinuityError):
+        return 0
+    return checkpoint.version if checkpoint.session == str(places.key) else 0
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = (
+            "There is no checkpoint yet" if missing else f"{path} cannot be read: {error.strerror}"
+        )
+        raise ContinuityError(f"{why}.", "/checkpoint save makes one.") from error
+
+
+def _refused(word: str, why: str) -> ContinuityError:
+    return ContinuityError(f"The checkpoint is {word}: {why}.", _REMEDY)

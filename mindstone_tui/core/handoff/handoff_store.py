@@ -1,0 +1,133 @@
+"""Handoffs on disk, and taking one over: once, and only when it is the truth about now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from mindstone_tui.core.context.extract import passages_of
+from mindstone_tui.core.context.summary_call import Count
+from mindstone_tui.core.disk import REAL, Disk, replace_file
+from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
+from mindstone_tui.core.entries.window import WindowState
+from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
+from mindstone_tui.core.handoff.handoff import (
+    MAX_BYTES,
+    SHOWN,
+    TAIL_MESSAGES,
+    Letter,
+    parse,
+    refused,
+    render,
+)
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.transcript import History
+
+HashAt = Callable[[int], str | None]
+
+
+class TakenOver(Part):
+    """A handoff that stands in the prompt from here on."""
+
+    sha256: str
+    text: str
+    tokens: int
+
+    def entry(self, state: WindowState) -> HandoffReplayed:
+        """What the transcript remembers of it."""
+        return HandoffReplayed(sha256=self.sha256, text=self.text, state=state)
+
+
+def write(places: SessionPlaces, letter: Letter, disk: Disk = REAL) -> HandoffWritten:
+    """Put a handoff into its own file, whole or not at all."""
+    name = f"{letter.covers.last:08d}-{letter.sha256[:12]}.md"
+    replace_file(places.handoffs / name, render(letter).encode(), disk)
+    return HandoffWritten(
+        path=f"handoffs/{name}",
+        sha256=letter.sha256,
+        covers=letter.covers,
+        trigger=letter.trigger,
+    )
+
+
+def newest_file(places: SessionPlaces) -> Path:
+    """The handoff that was written last; raises `ContinuityError` when there is none."""
+    files = sorted(places.handoffs.glob("*.md")) if places.handoffs.is_dir() else []
+    if not files:
+        raise ContinuityError("There is no handoff yet.", "/handoff writes one.")
+    return files[-1]
+
+
+def load(path: Path, session: str, hash_at: HashAt) -> Letter:
+    """A handoff proven against this session's history; refused as torn, edited or foreign."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise refused("foreign", "it is larger than any that was written here")
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise ContinuityError(
+            f"The handoff cannot be read ({error.strerror}).", "/handoff writes one."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise refused("torn", "it is not text") from error
+    letter = parse(text)
+    if letter.session != session:
+        raise refused("foreign", f"it belongs to {letter.session}")
+    if hash_at(letter.covers.last) != letter.head:
+        raise refused("foreign", f"line {letter.covers.last} of this history is another one")
+    return letter
+
+
+def take_over_newest(places: SessionPlaces, history: History, count: Count) -> TakenOver:
+    """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
+    path = newest_file(places)
+
+    def hash_at(seq: int) -> str | None:
+        try:
+            return history.line(seq).hash
+        except NoSuchEntry:
+            return None
+
+    letter = load(path, str(places.key), hash_at)
+    since = [
+        history.whole(one) for one in history.read(letter.covers.last + 1) if isinstance(one, Line)
+    ]
+    used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
+    return take_over(letter, since, count, replayed=used)
+
+
+def take_over(
+    letter: Letter,
+    since: Sequence[Line],
+    count: Count,
+    *,
+    replayed: Collection[str] = (),
+    nonce: str = "",
+) -> TakenOver:
+    """The handoff and what was said after it, as one labelled block for the next window.
+
+    `since` are the lines after the ones it covers; `replayed` the hashes that were used before.
+    """
+    if letter.sha256 in replayed:
+        raise refused("stale", "it was already taken over")
+    written = {line.entry.sha256 for line in since if isinstance(line.entry, HandoffWritten)}
+    if written - {letter.sha256}:
+        raise refused("stale", "a newer one was written")
+    later = passages_of(since)
+    if len(later) > TAIL_MESSAGES:
+        why = f"{len(later)} messages were written since, more than it can be carried on with"
+        raise refused("stale", why)
+    tail = "\n".join(
+        f"{one.name or one.speaker} [turn {one.turn}, line {one.seq}]: {one.text[:SHOWN]}"
+        for one in later
+    )
+    body = f"{letter.body}\n\n## Since then, word for word\n{tail}" if tail else letter.body
+    origin = f"handoff of {letter.session}, lines {letter.covers.first}-{letter.covers.last}"
+    text = (
+        "This was handed over from the window before. It is derived from the transcript, which "
+        "wins where they differ, and can be looked up there by turn.\n"
+        + as_data(body, origin=origin, nonce=nonce or fresh_nonce())
+    )
+    return TakenOver(sha256=letter.sha256, text=text, tokens=count(text))

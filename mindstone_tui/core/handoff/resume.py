@@ -1,0 +1,276 @@
+"""Going on where the last window stopped, in five steps, without working anything out again.
+
+Orient, load and validate, verify the environment, inject by priority, resume. Constraints are
+never left out and come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from mindstone_tui.core.context.summary_call import Count
+from mindstone_tui.core.entries import Part
+from mindstone_tui.core.entries.derived import TaskDone, TaskStarted
+from mindstone_tui.core.errors import ContinuityError, UsageError
+from mindstone_tui.core.handoff.checkpoint import (
+    GOAL_LENGTH,
+    Checkpoint,
+    Sourced,
+    Subtask,
+    validate,
+)
+from mindstone_tui.core.handoff.environment import Environment, drift
+
+DONE_SHOWN: Final = 10
+OPEN_SHOWN: Final = 10
+DECISIONS_SHOWN: Final = 5
+
+_MARKS: Final = {"done": "x", "in_progress": "~", "planned": " "}
+
+
+class Step(Part):
+    """One step of the bootstrap and what came of it."""
+
+    name: str
+    detail: str
+    ok: bool = True
+
+
+class Resumption(Part):
+    """A window that is ready to go on."""
+
+    checkpoint: Checkpoint
+    steps: tuple[Step, ...]
+    drift: tuple[str, ...]
+    warnings: tuple[str, ...]
+    block: str
+    """What the model is told."""
+    resume_at: str
+    """The subtask to go on with."""
+
+
+def bootstrap(
+    load: Callable[[], Checkpoint],
+    observe: Callable[[Iterable[str]], Environment],
+    count: Count,
+    budget: int = 2_000,
+    summary_at: Callable[[int], str] = lambda _seq: "",
+) -> Resumption:
+    """Take the five steps; a checkpoint that is refused ends them with its reason.
+
+    `summary_at` reads the summary that a line of history derived.
+    """
+    here = observe(())
+    steps = [Step(name="orient", detail=_position(here))]
+    checkpoint = load()
+    checked = validate(checkpoint)
+    steps.append(
+        Step(name="load", detail=f"version {checkpoint.version} of {checkpoint.saved_at}, valid")
+    )
+    now = observe(file.path for file in checkpoint.environment.files)
+    changed = drift(checkpoint.environment, now)
+    steps.append(
+        Step(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
+    )
+    summary = summary_at(checkpoint.summary) if checkpoint.summary is not None else ""
+    block = resume_block(checkpoint, changed, count, budget, summary)
+    steps.append(Step(name="inject", detail=f"{count(block)} tokens"))
+    current = checkpoint.current
+    resume_at = current.title if current else checkpoint.goal
+    steps.append(Step(name="resume", detail=f"at: {resume_at}"))
+    return Resumption(
+        checkpoint=checkpoint,
+        steps=tuple(steps),
+        drift=changed,
+        warnings=checked.warnings,
+        block=block,
+        resume_at=resume_at,
+    )
+
+
+def milestones(before: Checkpoint | None, now: Checkpoint) -> str:
+    """What was reached since a checkpoint that is worth another one; nothing when nothing was."""
+    earlier = before if before is not None and before.goal == now.goal else None
+    known = {one.title for one in earlier.of("done")} if earlier else set()
+    reached = [
+        (len([one for one in now.of("done") if one.title not in known]), "subtask done"),
+        (_newer(now.decisions, earlier.decisions if earlier else ()), "decision"),
+        (_newer(now.issues, earlier.issues if earlier else ()), "blocker"),
+    ]
+    return ", ".join(name for number, name in reached if number)
+
+
+def _newer(now: Sequence[Sourced], before: Sequence[Sourced]) -> int:
+    known = {one.text for one in before}
+    return sum(one.text not in known for one in now)
+
+
+def _position(here: Environment) -> str:
+    branch = f", branch {here.branch} at {here.commit[:12]}" if here.branch else ""
+    tools = f", {len(here.tools)} tools" if here.tools else ""
+    return f"{here.cwd} on {here.system}{branch}{tools}"
+
+
+def resume_block(
+    checkpoint: Checkpoint,
+    changed: Sequence[str],
+    count: Count,
+    budget: int,
+    summary: str = "",
+) -> str:
+    """The task for the model: rules first, then the goal, where it stands, and what is open.
+
+    What gives way in a small room, in this order: the summary of what left, learnings, what is
+    done, decisions, what is planned later. Rules, goal, the current subtask, changes and issues
+    never do.
+    """
+    shown = {
+        "summary": [summary] if summary else [],
+        "learnings": _said(checkpoint.learnings[-5:]),
+        "done": [_box(one) for one in checkpoint.of("done")[-DONE_SHOWN:]],
+        "decisions": _said(checkpoint.decisions[-DECISIONS_SHOWN:]),
+        "planned": [_box(one) for one in _planned(checkpoint)[:OPEN_SHOWN]],
+    }
+    text = _block(checkpoint, changed, shown)
+    for name, items in shown.items():
+        while items and count(text) > budget:
+            items.pop(-1 if name == "planned" else 0)
+            text = _block(checkpoint, changed, shown)
+    return text
+
+
+def _planned(checkpoint: Checkpoint) -> tuple[Subtask, ...]:
+    current = checkpoint.current
+    return tuple(one for one in checkpoint.subtasks if one.status != "done" and one is not current)
+
+
+def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list[str]]) -> str:
+    current = checkpoint.current
+    parts = (
+        ("Rules that bind", _said(checkpoint.constraints)),
+        ("Goal", [checkpoint.goal]),
+        ("Done when", [f"- {one}" for one in checkpoint.criteria]),
+        ("Go on with", [f"- {current.title} ({current.status})"] if current else []),
+        ("Changed since it was saved", [f"- {one}" for one in changed]),
+        ("Open issues", _said(checkpoint.issues)),
+        ("Open after that", shown["planned"]),
+        ("Recent decisions", shown["decisions"]),
+        ("Already done, not to be done again", shown["done"]),
+        ("Learned", shown["learnings"]),
+        ("Before that", shown["summary"]),
+    )
+    head = (
+        f"The work goes on from checkpoint {checkpoint.version}. It is derived from the "
+        "transcript, which wins where they differ; numbers in brackets are turns."
+    )
+    blocks = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
+    return "\n\n".join([head, *blocks])
+
+
+def _said(items: Iterable[Sourced]) -> list[str]:
+    return [f"- {one.text}" + (f" [{one.turn}]" if one.turn else "") for one in items]
+
+
+def _box(one: Subtask) -> str:
+    return f"- [{_MARKS[one.status]}] {one.title}"
+
+
+def _saved(checkpoint: Checkpoint) -> str:
+    if not checkpoint.version:
+        return f"Not saved yet, {checkpoint.session}."
+    return (
+        f"Checkpoint {checkpoint.version} of {checkpoint.session}, window {checkpoint.window}, "
+        f"{checkpoint.saved_at} ({checkpoint.trigger})."
+    )
+
+
+def progress_text(checkpoint: Checkpoint) -> str:
+    """`progress.md`: the whole checkpoint for people."""
+    environment = checkpoint.environment
+    where = [
+        f"- folder {environment.cwd}" if environment.cwd else "",
+        f"- branch {environment.branch} at {environment.commit[:12]}" if environment.branch else "",
+        *(f"- {file.path}{'' if file.digest else ' (missing)'}" for file in environment.files),
+    ]
+    parts = (
+        ("Constraints", _said(checkpoint.constraints)),
+        ("Done when", [f"- {one}" for one in checkpoint.criteria]),
+        ("Current", [_box(one) for one in checkpoint.of("in_progress")]),
+        ("Remaining", [_box(one) for one in checkpoint.of("planned")]),
+        ("Completed", [_box(one) for one in checkpoint.of("done")]),
+        ("Open issues", _said(checkpoint.issues)),
+        ("Decisions", _said(checkpoint.decisions)),
+        ("Learnings", _said(checkpoint.learnings)),
+        ("Progress", _said(checkpoint.progress)),
+        ("Environment", [line for line in where if line]),
+    )
+    head = [
+        f"# {checkpoint.goal.splitlines()[0] if checkpoint.goal else 'No goal yet'}",
+        "",
+        f"{_saved(checkpoint)} Derived from the transcript up to line {checkpoint.head.seq}, "
+        "which wins where they differ.",
+        "",
+        checkpoint.goal,
+    ]
+    blocks = [f"\n## {title}\n" + "\n".join(lines) for title, lines in parts if lines]
+    return "\n".join([*head, *blocks]) + "\n"
+
+
+def start(title: str, criteria: Sequence[str] = (), constraints: Sequence[str] = ()) -> TaskStarted:
+    """The beginning of a task; what was said before it no longer counts as its goal."""
+    goal = title.strip()
+    if not goal:
+        raise UsageError(
+            "A task needs a title.", "Write /task start followed by what is to be done."
+        )
+    return TaskStarted(
+        title=goal[:GOAL_LENGTH],
+        criteria=tuple(one.strip() for one in criteria if one.strip()),
+        constraints=tuple(one.strip() for one in constraints if one.strip()),
+    )
+
+
+def parse_start(argument: str) -> TaskStarted:
+    """`title | when: criterion | rule: constraint …`, as it is typed."""
+    title, *rest = (part.strip() for part in argument.split("|"))
+    criteria = [part[5:] for part in rest if part.lower().startswith("when:")]
+    rules = [part[5:] for part in rest if part.lower().startswith("rule:")]
+    odd = [part for part in rest if not part.lower().startswith(("when:", "rule:"))]
+    if odd:
+        raise UsageError(
+            f"{odd[0]!r} is neither a criterion nor a rule.",
+            "Write /task start TITLE | when: CRITERION | rule: CONSTRAINT.",
+        )
+    return start(title, criteria, rules)
+
+
+def done(checkpoint: Checkpoint, *, archived: str, trend: str = "") -> TaskDone:
+    """The end of a task: what was finished, what was left, and where its checkpoint is kept."""
+    if not checkpoint.goal:
+        raise ContinuityError("There is no task to finish.", "/task start begins one.")
+    finished, left = checkpoint.of("done"), [s for s in checkpoint.subtasks if s.status != "done"]
+    lines = [
+        checkpoint.goal,
+        f"Finished: {'; '.join(one.title for one in finished) or 'no subtasks were named'}.",
+        f"Left: {'; '.join(one.title for one in left)}." if left else "Nothing is left.",
+        f"Decisions: {'; '.join(one.text for one in checkpoint.decisions[-5:])}"
+        if checkpoint.decisions
+        else "",
+        f"Unsolved: {'; '.join(one.text for one in checkpoint.issues)}"
+        if checkpoint.issues
+        else "",
+        trend,
+    ]
+    return TaskDone(
+        title=checkpoint.goal.splitlines()[0][:200],
+        summary="\n".join(filter(None, lines)),
+        checkpoint=archived,
+    )
+
+
+def show(checkpoint: Checkpoint) -> str:
+    """The task as it stands."""
+    if not checkpoint.goal:
+        return "No task is under way. /task start begins one."
+    return progress_text(checkpoint)

@@ -1,0 +1,100 @@
+"""A session of another program, as the readers of foreign formats hand it over.
+
+A reader turns a file into a stream of these values, in the file's own order, and decides nothing
+else: exchanges, pairs, turns and duplicates are the importer's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.entries import Part, ToolCall
+from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
+
+NO_RESULT: Final = "The imported session holds no result of this call."
+"""What stands where a call's result should be."""
+
+
+class Began(Part):
+    """A conversation starts here; files of some programs hold many."""
+
+    id: str = ""
+    ts: str = ""
+
+
+class Titled(Part):
+    """What the conversation is called."""
+
+    title: str
+
+
+class Said(Part):
+    """Somebody said something, and perhaps asked for tools."""
+
+    line: int
+    role: Literal["user", "assistant"]
+    text: str
+    id: str = ""
+    name: str = ""
+    ts: str = ""
+    model: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    thinking: tuple[Thinking, ...] = ()
+    finish: str = "stop"
+    group: str = ""
+    """Pieces of one answer that the file spreads over several records have the same."""
+    stands_in: bool = False
+    """The file has no such message; it carries the call of a result that nobody asked for."""
+
+
+class Gave(Part):
+    """A tool gave something back."""
+
+    line: int
+    call: str
+    """Id of the call it answers; empty where the format does not say."""
+    text: str
+    name: str = ""
+    status: ToolStatus = "ok"
+    id: str = ""
+    ts: str = ""
+
+
+class Broken(Part):
+    """A record that cannot be taken over, and why."""
+
+    line: int
+    why: str
+
+
+class Aside(Part):
+    """A record that is known and not part of the conversation; it is counted by its name."""
+
+    what: str
+
+
+Record = Began | Titled | Said | Gave | Broken | Aside
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The beginning of a file, enough to tell whose it is."""
+
+    path: Path
+    start: bytes
+    objects: tuple[dict[str, Any], ...] = ()
+    """The first lines that are JSON objects, or the one object that the file is."""
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """One program's way to keep a session."""
+
+    name: str
+    title: str
+    recognises: Callable[[Sample], bool]
+    read: Callable[[Path], Iterator[Record]]
+    many: bool = False
+    """Whether one file holds many conversations."""

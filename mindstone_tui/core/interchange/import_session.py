@@ -1,0 +1,232 @@
+"""Taking over a session of another program: streaming, told apart, re-importable.
+
+Original ids, times and speakers are kept; one exchange becomes one turn; calls and results stay
+pairs; what is damaged is skipped and named. Messages that are there already are not added again,
+so an import that was cut off anywhere is completed by running it once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries.store import Imported, Skipped
+from mindstone_tui.core.interchange.formats import format_of
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Gave,
+    Record,
+    Said,
+    Titled,
+)
+from mindstone_tui.core.interchange.read_bytes import open_file
+from mindstone_tui.core.interchange.write_entries import Assembler, Index, Writer
+from mindstone_tui.core.text import one_line
+from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.encode import Clean
+
+MOST_SKIPPED: Final = 1_000
+"""Skipped records that a report lists; more are only counted."""
+_KEPT_SKIPPED: Final = 200
+_CHUNK: Final = 1 << 20
+_LONGEST_WHY: Final = 200
+_MOST_KINDS: Final = 100
+_PROGRESS_EVERY: Final = 256
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (records read, messages added)."""
+Finish = Callable[[Transcript], None]
+"""Called once, after the last message and before the entry that says the import is complete."""
+
+
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one import; its first five fields are what `import --json` promises."""
+
+    session: str
+    """Empty where a conversation has no message, and no session was made of it."""
+    format: str
+    added: int
+    already_there: int
+    skipped: tuple[Skipped, ...] = ()
+    skipped_total: int = 0
+    """More than are listed when the file is badly damaged."""
+    left_out: dict[str, int] = {}
+    """Records that are no part of a conversation, by name."""
+    path: str = ""
+    title: str = ""
+    first_turn: int = 0
+    last_turn: int = 0
+
+
+class _Tally:
+    """What is counted on the way."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.title = ""
+        self.skipped: list[Skipped] = []
+        self.skipped_total = 0
+        self.left_out: Counter[str] = Counter()
+
+    def note(self, record: Record) -> None:
+        """Take in a record that says nothing."""
+        match record:
+            case Titled(title=title):
+                self.title = one_line(title, _LONGEST_WHY)
+            case Broken(line=line, why=why):
+                self.skipped_total += 1
+                if len(self.skipped) < MOST_SKIPPED:
+                    self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
+            case Aside(what=what):
+                name = one_line(what, 60)
+                known = name in self.left_out or len(self.left_out) < _MOST_KINDS
+                self.left_out[name if known else "other"] += 1
+            case _:
+                pass
+
+
+def import_file(
+    path: Path,
+    transcript: Transcript,
+    *,
+    format: str = "auto",  # noqa: A002 (the option's own name)
+    clean: Clean = str,
+    progress: Progress | None = None,
+    index: Index | None = None,
+    finish: Finish | None = None,
+) -> ImportReport:
+    """Take over everything a file holds into one session.
+
+    `clean` must be what the transcript cleans texts with, else a second import finds its own
+    messages changed and adds them again.
+    """
+    reader = format_of(path, format)
+    digest = file_digest(path)
+    return import_records(
+        reader.read(path),
+        transcript,
+        format=reader.name,
+        path=path,
+        digest=digest,
+        clean=clean,
+        progress=progress,
+        index=index,
+        finish=finish,
+    )
+
+
+def import_records(
+    records: Iterator[Record],
+    transcript: Transcript,
+    *,
+    format: str,  # noqa: A002 (the option's own name)
+    path: Path,
+    digest: str,
+    clean: Clean = str,
+    progress: Progress | None = None,
+    index: Index | None = None,
+    finish: Finish | None = None,
+) -> ImportReport:
+    """Take over one stream of records, and write down that it happened."""
+    tally = _Tally()
+    writer = Writer(transcript, clean=clean, index=index)
+    _take_all(records, writer, tally, progress)
+    if writer.added or writer.was_cut_off:
+        if finish is not None:
+            finish(transcript)
+        transcript.append(
+            Imported(
+                path=one_line(str(path), 4_096),
+                format=format,
+                sha256=digest,
+                added=writer.added,
+                already_there=writer.already_there,
+                skipped=_kept(tally),
+            )
+        )
+    return ImportReport(
+        session=str(transcript.places.key),
+        format=format,
+        added=writer.added,
+        already_there=writer.already_there,
+        skipped=tuple(tally.skipped),
+        skipped_total=tally.skipped_total,
+        left_out=dict(sorted(tally.left_out.items())),
+        path=one_line(str(path), 4_096),
+        title=tally.title,
+        first_turn=writer.first_turn,
+        last_turn=writer.last_turn,
+    )
+
+
+def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> ImportReport:  # noqa: A002
+    """What there is to say of a conversation without a message: no session is made for it."""
+    tally = _Tally()
+    for record in records:
+        tally.note(record)
+    return ImportReport(
+        session="",
+        format=format,
+        added=0,
+        already_there=0,
+        skipped=tuple(tally.skipped),
+        skipped_total=tally.skipped_total,
+        left_out=dict(sorted(tally.left_out.items())),
+        path=one_line(str(path), 4_096),
+        title=tally.title,
+    )
+
+
+def _take_all(
+    records: Iterator[Record], writer: Writer, tally: _Tally, progress: Progress | None
+) -> None:
+    assembler = Assembler()
+    for record in records:
+        _take(record, assembler, writer, tally)
+        tally.records += 1
+        if progress is not None and tally.records % _PROGRESS_EVERY == 0:
+            progress(tally.records, writer.added)
+    for step in assembler.close():
+        writer.write(step)
+    writer.finish()
+    if progress is not None:
+        progress(tally.records, writer.added)
+
+
+def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -> None:
+    match record:
+        case Said():
+            steps = assembler.say(record)
+        case Gave():
+            steps = assembler.give(record)
+        case Began():
+            steps = assembler.close()
+        case _:
+            tally.note(record)
+            return
+    for step in steps:
+        writer.write(step)
+
+
+def _kept(tally: _Tally) -> tuple[Skipped, ...]:
+    """The skipped records as a line of the transcript can hold them."""
+    kept = tally.skipped[:_KEPT_SKIPPED]
+    if more := tally.skipped_total - len(kept):
+        kept.append(Skipped(line=0, why=f"and {more:,} more"))
+    return tuple(kept)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with open_file(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,517 @@
+"""Steps of a foreign session as lines of the transcript: in batches, nothing twice.
+
+A batch ends with an exchange wherever it can. A crash leaves whole lines and perhaps an exchange
+without its end; the next import of the same file finds it open and goes on inside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Draft, Entry, Line, ToolCall
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    Thinking,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
+from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.encode import Clean
+
+_MOST_OPEN: Final = 64
+"""Steps that may wait for results, and calls that pieces may add to one; it bounds the buffer."""
+
+_MOST_CALLS: Final = 256
+"""Calls of one message; a line of the transcript holds no more."""
+_LONGEST_ID: Final = 200
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """One call of a step, with its result."""
+
+    call: ToolCall
+    result: Gave
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One message of the exchange, and the results of all its calls."""
+
+    said: Said
+    answered: tuple[Answered, ...] = ()
+    opens: bool = False
+    """The first of its exchange."""
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a call never got its result."""
+        return any(each.result.status == "interrupted" for each in self.answered)
+
+
+class _Open:
+    """A step whose results may still come."""
+
+    def __init__(self, said: Said, *, opens: bool) -> None:
+        self.said = msgspec.structs.replace(said, calls=())
+        self.opens = opens
+        self.calls: dict[str, ToolCall] = {}
+        self.pending: dict[str, None] = {}
+        self.results: dict[str, Gave] = {}
+        self.ask(said.calls)
+
+    def ask(self, calls: tuple[ToolCall, ...]) -> None:
+        """Add calls, each under an id that no other call of this message has."""
+        for call in calls:
+            name = short = _short(call.id)
+            number = 1
+            while name in self.calls:
+                number += 1
+                name = f"{short}#{number}"
+            self.calls[name] = msgspec.structs.replace(call, id=name)
+            self.pending[name] = None
+
+    def answer(self, gave: Gave) -> bool:
+        """Take a result if one of the calls waits for it."""
+        call = _short(gave.call) or next(iter(self.pending), "")
+        if call not in self.pending:
+            return False
+        del self.pending[call]
+        self.results[call] = gave
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.calls) >= _MOST_OPEN
+
+    def closed(self) -> Step:
+        answered = tuple(
+            Answered(call, self.results.get(name) or _missing(call, self.said))
+            for name, call in self.calls.items()
+        )
+        said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
+        return Step(said, answered, self.opens)
+
+
+class Assembler:
+    """Takes records one by one; hands over steps as soon as they are whole."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Open] = []
+        self._begun = False
+
+    def say(self, said: Said) -> Iterator[Step]:
+        """A message: a user's closes the exchange before it, a model's continues it."""
+        if said.role == "user":
+            yield from self.close()
+        elif self._steps and self._is_piece(self._steps[-1], said):
+            last = self._steps[-1]
+            last.ask(said.calls)
+            last.said = _joined(last.said, said)
+            return
+        yield from self._open(msgspec.structs.replace(said, calls=said.calls[:_MOST_CALLS]))
+        for at in range(_MOST_CALLS, len(said.calls), _MOST_CALLS):
+            more = said.calls[at : at + _MOST_CALLS]
+            yield from self._open(
+                Said(
+                    line=said.line, role=said.role, text="", ts=said.ts, calls=more, stands_in=True
+                )
+            )
+
+    def give(self, gave: Gave) -> Iterator[Step]:
+        """A result: it goes to the call it names, else to the newest message as its own call."""
+        if any(step.answer(gave) for step in self._steps):
+            return
+        if not self._steps or self._steps[-1].said.role == "user" or self._steps[-1].is_full:
+            yield from self._open(
+                Said(line=gave.line, role="assistant", text="", ts=gave.ts, stands_in=True)
+            )
+        call = gave.call or f"call-{gave.line}"
+        last = self._steps[-1]
+        last.ask((ToolCall(id=call, name=gave.name or "tool", arguments="{}"),))
+        last.answer(msgspec.structs.replace(gave, call=next(reversed(last.calls))))
+
+    def close(self) -> Iterator[Step]:
+        """The exchange is over; calls without a result are marked as interrupted."""
+        steps, self._steps, self._begun = self._steps, [], False
+        for step in steps:
+            yield step.closed()
+
+    @staticmethod
+    def _is_piece(last: _Open, said: Said) -> bool:
+        """Whether a message is one more piece of the answer that is being given."""
+        if last.said.role != "assistant" or last.results or last.is_full:
+            return False
+        if len(said.calls) > _MOST_OPEN:
+            return False
+        same = bool(said.group) and said.group == last.said.group
+        return same or bool(last.calls) or not last.said.text
+
+    def _open(self, said: Said) -> Iterator[Step]:
+        """A new step; those before it that wait for nothing, or for too long, are over."""
+        self._steps.append(_Open(said, opens=not self._begun))
+        self._begun = True
+        while len(self._steps) > 1 and (
+            not self._steps[0].pending or len(self._steps) > _MOST_OPEN
+        ):
+            yield self._steps.pop(0).closed()
+
+
+def _short(name: str) -> str:
+    """An id as it is, or a stand-in of bounded length that is the same for the same id."""
+    if len(name) <= _LONGEST_ID:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[: _LONGEST_ID - 17]}~{digest[:16]}"
+
+
+def _joined(first: Said, more: Said) -> Said:
+    """Two pieces of one answer."""
+    return msgspec.structs.replace(
+        first,
+        text="\n\n".join(filter(None, (first.text, more.text))),
+        thinking=(*first.thinking, *more.thinking),
+        model=first.model or more.model,
+        id=first.id or more.id,
+        finish=more.finish,
+    )
+
+
+def _missing(call: ToolCall, said: Said) -> Gave:
+    return Gave(
+        line=said.line,
+        call=call.id,
+        name=call.name,
+        text=NO_RESULT,
+        status="interrupted",
+        ts=said.ts,
+    )
+
+
+Message = UserMessage | AssistantMessage | ToolReturned
+"""What an import brings; everything else around it is bookkeeping."""
+
+_SMALLEST: Final = 1 << 10
+
+
+class Hashes:
+    """A set of 64-bit numbers in one flat array: sixteen bytes a member, or less."""
+
+    def __init__(self) -> None:
+        self._slots = array("Q", bytes(8 * _SMALLEST))
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, key: int) -> bool:
+        return self._slots[self._slot(key)] == key
+
+    def add(self, key: int) -> None:
+        """Take a number in; 0 is not one."""
+        slot = self._slot(key)
+        if self._slots[slot] == key:
+            return
+        self._slots[slot] = key
+        self._count += 1
+        if 3 * self._count > 2 * len(self._slots):
+            self._grow()
+
+    def _slot(self, key: int) -> int:
+        """Where the number is, or where it would go."""
+        mask = len(self._slots) - 1
+        slot = key & mask
+        while (there := self._slots[slot]) and there != key:
+            slot = (slot + 1) & mask
+        return slot
+
+    def _grow(self) -> None:
+        members = self._slots
+        self._slots = array("Q", bytes(2 * len(members) * members.itemsize))
+        for key in members:
+            if key:
+                self._slots[self._slot(key)] = key
+
+
+class Seen:
+    """Which messages were there, each told apart from its equals."""
+
+    def __init__(self) -> None:
+        self._hashes = Hashes()
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._hashes
+
+    def take(self, name: str, *, once: bool) -> int | None:
+        """Count one more message of this name and return its key.
+
+        With `once` there can be no second: None is returned for it.
+        """
+        key = _hash(name, 0)
+        if key in self._hashes:
+            if once:
+                return None
+            key = self._next(name)
+        self._hashes.add(key)
+        return key
+
+    def _next(self, name: str) -> int:
+        """The first number of its kind that is free; they are taken without gaps."""
+        low, high = 0, 1
+        while _hash(name, high) in self._hashes:
+            low, high = high, 2 * high
+        while low + 1 < high:
+            middle = (low + high) // 2
+            if _hash(name, middle) in self._hashes:
+                low = middle
+            else:
+                high = middle
+        return _hash(name, high)
+
+
+def name_of(entry: Message, ts: str, shown: Callable[[str], str] = str) -> str:
+    """What a message is known by; `shown` is what becomes of a text on its way to disk."""
+    call = entry.call if isinstance(entry, ToolReturned) else ""
+    parts = (entry.source_id, "" if entry.source_id else ts, call, entry.text)
+    return "\x00".join((entry.kind, *map(shown, parts)))
+
+
+def visible(text: str) -> str:
+    """The text as a line of the transcript shows it: NULs and lone surrogates replaced."""
+    text = text.replace("\x00", "\u2400")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _hash(name: str, occurrence: int) -> int:
+    said = f"{occurrence}\x00{name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) or 1
+
+
+CHANNEL: Final = "import"
+_BATCH: Final = 256
+"""Entries after which a batch is written at the next end of an exchange."""
+_LARGEST_BATCH: Final = 2_048
+_BATCH_TEXT: Final = 4 << 20
+"""Characters after which a batch is written wherever the exchange stands."""
+_MOST_THOUGHTS: Final = 64
+
+Index = Callable[[Sequence[Line]], None]
+"""Called with the lines of each batch, right after they are on disk."""
+
+
+class Writer:
+    """Writes what is new of each step, and remembers where it stands."""
+
+    def __init__(
+        self, transcript: Transcript, *, clean: Clean = str, index: Index | None = None
+    ) -> None:
+        self.added = 0
+        self.already_there = 0
+        self.first_turn = 0
+        self.last_turn = 0
+        self._transcript = transcript
+        self._clean = clean
+        self._index = index
+        self._batch: list[Draft] = []
+        self._batch_text = 0
+        self._run = Seen()
+        self._turn = transcript.last_turn
+        self._ts = ""
+        self._touched = False
+        """Whether this import wrote something in the open turn."""
+        self._cut_short = False
+        self._before = _Before(transcript)
+        self.was_cut_off = self._before.unrecorded
+        """An earlier import wrote messages and never came to its end."""
+
+    def write(self, step: Step) -> None:
+        """Write what is new of a step."""
+        if step.opens and self._touched:
+            self.end_turn()
+        message = _message_of(step.said)
+        is_new = self._is_new(message, step.said.ts, counts=not step.said.stands_in)
+        fresh = [each for each in step.answered if self._is_new(_returned(each), each.result.ts)]
+        if not is_new and not fresh:
+            return
+        self._ts = step.said.ts or self._ts
+        if is_new and step.opens and not self._before.nothing_said:
+            self.end_turn()
+        self._begin_turn(resumes=not (is_new and step.opens))
+        if is_new:
+            self._put(message, step.said.ts)
+        elif late := [each.call for each in fresh if each.call.id not in self._before.pending]:
+            # The message stands in a turn that is over: its late results need it once more.
+            again = AssistantMessage(text="", model=step.said.model, calls=tuple(late))
+            self._put(again, step.said.ts)
+        for each in fresh:
+            self._put_answered(each)
+        self._cut_short = self._cut_short or step.cut_short
+        if len(self._batch) >= _LARGEST_BATCH or self._batch_text >= _BATCH_TEXT:
+            self._flush()
+
+    def end_turn(self) -> None:
+        """Close the open turn, if there is one."""
+        if not (self._touched or self._before.open_turn):
+            return
+        for call, name in self._before.pending.items():
+            self._cut_short = True
+            lost = ToolReturned(call=call, name=name, text=NO_RESULT, status="interrupted")
+            self._put(lost, self._ts)
+        ending = TurnEnded(ending="interrupted" if self._cut_short else "done")
+        self._put(ending, self._ts)
+        self._before.close()
+        self._touched = self._cut_short = False
+        if len(self._batch) >= _BATCH:
+            self._flush()
+
+    def finish(self) -> None:
+        """Close what is open and write what is left."""
+        self.end_turn()
+        self._flush()
+
+    def _begin_turn(self, *, resumes: bool) -> None:
+        if self._touched:
+            return
+        self._touched = True
+        if self._before.open_turn:
+            self._turn = self._before.open_turn
+        else:
+            self._turn += 1
+            self._put(TurnStarted(origin="resumed" if resumes else "message"), self._ts)
+        self.first_turn = self.first_turn or self._turn
+        self.last_turn = self._turn
+
+    def _put_answered(self, each: Answered) -> None:
+        if each.call.id not in self._before.called:
+            self._put(_called(each.call.id, each.call.name, each.call.arguments), each.result.ts)
+        self._put(_returned(each), each.result.ts)
+        self._before.pending.pop(each.call.id, None)
+
+    def _is_new(self, message: Message, ts: str, *, counts: bool = True) -> bool:
+        """Whether neither the transcript nor this file had the message; it is counted."""
+        name = name_of(message, ts, lambda text: visible(self._clean(text)))
+        key = self._run.take(name, once=bool(message.source_id))
+        is_new = key is not None and key not in self._before.seen
+        if counts and message.text != NO_RESULT:
+            self.added += is_new
+            self.already_there += not is_new
+        return is_new
+
+    def _put(self, entry: Entry, ts: str) -> None:
+        self._ts = ts or self._ts
+        self._batch.append(Draft(entry=entry, turn=self._turn, channel=CHANNEL, ts=self._ts))
+        self._batch_text += len(getattr(entry, "text", ""))
+
+    def _flush(self) -> None:
+        if not self._batch:
+            return
+        written = self._transcript.append_all(self._batch)
+        self._batch = []
+        self._batch_text = 0
+        if self._index is not None:
+            self._index(written)
+
+
+class _Before:
+    """What earlier imports left in the transcript."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.seen = Seen()
+        self.open_turn = 0
+        """An imported turn at the end of history that has no end yet."""
+        self.pending: dict[str, str] = {}
+        """Its calls without a result, with the tools' names."""
+        self.called: set[str] = set()
+        self.nothing_said = False
+        """The open turn has a beginning and no more."""
+        self.unrecorded = False
+        """There are messages after the newest entry that says an import is complete."""
+        if transcript.head.seq > 0:
+            with transcript.history() as history:
+                self._learn(
+                    history.whole(line)
+                    for line in history.read()
+                    if isinstance(line, Line)
+                    and (line.channel == CHANNEL or isinstance(line.entry, Imported))
+                )
+
+    def close(self) -> None:
+        """The open turn has its end."""
+        self.open_turn = 0
+        self.nothing_said = False
+        self.pending.clear()
+        self.called.clear()
+
+    def _learn(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            match line.entry:
+                case TurnStarted():
+                    self.close()
+                    self.open_turn = line.turn
+                    self.nothing_said = True
+                case TurnEnded():
+                    self.close()
+                case Imported():
+                    self.unrecorded = False
+                case UserMessage() as message:
+                    self._remember(message, line.ts)
+                case AssistantMessage() as message:
+                    self._remember(message, line.ts)
+                    self.pending |= {call.id: call.name for call in message.calls}
+                case ToolCalled(call=call):
+                    self.called.add(call)
+                case ToolReturned() as message:
+                    self._remember(message, line.ts)
+                    self.pending.pop(message.call, None)
+
+    def _remember(self, message: Message, ts: str) -> None:
+        """Take in a message, whose own file may or may not have said when it was."""
+        self.nothing_said = False
+        self.unrecorded = True
+        self.seen.take(name_of(message, ts), once=bool(message.source_id))
+        if not message.source_id:
+            self.seen.take(name_of(message, ""), once=False)
+
+
+def _message_of(said: Said) -> UserMessage | AssistantMessage:
+    if said.role == "user":
+        return UserMessage(text=said.text, name=said.name, source_id=said.id)
+    return AssistantMessage(
+        text=said.text,
+        model=said.model,
+        calls=said.calls,
+        thinking=_bounded(said.thinking),
+        finish=said.finish,
+        name=said.name,
+        source_id=said.id,
+    )
+
+
+def _bounded(thinking: tuple[Thinking, ...]) -> tuple[Thinking, ...]:
+    """Thoughts as a line can hold them: very many become one."""
+    if len(thinking) <= _MOST_THOUGHTS:
+        return thinking
+    return (Thinking(text="\n\n".join(each.text for each in thinking if each.text)),)
+
+
+def _called(call: str, name: str, arguments: str) -> ToolCalled:
+    digest = hashlib.sha256(arguments.encode("utf-8", "surrogatepass")).hexdigest()
+    return ToolCalled(call=call, name=name, shown=f"{name} {arguments}", digest=digest)
+
+
+def _returned(each: Answered) -> ToolReturned:
+    return ToolReturned(
+        call=each.call.id,
+        name=each.call.name,
+        text=each.result.text,
+        status=each.result.status,
+        source_id=each.result.id,
+    )

@@ -1,0 +1,214 @@
+"""A model's name taken apart: who is asked, under which name, at which address, with which key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mindstone_tui.core.config.edit import nearest
+from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.entries import Part
+from mindstone_tui.core.errors import ConfigError, ProviderRefused, UnknownName, UsageError
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.catalogue import look_up
+from mindstone_tui.core.providers.discovery import is_loopback
+from mindstone_tui.core.values import Value
+
+VARIABLES: Final[dict[str, tuple[str, ...]]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"),
+    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
+    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "azure": ("AZURE_API_KEY",),
+}
+"""Which environment variables hold a provider's key; others follow the same pattern."""
+
+KEYLESS: Final = frozenset(
+    {"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "vllm"}
+    | {"bedrock", "sagemaker", "vertex_ai", "github_copilot", "oci"}
+)
+"""Providers that need no key, or sign in with the system's own credentials."""
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
+
+
+class Key(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A secret, and where it came from; only the origin may be shown."""
+
+    secret: str
+    origin: str
+
+    def __repr__(self) -> str:
+        return f"Key(origin={self.origin!r})"
+
+
+def variables_of(provider: str) -> tuple[str, ...]:
+    """The environment variables in which a provider's key may stand."""
+    return VARIABLES.get(provider, (f"{provider.upper()}_API_KEY",))
+
+
+def find_key(provider: str, environ: Mapping[str, str], path: Path) -> Key | None:
+    """The stored key, else the one in the environment; storing one is the more deliberate act."""
+    if secret := stored_keys(path).get(provider):
+        return Key(secret=secret, origin=path.name)
+    for name in variables_of(provider):
+        if secret := environ.get(name, "").strip():
+            return Key(secret=secret, origin=name)
+    return None
+
+
+def stored_keys(path: Path) -> dict[str, str]:
+    """Every key in the file, by provider; refuses a file that others can read."""
+    try:
+        mode = path.stat().st_mode
+        raw = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error}.", "Repair its permissions, or delete it."
+        ) from error
+    if mode & 0o077:
+        raise ConfigError(
+            f"{path} can be read by others, so its keys are not used.",
+            f"Run `chmod 600 {path}`, and consider replacing the keys.",
+        )
+    try:
+        return msgspec.convert(tomllib.loads(raw), dict[str, str])
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ConfigError(
+            f"{path} is not a list of keys: {error}.", 'Each line is: provider = "key".'
+        ) from error
+
+
+def store_key(path: Path, provider: str, secret: str) -> None:
+    """Keep a provider's key; an empty one removes it."""
+    secret = secret.strip()
+    if not _NAME.fullmatch(provider):
+        raise UsageError(f"{provider!r} is not a provider's name.", "For example: anthropic.")
+    if not secret.isascii() or not secret.isprintable():
+        raise UsageError("A key is one line of plain characters.", "Copy it again.")
+    kept = {**stored_keys(path), provider: secret}
+    lines = (
+        f'{name} = "{value.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n'
+        for name, value in sorted(kept.items())
+        if value
+    )
+    replace_file(path, "".join(lines).encode())
+
+
+COMPATIBLE: Final = frozenset(
+    {"openai", "ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "litellm_proxy"}
+)
+"""Providers that are asked at `[models] base_url` when it is set."""
+_DEFAULT_ADDRESS: Final = {
+    "ollama": "http://127.0.0.1:11434",
+    "ollama_chat": "http://127.0.0.1:11434",
+    "lm_studio": "http://127.0.0.1:1234/v1",
+    "llamafile": "http://127.0.0.1:8080/v1",
+}
+
+
+class Address(Part):
+    """Everything a request needs besides its content."""
+
+    model: str
+    """The name litellm is given."""
+    provider: str
+    base_url: str = ""
+    """Empty for the provider's own address."""
+    key: Key | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether the request stays on this machine."""
+        return is_loopback(self.base_url)
+
+
+def address_of(
+    name: str, settings: ModelSettings, places: Places, environ: Mapping[str, str]
+) -> Address:
+    """Where a remote model is asked; raises when nobody could know."""
+    provider, called = _provider_of(name, settings)
+    base_url = settings.base_url if provider in COMPATIBLE else ""
+    base_url = base_url or _named_in(environ, provider) or _DEFAULT_ADDRESS.get(provider, "")
+    if base_url and urlsplit(base_url).scheme not in ("http", "https"):
+        raise UnknownName(
+            f"{base_url!r} is not an address of a server.", "Write http://host:port/v1."
+        )
+    key = _key(provider, base_url, settings, places, environ)
+    return Address(model=called, provider=provider, base_url=base_url, key=key)
+
+
+def _named_in(environ: Mapping[str, str], provider: str) -> str:
+    """An address in the user's environment, taken over openly: litellm would follow it unseen."""
+    names = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
+    return next((environ[name] for name in names if environ.get(name)), "")
+
+
+def _provider_of(name: str, settings: ModelSettings) -> tuple[str, str]:
+    """Split `provider/model`; a bare name is looked up, or asked at the user's own address."""
+    provider, slash, bare = name.partition("/")
+    if slash and provider and bare:
+        if provider == "ollama":
+            return provider, f"ollama_chat/{bare}"
+        return provider, name
+    if not slash and (listing := look_up(name)) is not None and listing.provider:
+        return listing.provider, f"{listing.provider}/{name}"
+    if not slash and name and settings.base_url:
+        return "openai", f"openai/{name}"
+    raise UnknownName(
+        f"Nobody knows a model called {name!r}.",
+        "Write provider/model, for example anthropic/claude-sonnet-4-5; "
+        "`mindstone models` lists what is usable.",
+    )
+
+
+def _key(
+    provider: str,
+    base_url: str,
+    settings: ModelSettings,
+    places: Places,
+    environ: Mapping[str, str],
+) -> Key | None:
+    """The key for this address; a key for one place is never sent to another."""
+    custom = bool(settings.base_url) and base_url == settings.base_url
+    if custom and settings.api_key_env:
+        if secret := environ.get(settings.api_key_env, "").strip():
+            return Key(secret=secret, origin=settings.api_key_env)
+        raise ProviderRefused(
+            f"The environment variable {settings.api_key_env} is not set.",
+            f"It should hold the key for {base_url}; set it, or clear models.api_key_env.",
+        )
+    if custom:
+        return None
+    return find_key(provider, environ, places.keys)
+
+
+def require_key(address: Address) -> None:
+    """Refuse before anything is sent when a key is needed and there is none."""
+    if address.key or address.base_url or address.provider in KEYLESS:
+        return
+    variable = variables_of(address.provider)[0]
+    near = nearest(address.provider, VARIABLES) if address.provider not in VARIABLES else ""
+    raise ProviderRefused(
+        f"There is no key for {address.provider}.",
+        f"{f'Did you mean {near}/…? Else set' if near else 'Set'} {variable}, "
+        f"or store one with `mindstone models key {address.provider}`.",
+    )

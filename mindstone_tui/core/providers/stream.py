@@ -1,0 +1,243 @@
+"""From a provider's chunks to deltas, whatever the chunks look like.
+
+A chunk is a mapping or an object with the fields of an OpenAI stream. Servers leave fields out,
+repeat headers, number every call 0 or cut a character in half; none of that may stop a turn or
+reach the transcript. Anything with the wrong type is treated as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.errors import ProviderNonsense
+from mindstone_tui.core.providers.base import CallDelta, Delta, TextDelta, ThinkingDelta
+
+_NAMES = {
+    "prompt": ("prompt", "prompt_tokens", "input_tokens"),
+    "completion": ("completion", "completion_tokens", "output_tokens"),
+    "cached": (
+        "cached",
+        "cache_read_input_tokens",
+        "prompt_cache_hit_tokens",
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+    ),
+    "cache_written": (
+        "cache_written",
+        "cache_creation_input_tokens",
+        "prompt_tokens_details.cache_creation_tokens",
+    ),
+    "reasoning": (
+        "reasoning",
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",
+    ),
+}
+
+
+def usage_of(report: object) -> Usage:
+    """The figures in a provider's usage report, whatever it calls them."""
+    figures = {
+        name: next((count for path in paths if (count := _count(report, path)) is not None), None)
+        for name, paths in _NAMES.items()
+    }
+    cost = field(report, "cost")
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9
+    return Usage(**figures, cost=float(cost) if known else None)  # type: ignore[arg-type]
+
+
+def field(value: object, name: str) -> object:
+    """A field of a mapping or of an object; None when there is none."""
+    if isinstance(value, Mapping):
+        return value.get(name)
+    return getattr(value, name, None)
+
+
+def _count(report: object, path: str) -> int | None:
+    for name in path.split("."):
+        report = field(report, name)
+    if isinstance(report, bool) or not isinstance(report, int) or not 0 <= report < 1 << 53:
+        return None
+    return report
+
+
+LONGEST_ANSWER: Final = 16 << 20
+"""Characters after which an answer cannot be one."""
+MOST_CALLS: Final = 512
+
+_REASONS: Final = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "eos": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+}
+
+
+class Translator:
+    """One answer, chunk by chunk."""
+
+    def __init__(self, longest: int = LONGEST_ANSWER) -> None:
+        self._longest = longest
+        self.usage = Usage()
+        self.model = ""
+        self.reason = ""
+        self._text = Joined()
+        self._thought = Joined()
+        self._block = ""
+        self._calls = _Calls()
+        self._size = 0
+
+    def take(self, chunk: object) -> Iterator[Delta]:
+        """The deltas in one chunk; most have one, some have none."""
+        self._note(chunk)
+        for choice in _items(field(chunk, "choices"))[:1]:
+            delta = field(choice, "delta")
+            yield from self._think(delta)
+            if text := self._text.add(_text(field(delta, "content"))):
+                yield TextDelta(text=self._sized(text))
+            for fragment in _items(field(delta, "tool_calls")):
+                if (call := self._calls.add(fragment)) is not None:
+                    self._sized(call.arguments)
+                    yield call
+            if reason := _text(field(choice, "finish_reason")):
+                self.reason = _REASONS.get(reason.lower(), "stop")
+
+    def end(self) -> Iterator[Delta]:
+        """What was held back until it was certain that nothing follows."""
+        if rest := self._thought.end():
+            yield ThinkingDelta(text=rest)
+        if rest := self._text.end():
+            yield TextDelta(text=rest)
+
+    @property
+    def called(self) -> bool:
+        """Whether any tool was asked for."""
+        return bool(self._calls)
+
+    def _note(self, chunk: object) -> None:
+        served = field(field(chunk, "_hidden_params"), "provider_response_model")
+        self.model = _text(served) or self.model or _text(field(chunk, "model"))
+        if (usage := field(chunk, "usage")) is not None and usage_of(usage) != Usage():
+            self.usage = usage_of(usage)
+
+    def _think(self, delta: object) -> Iterator[Delta]:
+        """Blocks where there are some: the plain field then only repeats their text."""
+        blocks = _items(field(delta, "thinking_blocks"))
+        if not blocks:
+            plain = _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
+            if text := self._thought.add(plain):
+                yield ThinkingDelta(text=self._sized(text))
+        for block in blocks:
+            signature = _text(field(block, "signature"))
+            text = self._thought.add(self._new_thought(_text(field(block, "thinking")), signature))
+            redacted = _text(field(block, "data"))
+            if text or signature or redacted:
+                self._sized(text)
+                yield ThinkingDelta(text=text, signature=signature, redacted=redacted)
+
+    def _new_thought(self, text: str, signature: str) -> str:
+        """What a block adds: the one with the signature may repeat all that came before it."""
+        if not signature:
+            self._block += text
+            return text
+        before, self._block = self._block, ""
+        return text.removeprefix(before)
+
+    def _sized(self, text: str) -> str:
+        self._size += len(text)
+        if self._size > self._longest:
+            raise ProviderNonsense(
+                f"The model's answer is longer than {self._longest:,} characters.",
+                "Try again, or choose another model.",
+            )
+        return text
+
+
+class Joined:
+    """Text in pieces: halves of one character are joined, a lone half becomes a visible sign."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """The text that is certain now."""
+        text = self._half + piece
+        self._half = ""
+        if not text or text.isascii():
+            return text
+        if "\ud800" <= text[-1] <= "\udbff":
+            self._half, text = text[-1], text[:-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def end(self) -> str:
+        """What is left of a half that never found the other."""
+        rest, self._half = self._half, ""
+        return "\N{REPLACEMENT CHARACTER}" if rest else ""
+
+
+class _Calls:
+    """Which fragments belong to which tool call, by id first and by number second."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._names: list[str] = []
+        self._current: dict[int, int] = {}
+        """The server's number → our index of the call it means now."""
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def add(self, fragment: object) -> CallDelta | None:
+        """A fragment under our own index; None when it says nothing."""
+        call_id, function = _text(field(fragment, "id")), field(fragment, "function")
+        name, arguments = _text(field(function, "name")), _text(field(function, "arguments"))
+        number = field(fragment, "index")
+        if not (call_id or name or arguments):
+            return None
+        index = self._index(number if isinstance(number, int) else None, call_id, name)
+        new_id = call_id if not self._ids[index] else ""
+        new_name = name if not self._names[index] else ""
+        self._ids[index] = self._ids[index] or call_id
+        self._names[index] = self._names[index] or name
+        cleaned = arguments.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return CallDelta(index=index, id=new_id, name=new_name, arguments=cleaned)
+
+    def _index(self, number: int | None, call_id: str, name: str) -> int:
+        if call_id and call_id in self._ids:
+            return self._ids.index(call_id)
+        index = len(self._ids) - 1 if number is None else self._current.get(number, -1)
+        if index >= 0 and not self._is_another(index, number, call_id, name):
+            return index
+        if len(self._ids) >= MOST_CALLS:
+            raise ProviderNonsense(
+                f"The model asked for more than {MOST_CALLS} tools at once.",
+                "Try again, or choose another model.",
+            )
+        self._ids.append("")
+        self._names.append("")
+        self._current[number if number is not None else -1] = len(self._ids) - 1
+        return len(self._ids) - 1
+
+    def _is_another(self, index: int, number: int | None, call_id: str, name: str) -> bool:
+        """Whether a header opens a new call although its number was seen before."""
+        if call_id and self._ids[index]:
+            return call_id != self._ids[index]
+        return number is None and bool(name) and bool(self._names[index])
+
+
+def _items(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

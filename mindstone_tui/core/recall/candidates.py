@@ -1,0 +1,517 @@
+"""Which passages are worth ranking: the best by words, the best by meaning, and their neighbours.
+
+A question costs the same whether history holds a thousand passages or a million: some hundred
+candidates are looked at closely, and nothing else is read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice, takewhile
+from typing import Final
+
+import apsw
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mindstone_tui.core.recall.embedding import (
+    AskedTokens,
+    Encoded,
+    Floats,
+    asked_tokens,
+    closeness,
+    signs,
+)
+from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.ranking import Candidate
+from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, TOKENIZER, passage_from
+from mindstone_tui.core.recall.words import MOST_TERMS, Question, quoted
+
+MOST_POSTINGS: Final = 2_000
+"""Occurrences that are fetched and scored for one question."""
+_K1: Final = 1.2
+_B: Final = 0.75
+
+
+class WordMatches(msgspec.Struct, frozen=True):
+    """What the words of a question found."""
+
+    scores: dict[int, float]
+    """BM25 by row, from the words that retrieve."""
+    total_rarity: float
+    """What a passage could earn at most before saturation: the rarity of every word asked for."""
+    common: dict[str, float]
+    """Beginning of the word → rarity, of the words that only rescore."""
+
+
+class Lexicon:
+    """Rarity and postings of words, with the stemmer that the index itself uses."""
+
+    def __init__(self, database: apsw.Connection) -> None:
+        self._database = database
+        self._stemmer = database.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
+        self._holding: dict[str, int] = {}
+        self._counted_at = 0
+
+    def rarity(self, term: str, passages: int) -> float:
+        """Inverse document frequency of a word; of its rarest form when it has several."""
+        stems = self.stems(term)
+        return max((_rarity(self._count(stem, passages), passages) for stem in stems), default=0.0)
+
+    def match(self, terms: Sequence[str], passages: int) -> WordMatches:
+        """Passages that hold any of the terms, scored."""
+        found = {
+            stem: (term, self._count(stem, passages)) for term in terms for stem in self.stems(term)
+        }
+        rarest = sorted(found.items(), key=lambda item: item[1][1])[:MOST_TERMS]
+        retrieving: list[str] = []
+        common: dict[str, float] = {}
+        room = MOST_POSTINGS
+        for stem, (term, count) in rarest:
+            if count <= room or not (retrieving or common):
+                retrieving.extend([term] if count else [])
+                room -= count
+            else:
+                common[_shared_start(term, stem)] = _rarity(count, passages)
+        total = sum(_rarity(count, passages) for _, (_, count) in rarest)
+        return WordMatches(self._retrieve(retrieving), total, common)
+
+    def stems(self, text: str) -> list[str]:
+        """The stems FTS5 makes of a text that `indexed` prepared."""
+        found = self._stemmer(
+            text.encode("utf-8", "replace"),
+            apsw.FTS5_TOKENIZE_QUERY,
+            None,
+            include_offsets=False,
+            include_colocated=False,
+        )
+        return [str(stem) for stem in found]
+
+    def _retrieve(self, terms: list[str]) -> dict[int, float]:
+        if not terms:
+            return {}
+        rows = self._database.execute(
+            "select rowid, -bm25(words, 1.0, 0.0) from words where words match ?"
+            " order by rowid desc limit ?",
+            (f"body : ({quoted(terms)})", 2 * MOST_POSTINGS),
+        )
+        return dict(rows)
+
+    def _count(self, stem: str, passages: int) -> int:
+        if abs(passages - self._counted_at) > 16 + self._counted_at // 100:
+            self._holding.clear()
+            self._counted_at = passages
+        count = self._holding.get(stem)
+        if count is None:
+            row = self._database.execute(
+                "select doc from vocabulary where term = ?", (stem,)
+            ).fetchone()
+            count = self._holding[stem] = row[0] if row else 0
+        return count
+
+
+def _shared_start(term: str, stem: str) -> str:
+    """`painted`, `paint` → paint; `happy`, `happi` → happ."""
+    length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(term, stem)))  # noqa: B905
+    return term[:length]
+
+
+def score_common(common: Mapping[str, float], text: str, usual_length: float) -> float:
+    """BM25 that common words add to a passage, from its own text.
+
+    The text is searched for the words' beginnings instead of being stemmed: that is a hundred times
+    faster, and these words only shift a score a little.
+    """
+    lowered = f" {text.lower()}"
+    pull = _K1 * (1 - _B + _B * len(text) / max(usual_length, 1.0))
+    score = 0.0
+    for start, rarity in common.items():
+        found = lowered.count(f" {start}" if start.isascii() else start)
+        if found:
+            score += rarity * found * (_K1 + 1) / (found + pull)
+    return score
+
+
+def _rarity(count: int, passages: int) -> float:
+    return math.log(1 + (max(passages, count) - count + 0.5) / (count + 0.5))
+
+
+EXACT_UP_TO: Final = 20_000
+SHORTLIST: Final = 400
+"""How many of the nearest by sign are looked at again."""
+RESCORED: Final = 32
+"""How many of those have their numbers read from the store."""
+_BACKGROUND: Final = 256
+_BLOCK: Final = 1 << 17
+
+Rows = NDArray[np.int64]
+Places = NDArray[np.intp]
+ReadFloats = Callable[[Sequence[int]], dict[int, bytes]]
+
+
+class VectorView:
+    """Vectors by passage row; grows as they are stored."""
+
+    def __init__(self, dims: int, *, exact_up_to: int = EXACT_UP_TO) -> None:
+        self._dims = dims
+        self._exact_up_to = exact_up_to
+        self._width = -(-dims // 64)
+        self._count = 0
+        self._rows: Rows = np.empty(0, np.int64)
+        # One line of memory for each 64 numbers: scanning those is four times faster.
+        self._signs: NDArray[np.uint64] = np.empty((self._width, 0), np.uint64)
+        self._floats: Floats | None = np.empty((0, dims), np.float32)
+        self._order: Places | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, rows: Sequence[int], packed: Sequence[bytes], read: ReadFloats) -> None:
+        """Take in vectors that were stored since; `read` gives numbers while they are kept."""
+        if not rows:
+            return
+        first, self._count = self._count, self._count + len(rows)
+        self._reserve()
+        joined = b"".join(bits.ljust(8 * self._width, b"\0") for bits in packed)
+        self._signs[:, first : self._count] = (
+            np.frombuffer(joined, np.uint64).reshape(len(rows), -1).T
+        )
+        self._rows[first : self._count] = rows
+        self._order = None
+        if self._floats is not None and self._count <= self._exact_up_to:
+            numbers = read(rows)
+            fresh = np.frombuffer(b"".join(numbers[row] for row in rows), np.float32)
+            self._floats = np.concatenate((self._floats, fresh.reshape(len(rows), -1)))
+        else:
+            self._floats = None
+
+    def nearest(
+        self, asked: Floats, count: int, allowed: Rows | None, read: ReadFloats
+    ) -> tuple[dict[int, float], float]:
+        """The nearest rows with their cosines, best first, and the collection's mean cosine."""
+        places = None if allowed is None else self._places(allowed)
+        if not self._count or (places is not None and not len(places)):
+            return {}, 0.0
+        if self._floats is not None:
+            cosines = self._floats @ asked
+            among = np.arange(self._count) if places is None else places
+            best = among[_highest(cosines[among], count)]
+            return self._named(best, cosines[best]), float(cosines.mean())
+        spread = np.linspace(0, self._count - 1, min(_BACKGROUND, self._count)).astype(np.intp)
+        mean = float(self._estimates(asked, spread).mean())
+        near = self._nearest_by_sign(asked, max(SHORTLIST, 2 * count), places)
+        estimates = self._estimates(asked, near)
+        order = _highest(estimates, count)
+        found = self._named(near[order], estimates[order])
+        for row, numbers in read(list(found)[:RESCORED]).items():
+            found[row] = float(np.frombuffer(numbers, np.float32) @ asked)
+        return dict(sorted(found.items(), key=lambda item: -item[1])), mean
+
+    def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
+        """Cosines of the rows that have a vector; estimates where only signs are kept."""
+        places = self._places(np.array(rows, np.int64))
+        if not len(places):
+            return {}
+        if self._floats is not None:
+            return self._named(places, self._floats[places] @ asked)
+        return self._named(places, self._estimates(asked, places))
+
+    def _reserve(self) -> None:
+        """Room for what is counted; doubling keeps growth cheap."""
+        if self._count > len(self._rows):
+            room = max(self._count, 2 * len(self._rows), 1024)
+            rows, packed = self._rows, self._signs
+            self._rows = np.zeros(room, np.int64)
+            self._rows[: len(rows)] = rows
+            self._signs = np.zeros((self._width, room), np.uint64)
+            self._signs[:, : packed.shape[1]] = packed
+
+    def _places(self, rows: Rows) -> Places:
+        """Where rows stand in memory; those without a vector are left out."""
+        if not self._count or not len(rows):
+            return np.empty(0, np.intp)
+        kept = self._rows[: self._count]
+        if self._order is None:
+            self._order = np.argsort(kept, kind="stable")
+        at = np.searchsorted(kept, rows, sorter=self._order)
+        places = self._order[np.minimum(at, self._count - 1)]
+        return np.asarray(places[kept[places] == rows], np.intp)
+
+    def _named(self, places: Places, values: Floats) -> dict[int, float]:
+        return dict(zip(self._rows[places].tolist(), values.tolist(), strict=True))
+
+    def _nearest_by_sign(self, asked: Floats, count: int, places: Places | None) -> Places:
+        """Places whose signs differ least; a histogram finds the bound without sorting."""
+        packed = signs(asked[None, :]).tobytes().ljust(8 * self._width, b"\0")
+        wanted = np.frombuffer(packed, np.uint64)
+        differing = np.zeros(self._count, np.int16)
+        for start in range(0, self._count, _BLOCK):
+            end = min(start + _BLOCK, self._count)
+            for line, word in zip(self._signs, wanted, strict=True):
+                differing[start:end] += np.bitwise_count(line[start:end] ^ word)
+        among = differing if places is None else differing[places]
+        bound = int(np.searchsorted(np.bincount(among).cumsum(), min(count, len(among))))
+        near = np.flatnonzero(among <= bound)
+        return np.asarray(near if places is None else places[near], np.intp)
+
+    def _estimates(self, asked: Floats, places: Places) -> Floats:
+        """Cosines as far as signs tell them: right on average, off by a few hundredths."""
+        packed = np.ascontiguousarray(self._signs[:, places].T).view(np.uint8)
+        rows = np.unpackbits(packed, axis=1, bitorder="little")[:, : self._dims]
+        products = 2 * (rows.astype(np.float32) @ asked) - asked.sum()
+        return np.asarray(products / np.sqrt(self._dims * 2 / np.pi), np.float32)
+
+
+def _highest(values: Floats, count: int) -> Places:
+    """Places of the highest values, best first."""
+    if len(values) > count:
+        chosen = np.argpartition(-values, count - 1)[:count]
+    else:
+        chosen = np.arange(len(values))
+    return np.asarray(chosen[np.argsort(-values[chosen], kind="stable")], np.intp)
+
+
+FROM_WORDS: Final = 80
+FROM_MEANING: Final = 80
+WITH_NEIGHBOURS: Final = 30
+"""How many of the strongest bring their neighbours along."""
+BACKGROUND: Final = 48
+"""Passages, evenly spread over history, whose closeness says what is usual."""
+USUAL_COSINE: Final = 0.1
+USUAL_CLOSENESS: Final = 0.2
+"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
+DERIVED: Final = frozenset({"handoff_replayed"})
+"""Kinds whose words stand elsewhere in history already."""
+_SHORT_HISTORY: Final = 24
+_LOADED_AT_ONCE: Final = 20_000
+_FEW: Final = 300
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be found."""
+
+    exclude: frozenset[int] = frozenset()
+    """Sequence numbers that are in the window already, or were dropped."""
+    since: float | None = None
+    until: float | None = None
+    kinds: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    """Kinds that are never among the hits."""
+
+    @property
+    def narrows(self) -> bool:
+        """Whether rows have to be selected before anything is compared."""
+        return self.since is not None or self.until is not None or bool(self.kinds)
+
+
+class Signals(msgspec.Struct):
+    """The evidence so far, by row."""
+
+    words: dict[int, float]
+    meaning: dict[int, float]
+
+
+class Gatherer:
+    """Reads candidates from one open index."""
+
+    def __init__(
+        self, database: apsw.Connection, dims: int | None = None, generation: str = ""
+    ) -> None:
+        self.generation = generation
+        """Which making of the vectors it looks at; empty for none."""
+        self._database = database
+        self._lexicon = Lexicon(database)
+        self._view = VectorView(dims) if dims else None
+        self._last_place = 0
+        self._background: list[bytes] = []
+        self._background_of = 0
+
+    def gather(self, question: Question, asked: Encoded | None, allowed: Filter) -> list[Candidate]:
+        """Candidates with their evidence."""
+        passages = self.passages()
+        rows = self._allowed_rows(allowed)
+        hidden = self._hidden_rows(allowed)
+        matches = self._lexicon.match(question.terms, passages)
+        signals = Signals(_kept(matches.scores, rows, hidden), {})
+        mean = 0.0
+        if asked is not None and self._view is not None:
+            self.refresh()
+            count = FROM_MEANING + len(hidden)
+            nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
+            signals.meaning = _kept(nearest, None, hidden)
+            mean = _usual(mean, USUAL_COSINE, passages)
+        chosen = self._choose(signals, passages)
+        found = self._read(chosen, allowed)
+        self._complete(signals, found, matches, asked)
+        near = self._closeness(asked, [row for row, _, _ in found], passages)
+        uses = self._uses([passage.entry for _, _, passage in found])
+        return [
+            Candidate(
+                row=row,
+                sitting=sitting,
+                passage=passage,
+                words=signals.words.get(row, 0.0) / max(matches.total_rarity, 1e-9),
+                meaning=signals.meaning[row] - mean if row in signals.meaning else 0.0,
+                closeness=near.get(row, 0.0),
+                injected=uses.get(passage.entry, (0, 0))[0],
+                used=uses.get(passage.entry, (0, 0))[1],
+                recency=row / max(passages, 1),
+            )
+            for row, sitting, passage in found
+        ]
+
+    def passages(self) -> int:
+        """How many there are; rows are numbered without gaps worth mentioning."""
+        row = self._database.execute("select max(row) from passages").fetchone()
+        return int(row[0] or 0) if row else 0
+
+    def refresh(self) -> None:
+        """Take vectors into memory that were stored since the last look."""
+        assert self._view is not None
+        fresh = self._database.execute(
+            "select place, row, bits from signs where place > ? order by place",
+            (self._last_place,),
+        )
+        while block := list(islice(fresh, _LOADED_AT_ONCE)):
+            places, rows, bits = zip(*block, strict=True)
+            self._view.add(rows, bits, self._floats)
+            self._last_place = places[-1]
+
+    def _hidden_rows(self, allowed: Filter) -> frozenset[int]:
+        """Rows that must not take the place of others in the lists."""
+        if not allowed.exclude:
+            return frozenset()
+        found = self._database.execute(
+            "select row from passages where seq in (select value from json_each(?))",
+            (json.dumps(sorted(allowed.exclude)),),
+        )
+        return frozenset(row[0] for row in found)
+
+    def _allowed_rows(self, allowed: Filter) -> Rows | None:
+        if not allowed.narrows:
+            return None
+        found = self._database.execute(
+            "select row from passages where at >= ? and at <= ?"
+            " and (? or kind in (select value from json_each(?)))",
+            (
+                -1e300 if allowed.since is None else allowed.since,
+                1e300 if allowed.until is None else allowed.until,
+                not allowed.kinds,
+                json.dumps(sorted(allowed.kinds)),
+            ),
+        )
+        return np.array([row[0] for row in found], np.int64)
+
+    def _choose(self, signals: Signals, passages: int) -> list[int]:
+        by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
+        by_meaning = list(signals.meaning)
+        # The two lists in turn: the strongest of each come first and bring their neighbours.
+        chosen = list(dict.fromkeys(_in_turn(by_words, by_meaning)))
+        neighbours = (
+            row + step
+            for row in chosen[:WITH_NEIGHBOURS]
+            for step in (-2, -1, 1, 2)
+            if 0 < row + step <= passages
+        )
+        return list(dict.fromkeys((*chosen, *neighbours)))
+
+    def _read(self, rows: Sequence[int], allowed: Filter) -> list[tuple[int, int, Passage]]:
+        found = self._database.execute(
+            f"select row, sitting, at, {PASSAGE_COLUMNS} from passages"
+            " where row in (select value from json_each(?))",
+            (json.dumps(rows),),
+        )
+        return [
+            (row, sitting, passage_from(columns))
+            for row, sitting, at, *columns in found
+            if columns[2] not in allowed.exclude
+            and (allowed.since is None or at >= allowed.since)
+            and (allowed.until is None or at <= allowed.until)
+            and (not allowed.kinds or columns[8] in allowed.kinds)
+            and columns[8] not in allowed.without
+        ]
+
+    def _complete(
+        self,
+        signals: Signals,
+        found: Sequence[tuple[int, int, Passage]],
+        matches: WordMatches,
+        asked: Encoded | None,
+    ) -> None:
+        """Fill in what only one of the lists knew."""
+        if asked is not None and self._view is not None:
+            missing = [row for row, _, _ in found if row not in signals.meaning]
+            signals.meaning |= self._view.cosines(asked.vector, missing)
+        if matches.common and found:
+            usual = sum(len(passage.text) for _, _, passage in found) / len(found)
+            for row, _, passage in found:
+                extra = score_common(matches.common, passage.text, usual)
+                signals.words[row] = signals.words.get(row, 0.0) + extra
+
+    def _closeness(
+        self, asked: Encoded | None, rows: Sequence[int], passages: int
+    ) -> dict[int, float]:
+        if asked is None or not len(asked.token_vectors):
+            return {}
+        tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
+        stored = self._tokens(rows)
+        usual = self._usual_closeness(tokens, passages)
+        values = closeness(tokens, [stored[row] for row in stored]) - usual
+        return dict(zip(stored, values.tolist(), strict=True))
+
+    def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
+        if passages > 1.25 * self._background_of or len(self._background) < BACKGROUND // 2:
+            spread = np.linspace(1, passages, min(BACKGROUND, passages)).astype(np.int64)
+            self._background = list(self._tokens(spread.tolist()).values())
+            self._background_of = passages
+        measured = closeness(tokens, self._background).mean() if self._background else 0.0
+        return _usual(float(measured), USUAL_CLOSENESS, passages)
+
+    def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
+        return dict(
+            self._database.execute(
+                "select row, signs from tokens where row in (select value from json_each(?))",
+                (json.dumps(rows),),
+            )
+        )
+
+    def _floats(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Numbers by row. sqlite-vec seeks a single row but scans everything for a list."""
+        if len(rows) > _FEW:
+            wanted = frozenset(rows)
+            everything = self._database.execute("select rowid, embedding from vectors")
+            return {row: numbers for row, numbers in everything if row in wanted}
+        seek = "select embedding from vectors where rowid = ?"
+        found = ((row, self._database.execute(seek, (row,)).fetchone()) for row in rows)
+        return {row: numbers[0] for row, numbers in found if numbers is not None}
+
+    def _uses(self, entries: Collection[str]) -> dict[str, tuple[int, int]]:
+        found = self._database.execute(
+            "select entry, injected, used from uses"
+            " where entry in (select value from json_each(?))",
+            (json.dumps(list(entries)),),
+        )
+        return {entry: (injected, used) for entry, injected, used in found}
+
+
+def _kept(scores: dict[int, float], rows: Rows | None, hidden: Collection[int]) -> dict[int, float]:
+    """The scores of rows that may be shown."""
+    if rows is None and not hidden:
+        return scores
+    among = scores.keys() if rows is None else scores.keys() & set(rows.tolist())
+    return {row: score for row, score in scores.items() if row in among and row not in hidden}
+
+
+def _usual(measured: float, known: float, passages: int) -> float:
+    """What is usual here: the more history there is, the more its own measure counts."""
+    share = passages / (passages + _SHORT_HISTORY)
+    return share * measured + (1 - share) * known
+
+
+def _in_turn(first: Sequence[int], second: Sequence[int]) -> Iterable[int]:
+    for at in range(max(len(first), len(second))):
+        yield from first[at : at + 1]
+        yield from second[at : at + 1]

@@ -1,0 +1,378 @@
+"""History as passages: which entries can be found again, by what words, under which id.
+
+Messages are passages as they are, long ones in pieces. A tool result is found by the call that
+made it, by what it says, and, where it is too long to index whole, by the paths, identifiers and
+errors in it. Bookkeeping is left out, and so are summaries: recall brings back originals and does
+not feed on itself. A handoff is found by those who ask, and never brought back unasked. A memory is
+found in its file, where it ceases to exist when a person undoes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolCalled,
+    ToolReturned,
+    UserMessage,
+)
+from mindstone_tui.core.entries.derived import (
+    DelegationEnded,
+    HandoffReplayed,
+    NoteTaken,
+    TaskDone,
+    TaskStarted,
+)
+from mindstone_tui.core.recall.words import words_of
+
+Form = Literal["prose", "code"]
+
+LONGEST_PIECE: Final = 900
+"""Characters of one piece: the embedding model reads about 256 tokens and no more."""
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that can be found again."""
+
+    id: str
+    """Entry id and piece number: `01HX…#0`."""
+    session: str
+    seq: int
+    entry: str
+    turn: int
+    """The exchange it belongs to."""
+    ts: str
+    role: str
+    speaker: str
+    kind: str
+    text: str
+    """The words themselves, exactly as they stand in history."""
+    source_id: str = ""
+    piece: int = 0
+    pieces: int = 1
+    form: Form = "prose"
+    about: str = ""
+    """What the piece belongs to, when its own text does not say: the call of a tool result."""
+    meaning: bool = True
+    """Whether a vector is made; the far end of a long tool output is found by words alone."""
+
+    @property
+    def pointer(self) -> str:
+        """Where to look: `#42 of turn 7`, or the file."""
+        return f"#{self.seq} of turn {self.turn}" if self.seq >= 0 else self.entry
+
+    @property
+    def heading(self) -> str:
+        """Who, when and about what, as it is indexed before the text."""
+        when = spoken_date(self.ts)
+        head = ", ".join(part for part in (self.speaker, when) if part)
+        return f"{head} · {self.about}" if self.about else head
+
+    @property
+    def indexed_text(self) -> str:
+        """Heading and text: what words and vectors are made from."""
+        heading = self.heading
+        return f"{heading}: {self.text}" if heading else self.text
+
+    @property
+    def content_hash(self) -> bytes:
+        """Names the indexed text; a receipt is this hash, read back."""
+        return hashlib.sha256(self.indexed_text.encode("utf-8", "replace")).digest()[:16]
+
+
+def parse_time(ts: str) -> datetime | None:
+    """An ISO 8601 time in UTC, or None when it is not one."""
+    try:
+        moment = datetime.fromisoformat(ts)
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def epoch(ts: str) -> float:
+    """Seconds since 1970; 0 when the time is unknown."""
+    moment = parse_time(ts)
+    return moment.timestamp() if moment else 0.0
+
+
+_MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+
+def spoken_date(ts: str) -> str:
+    """`8 May 2023`: a date in the words that people use for it, whatever the locale."""
+    moment = parse_time(ts)
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}" if moment else ""
+
+
+_FENCE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
+_PAUSES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (r"\n\s*\n", r"\n", r"(?<=[.!?。！？؟])\s+|(?<=[。！？])", r"\s+")
+)
+_LEAST: Final = 0.4
+"""A pause this early in a piece would waste most of it."""
+
+
+def pieces_of(text: str, longest: int = LONGEST_PIECE) -> list[tuple[str, Form]]:
+    """The text as pieces of at most `longest` characters, each prose or code."""
+    if len(text) <= longest:
+        return [(text, "code" if _FENCE.fullmatch(text.strip()) else "prose")]
+    return [
+        (piece, form)
+        for block, form in _blocks(text)
+        for piece in (part.strip() for part in _cut_block(block, longest))
+        if piece
+    ]
+
+
+def _blocks(text: str) -> Iterator[tuple[str, Form]]:
+    at = 0
+    for fence in _FENCE.finditer(text):
+        yield text[at : fence.start()], "prose"
+        yield fence[0], "code"
+        at = fence.end()
+    yield text[at:], "prose"
+
+
+def _cut_block(text: str, longest: int) -> Iterator[str]:
+    start = 0
+    while len(text) - start > longest:
+        end = _pause(text, start, start + longest)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _pause(text: str, start: int, limit: int) -> int:
+    """The last good place to stop before `limit`: a paragraph, a line, a sentence, a word."""
+    earliest = start + int((limit - start) * _LEAST)
+    for pause in _PAUSES:
+        ends = [found.end() for found in pause.finditer(text, earliest, limit)]
+        if ends:
+            return ends[-1]
+    return limit
+
+
+TOOL_HEAD: Final = 10
+TOOL_TAIL: Final = 4
+"""Pieces of a tool result that are indexed whole, from its beginning and its end."""
+TOOL_VECTORS: Final = 4
+"""Pieces of a tool result that get a vector; the rest is found by words."""
+_CALL_SHOWN: Final = 200
+
+_ERROR: Final = re.compile(
+    r"\b(?:error|exception|traceback|fail(?:ed|ure)|fatal|panic|warning|denied|refused|not found"
+    r"|cannot|E[A-Z]{4,})\b",
+    re.IGNORECASE,
+)
+_TELLING: Final = re.compile(
+    r"(?:[\w.~-]+)?(?:[/\\][\w.@-]+){2,}(?::\d+)?"  # paths
+    r"|\b[\w-]+\.(?:[a-z]{1,4}\d?)(?::\d+)\b"  # file.ts:42
+    r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase
+    r"|\b(?:[A-Z][a-z0-9]+){2,}\b"  # PascalCase
+    r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b"  # snake_case
+    r"|\bE[A-Z]{4,}\b|\b[0-9a-f]{7,40}\b"
+)
+
+
+class Chunker:
+    """Turns lines into passages, in order; remembers the calls that results belong to."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+
+    def passages(self, line: Line) -> list[Passage]:
+        """The passages of one line; none when there is nothing to find."""
+        match line.entry:
+            case UserMessage() as said:
+                return _cut(line, said.text, said.name or "user", source_id=said.source_id)
+            case AssistantMessage() as said:
+                for call in said.calls:
+                    self._calls[call.id] = f"{call.name} {call.arguments}"
+                return _cut(line, said.text, said.name or "assistant", source_id=said.source_id)
+            case AssistantPartial(text=text):
+                return _cut(line, text, "assistant")
+            case ToolCalled() as call:
+                self._calls[call.call] = f"{call.name} {call.shown}"
+                return []
+            case ToolReturned() as result:
+                return self._of_result(line, result)
+            case NoteTaken(category=category, text=text):
+                return _cut(line, text, "note", about=category)
+            case HandoffReplayed(text=text):
+                return _cut(line, text, "handoff")
+            case DelegationEnded(child=child, text=text):
+                return _cut(line, text, "sub-agent", about=child)
+            case TaskStarted(title=title, criteria=criteria, constraints=constraints):
+                return _cut(line, "\n".join((title, *criteria, *constraints)), "task")
+            case TaskDone(title=title, summary=summary):
+                return _cut(line, f"{title}\n{summary}".strip(), "task")
+            case _:
+                return []
+
+    def _of_result(self, line: Line, result: ToolReturned) -> list[Passage]:
+        call = self._calls.pop(result.call, result.name)
+        outcome = "" if result.status == "ok" else f" ({result.status})"
+        about = " ".join(call.split())[:_CALL_SHOWN] + outcome
+        speaker = result.name or "tool"
+        pieces = pieces_of(result.text)
+        if len(pieces) > TOOL_HEAD + TOOL_TAIL:
+            middle = [text for text, _ in pieces[TOOL_HEAD:-TOOL_TAIL]]
+            told = telling_words("\n".join(middle))
+            pieces = [*pieces[:TOOL_HEAD], (told, "code"), *pieces[-TOOL_TAIL:]]
+        if not any(text for text, _ in pieces):
+            pieces = [(result.finding or call, "prose")]
+        return _make(line, pieces, speaker, result.source_id, about, vectors=TOOL_VECTORS)
+
+
+def passages_of(lines: Iterable[Line]) -> list[Passage]:
+    """The passages of an exchange, or of several, from all its lines."""
+    chunker = Chunker()
+    return [passage for line in lines for passage in chunker.passages(line)]
+
+
+def passages_of_file(
+    name: str, text: str, *, session: str, ts: str, kind: str = "memory"
+) -> list[Passage]:
+    """A memory, log or journal file as passages; their ids follow its content, not its lines."""
+    pieces = pieces_of(text)
+    return [
+        Passage(
+            id=f"{name}#{piece}",
+            session=session,
+            seq=-1,
+            entry=name,
+            turn=0,
+            ts=ts,
+            role="system",
+            speaker=kind,
+            kind=kind,
+            text=part,
+            piece=piece,
+            pieces=len(pieces),
+            form=form,
+            about=name,
+        )
+        for piece, (part, form) in enumerate(pieces)
+        if part.strip()
+    ]
+
+
+def telling_words(text: str, longest: int = LONGEST_PIECE) -> str:
+    """Error lines, then distinct paths and identifiers: what a long output is remembered by."""
+    kept: list[str] = []
+    room = longest
+    for word in _most_telling(text):
+        if len(word) < room:
+            kept.append(word)
+            room -= len(word) + 1
+    return "\n".join(kept)
+
+
+def _most_telling(text: str) -> Iterator[str]:
+    errors = (line.strip()[:160] for line in text.splitlines() if _ERROR.search(line))
+    words = (found[0] for found in _TELLING.finditer(text))
+    yield from dict.fromkeys((*errors, *words))
+
+
+def _cut(
+    line: Line, text: str, speaker: str, *, source_id: str = "", about: str = ""
+) -> list[Passage]:
+    return _make(line, pieces_of(text), speaker, source_id, about) if text.strip() else []
+
+
+def _make(
+    line: Line,
+    pieces: list[tuple[str, Form]],
+    speaker: str,
+    source_id: str,
+    about: str,
+    vectors: int | None = None,
+) -> list[Passage]:
+    return [
+        Passage(
+            id=f"{line.id}#{piece}",
+            session=line.session,
+            seq=line.seq,
+            entry=line.id,
+            turn=line.turn,
+            ts=line.ts,
+            role=line.role,
+            speaker=speaker,
+            kind=line.kind,
+            text=text,
+            source_id=source_id,
+            piece=piece,
+            pieces=len(pieces),
+            form=form,
+            about=about,
+            meaning=vectors is None or piece < vectors,
+        )
+        for piece, (text, form) in enumerate(pieces)
+    ]
+
+
+LONGEST_EXCERPT: Final = 600
+_SENTENCES: Final = re.compile(r"(?<=[.!?。！？؟])\s+|\n+")
+
+
+def excerpt(text: str, terms: Sequence[str], longest: int = LONGEST_EXCERPT) -> str:
+    """The part of a text that holds most of the terms, in whole sentences where possible."""
+    if len(text) <= longest:
+        return text
+    wanted = frozenset(terms)
+    sentences = _spans(text, longest)
+    found = [len(wanted.intersection(words_of(text[a:b]))) for a, b in sentences]
+    first, last = _densest(sentences, found, longest)
+    start, end = sentences[first][0], sentences[last][1]
+    before, after = "… " if start else "", " …" if end < len(text) else ""
+    return f"{before}{text[start:end].strip()}{after}"
+
+
+def _spans(text: str, longest: int) -> list[tuple[int, int]]:
+    """Where sentences begin and end; one longer than the whole excerpt is cut hard."""
+    edges = [0, *(found.end() for found in _SENTENCES.finditer(text)), len(text)]
+    return [
+        (at, min(at + longest, end))
+        for start, end in pairwise(edges)
+        for at in range(start, end, longest)
+    ]
+
+
+def _densest(
+    sentences: Sequence[tuple[int, int]], found: Sequence[int], longest: int
+) -> tuple[int, int]:
+    """The run of sentences within the bound that holds most; the longest of equals."""
+    best = (-1, -1)
+    run = (0, 0)
+    for first in range(len(sentences)):
+        last = first
+        while last + 1 < len(sentences) and sentences[last + 1][1] - sentences[first][0] <= longest:
+            last += 1
+        value = (sum(found[first : last + 1]), sentences[last][1] - sentences[first][0])
+        if value > best:
+            best, run = value, (first, last)
+    return run

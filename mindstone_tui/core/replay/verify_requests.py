@@ -1,0 +1,148 @@
+"""Proof that every request ever sent can be rebuilt, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.plan import plans_of_turn, rebuild
+from mindstone_tui.core.context.window_view import fold_at, reader
+from mindstone_tui.core.disk import read_blob
+from mindstone_tui.core.entries import Line, Request
+from mindstone_tui.core.entries.conversation import SideRequestSent
+from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
+from mindstone_tui.core.transcript import Damaged, History
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """A request that could not be rebuilt as it was sent."""
+
+    turn: int
+    call: int
+    seq: int
+    hash: str
+    recorded_hash: str
+    why: str = ""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """How many requests of a session were rebuilt."""
+
+    requests: int
+    matched: int
+    mismatched: tuple[Mismatch, ...]
+    damaged: int = 0
+    """Lines that could not be read; `verify` names them."""
+
+
+class Rebuilt(msgspec.Struct, frozen=True):
+    """One request of the past, and whether it is the one that was sent."""
+
+    turn: int
+    call: int
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    hash: str
+    recorded_hash: str | None
+    matches: bool | None
+    model: str = ""
+    tokens: int = 0
+
+
+def prove(history: History) -> Proof:
+    """Rebuild every request of the session and compare it with its recorded hash."""
+    requests = matched = damaged = 0
+    wrong: list[Mismatch] = []
+    fold = Fold(reader(history))
+    for item in history.read():
+        if isinstance(item, Damaged):
+            damaged += 1
+            continue
+        line = history.whole(item)
+        if isinstance(line.entry, PromptPlanned):
+            requests += 1
+            mismatch = _compare(history, fold, line, line.entry)
+            if mismatch is None:
+                matched += 1
+            else:
+                wrong.append(mismatch)
+        elif isinstance(line.entry, SideRequestSent):
+            requests += 1
+            side = line.entry
+            found = Request(model=side.model, messages=side.messages).hash
+            if found == side.prompt_hash:
+                matched += 1
+            else:
+                wrong.append(Mismatch(line.turn, 0, line.seq, found, side.prompt_hash))
+        fold.add(line)
+    return Proof(requests, matched, tuple(wrong), damaged)
+
+
+def rebuilt_calls(history: History, turn: int, call: int | None = None) -> Iterator[Rebuilt]:
+    """The requests of one turn; a turn that was imported never sent one."""
+    lines = history.turn(turn)
+    if not lines:
+        raise NoSuchEntry(f"There is no turn {turn}.", "`mindstone log --tail 5` shows the newest.")
+    plans = plans_of_turn(history, turn)
+    if not plans:
+        yield _unsent(history, turn, lines)
+        return
+    chosen = [line for line in plans if call is None or _call_of(line) == call]
+    if not chosen:
+        raise NoSuchEntry(
+            f"Turn {turn} has no call {call}.", f"It has {len(plans)}; leave out --call for all."
+        )
+    for line in chosen:
+        plan = line.entry
+        assert isinstance(plan, PromptPlanned)
+        request = rebuild(history, line)
+        yield _rebuilt(request, turn, plan.call, plan)
+
+
+def _call_of(line: Line) -> int:
+    return line.entry.call if isinstance(line.entry, PromptPlanned) else 0
+
+
+def _compare(history: History, fold: Fold, line: Line, plan: PromptPlanned) -> Mismatch | None:
+    """None when the request is the one that was sent."""
+    found, why = "", ""
+    try:
+        own = fold if fold.head == plan.through else fold_at(history, line)
+        found = own.request(
+            plan.model,
+            turn=line.turn,
+            tail=plan.tail,
+            blob=(lambda digest: read_blob(history.places.blobs, digest)) if plan.images else None,
+        ).hash
+    except MindstoneError as error:
+        why = error.what
+    if found == plan.prompt_hash:
+        return None
+    return Mismatch(line.turn, plan.call, line.seq, found, plan.prompt_hash, why)
+
+
+def _unsent(history: History, turn: int, lines: list[Line]) -> Rebuilt:
+    """An imported turn as the request it would have been."""
+    fold = Fold(reader(history))
+    for line in lines:
+        fold.add(history.whole(line))
+    return _rebuilt(fold.request("", turn=turn), turn, 1, None)
+
+
+def _rebuilt(request: Request, turn: int, call: int, plan: PromptPlanned | None) -> Rebuilt:
+    found = request.hash
+    return Rebuilt(
+        turn=turn,
+        call=call,
+        messages=list(request.messages),
+        tools=[msgspec.to_builtins(tool) for tool in request.tools],
+        hash=found,
+        recorded_hash=plan.prompt_hash if plan else None,
+        matches=found == plan.prompt_hash if plan else None,
+        model=request.model,
+        tokens=plan.measure.tokens if plan and plan.measure else 0,
+    )

@@ -1,0 +1,284 @@
+"""What an agent wrote outside of its sessions, made findable: memories, its log, its journals.
+
+One index an agent, a cache like every other. It is brought up to date when a file changed, and
+never made when there is nothing to put into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.entries import Line, Unknown
+from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.errors import (
+    ContinuityError,
+    NoSuchEntry,
+    SessionNameError,
+    VectorsUnavailable,
+)
+from mindstone_tui.core.memory.files import parse, read_shelf, read_text
+from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
+from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.index import Found, RecallIndex
+from mindstone_tui.core.recall.passages import Passage, passages_of_file
+from mindstone_tui.core.recall.ranking import FLOOR, WORDS_FLOOR, evidence, good_enough
+from mindstone_tui.core.recall.store import Mark
+from mindstone_tui.core.recall.words import query_terms
+from mindstone_tui.core.transcript import History
+
+LOOKED_AT: Final = 32
+AT_ONCE: Final = 8
+"""Vectors of memories that a turn may wait for; the rest is made in the background."""
+READ: Final = 128 * 1024
+"""Bytes at the end of the log, and of each journal, that are looked at when they changed."""
+JOURNALS: Final = 60
+"""Days of journals."""
+SURE: Final = 3.0
+"""Evidence, in floors of recall, at which a memory is wholly like a question."""
+
+Signature = tuple[tuple[str, int, int], ...]
+
+
+class Shelves:
+    """The agent's own files, searched by words and meaning; blocks, so call it off the loop."""
+
+    def __init__(self, agent: AgentPlaces, embedder: Embedder | None) -> None:
+        self._agent = agent
+        self._embedder = embedder
+        self._opening = threading.Lock()
+        self._index: RecallIndex | None = None
+        self._seen: Signature = ()
+
+    def likeness(self, query: str) -> dict[str, float]:
+        """How much each memory file has to do with a question, from 0 to 1.
+
+        On a small shelf no word is rare, so plain shares of the question's words count as well.
+        """
+        index = self._level()
+        if index is None:
+            return {}
+        with contextlib.suppress(VectorsUnavailable):
+            index.embed_pending(AT_ONCE)
+        found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset({"memory"})))
+        floor = (FLOOR if found.vectors else WORDS_FLOOR) * SURE
+        like = self._shared_words(query)
+        for hit in found.hits:
+            file = hit.passage.entry.removeprefix("memory/")
+            like[file] = max(like.get(file, 0.0), min(1.0, evidence(hit) / floor))
+        return like
+
+    def _shared_words(self, query: str) -> dict[str, float]:
+        """Half the share of the question's words that a memory has too."""
+        asked = set(query_terms(query))
+        if not asked:
+            return {}
+        texts = ((path.name, text) for path in self._memories() if (text := _memory_text(path)))
+        return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
+
+    def search(self, query: str, k: int, kinds: Collection[str], apart_from: str) -> Found | None:
+        """The best of these kinds of files; None when there are none.
+
+        What the log and the journals say of a session that is searched itself is left out: it is
+        derived from what stands there.
+        """
+        index = self._level() if kinds else None
+        if index is None:
+            return None
+        found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset(kinds)))
+        kept = [hit for hit in found.hits if not hit.passage.entry.endswith(f"· {apart_from}")]
+        return msgspec.structs.replace(
+            found, hits=tuple(kept[:k]), abstained=not good_enough(kept, vectors=found.vectors)
+        )
+
+    def embed_some(self, limit: int) -> bool:
+        """Make a few of the vectors that are missing; False when none is."""
+        index = self._level()
+        return index is not None and index.embed_pending(limit) > 0
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._index is not None:
+            self._index.close()
+
+    def _level(self) -> RecallIndex | None:
+        """The index, level with the files; None while there are none."""
+        with self._opening:
+            signature = tuple(_stamp(path) for path in self._files())
+            if not signature:
+                return None
+            if self._index is None:
+                self._index = RecallIndex.open(self._agent.index, self._embedder)
+            if signature != self._seen:
+                passages = list(self._passages())
+                self._index.keep_only(passages, Mark(len(passages), ""))
+                self._seen = signature
+            return self._index
+
+    def _memories(self) -> Iterator[Path]:
+        if self._agent.memory.is_dir():
+            yield from sorted(self._agent.memory.glob("*_*.md"))
+
+    def _files(self) -> Iterator[Path]:
+        yield from self._memories()
+        if self._agent.log.is_file():
+            yield self._agent.log
+        if self._agent.journals.is_dir():
+            yield from sorted(self._agent.journals.glob("*.md"))[-JOURNALS:]
+
+    def _passages(self) -> Iterator[Passage]:
+        live = {one.file for one in read_shelf(self._agent).live}
+        for path in self._files():
+            written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+            if path.parent == self._agent.memory:
+                if path.name not in live:
+                    continue
+                name, text = f"memory/{path.name}", _memory_text(path)
+                yield from passages_of_file(name, text, session=self._agent.agent, ts=written)
+                continue
+            kind = "log" if path == self._agent.log else "journal"
+            for heading, text in _sections(path):
+                name = f"{path.name} § {heading}"
+                yield from passages_of_file(
+                    name, text, session=self._agent.agent, ts=written, kind=kind
+                )
+
+
+def kinds_of_files(scope: str, *, memories: bool) -> tuple[str, ...]:
+    """Which of an agent's own files belong to a scope: its log and journals span its sessions."""
+    spanning = () if scope == "session" else ("log", "journal")
+    return (*spanning, "memory") if memories else spanning
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return path.name, status.st_mtime_ns, status.st_size
+
+
+def _memory_text(path: Path) -> str:
+    """A memory's own words; nothing when the file is none."""
+    try:
+        memory = parse(read_text(path))
+    except ContinuityError:
+        return ""
+    return f"{memory.name}\n{memory.body}"
+
+
+def _sections(path: Path) -> Iterator[tuple[str, str]]:
+    """The file's sections by heading; of a long file, those at its end."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - READ))
+        text = file.read().decode("utf-8", "replace")
+    for section in text.split("\n## ")[1:]:
+        heading, _, body = section.partition("\n")
+        yield heading.strip(), body.strip()
+
+
+Refer = Callable[[str], Line]
+
+_ELSEWHERE: Final = re.compile(r"(agent:[^\s#]+)\s*#(\d+)")
+_MEMORY: Final = re.compile(r"(?:memory/)?([\w-]+\.md)")
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A source's whole text and what it is."""
+
+    text: str
+    finding: str
+    origin: str
+
+
+class Sources:
+    """Everything a pointer in a prompt can lead to."""
+
+    def __init__(
+        self,
+        home: Places,
+        key: SessionKey,
+        settings: RecallSettings,
+        refer: Refer,
+        open_history: Callable[[], History],
+    ) -> None:
+        self._home = home
+        self._key = key
+        self._settings = settings
+        self.refer = refer
+        self._open_history = open_history
+
+    def read(self, pointer: str) -> Source:
+        """What a pointer names; raises `NoSuchEntry`."""
+        pointer = pointer.strip()
+        if memory := _MEMORY.fullmatch(pointer):
+            return self._memory(memory[1])
+        if elsewhere := _ELSEWHERE.fullmatch(pointer):
+            return self._elsewhere(elsewhere[1], int(elsewhere[2]))
+        line = self.refer(pointer)
+        with self._open_history() as history:
+            return _of_line(history, line, f"history #{line.seq}")
+
+    def _memory(self, file: str) -> Source:
+        for one in read_shelf(self._home.agent(self._key.agent)).live:
+            if one.file == file:
+                return Source(one.memory.body, f"memory: {one.memory.name}", f"memory/{file}")
+        raise NoSuchEntry(f"There is no memory {file} in force.", "`/memory` lists them.")
+
+    def _elsewhere(self, session: str, seq: int) -> Source:
+        try:
+            key = SessionKey.parse(session)
+        except SessionNameError as error:
+            raise NoSuchEntry(error.what, error.remedy) from error
+        if key == self._key:
+            return self.read(f"#{seq}")
+        if not self._may_look_into(key) or not self._home.session(key).transcript.exists():
+            raise NoSuchEntry(
+                f"{key} is not open to this session.", "`recall.scope` says where recall looks."
+            )
+        with History(self._home.session(key)) as history:
+            return _of_line(history, history.line(seq), f"history {key} #{seq}")
+
+    def _may_look_into(self, key: SessionKey) -> bool:
+        scope = self._settings.scope
+        allowed = scope == "all" or (scope == "agent" and key.agent == self._key.agent)
+        return allowed and str(key) not in self._settings.exclude
+
+
+def _of_line(history: History, line: Line, origin: str) -> Source:
+    finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
+    return Source(_whole_text(history, line), finding, origin)
+
+
+def _whole_text(history: History, line: Line) -> str:
+    """All that an entry says; for a cut tool result, the whole output."""
+    entry = history.whole(line).entry
+    if isinstance(entry, ToolReturned) and entry.full:
+        return history.blob(entry.full).decode("utf-8", "replace")
+    if isinstance(entry, Unknown):
+        return line.raw.decode("utf-8", "replace")
+    text = getattr(entry, "text", None)
+    return text if isinstance(text, str) else line.raw.decode("utf-8", "replace")
+
+
+def line_meant_by(pointer: str, history: History, fold: Fold) -> Line:
+    """The line behind an id, a number (`#42`), a call or a turn (`turn 7`)."""
+    pointer = pointer.strip()
+    if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
+        lines = history.turn(int(turn[1]))
+        if not lines:
+            raise NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
+        return next((line for line in lines if line.role == "user"), lines[0])
+    if number := re.fullmatch(r"#?(\d+)", pointer):
+        return history.line(int(number[1]))
+    for line in fold.lines.values():
+        if isinstance(line.entry, ToolReturned) and line.entry.call == pointer:
+            return line
+    return history.find(pointer)

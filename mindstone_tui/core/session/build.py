@@ -1,0 +1,342 @@
+"""Putting a session together: the one place where the rooms are introduced to each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.continuity import Continuity
+from mindstone_tui.core.agent.permissions import Gate
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config.load import store
+from mindstone_tui.core.config.settings import ApprovalSettings
+from mindstone_tui.core.context.window import WorkingSet
+from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.health.fidelity import Found
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.providers.base import Window
+from mindstone_tui.core.providers.registry import warm_up
+from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.agent_files import Shelves, Sources, line_meant_by
+from mindstone_tui.core.session.delegate import Delegations
+from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
+from mindstone_tui.core.session.models import Answering, Models
+from mindstone_tui.core.session.recall import Remembering
+from mindstone_tui.core.session.recover import dropped_in, position_in
+from mindstone_tui.core.session.services import SessionBench, SessionSurroundings
+from mindstone_tui.core.session.session import Lease, Session
+from mindstone_tui.core.session.tools import Project, Rack, Servers
+from mindstone_tui.core.tokens import Calibration
+from mindstone_tui.core.tools import sandbox_probe
+from mindstone_tui.core.tools.approvals import MODES, Mode
+from mindstone_tui.core.tools.base import Limits, ToolContext
+from mindstone_tui.core.tools.sandbox import Sandbox
+from mindstone_tui.core.tools.shell_rules import Rule
+from mindstone_tui.core.tools.trust import TrustFile
+from mindstone_tui.core.tools.workspace import Workspace
+from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.values import Value
+
+
+class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """All that a surface says when it opens a session."""
+
+    key: SessionKey
+    places: Places
+    environ: Mapping[str, str]
+    cwd: Path
+    channel: str
+    model: str = ""
+    """Answers while this surface is open; empty takes the session's own."""
+    context_window: int = 0
+    profile: str = ""
+    approve: str = ""
+    max_rounds: int = 0
+    wait: bool = True
+    """Wait for another surface's turn instead of refusing."""
+    asks: bool = True
+    """A person is there who can be asked."""
+    follow: bool = True
+    """Take in what other surfaces write while idle."""
+    offered: tuple[str, ...] = ()
+    """The only tools that are offered; empty for all."""
+    disk: Disk = REAL
+    """How bytes of the transcript reach the disk."""
+
+    def settings(self) -> Settings:
+        """The user's settings, with what this surface wants otherwise."""
+        flags: dict[str, object] = {}
+        if self.max_rounds:
+            flags["tools.max_rounds"] = self.max_rounds
+        if self.approve:
+            flags["approvals.mode"] = self.approve
+        return load(
+            self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd
+        ).settings
+
+    def for_child(
+        self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
+    ) -> Opening:
+        """The same for a sub-agent: it looks with few tools, changes nothing and asks nobody."""
+        return msgspec.structs.replace(
+            self,
+            key=key,
+            channel="delegate",
+            model=model,
+            approve="read-only",
+            max_rounds=calls,
+            asks=False,
+            follow=False,
+            offered=offered,
+        )
+
+
+def gate_for(opening: Opening, approvals: ApprovalSettings) -> Gate:
+    """Who decides whether a tool may run."""
+
+    async def find_sandbox() -> Sandbox | None:
+        found, _ = await sandbox_probe.find(opening.environ, hidden=opening.places.own)
+        return found
+
+    rules = (
+        *(Rule.parse("refuse", text) for text in approvals.deny),
+        *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
+    )
+    return Gate(
+        _mode(approvals.mode),
+        rules,
+        find_sandbox,
+        asks=opening.asks,
+        keep=lambda rule: keep_rule(opening.places, rule),
+    )
+
+
+def keep_rule(places: Places, rule: str) -> None:
+    """Add a rule to the user's own settings."""
+    known = load(places, {}).settings.approvals.allow
+    if rule not in known:
+        store(places, "approvals.allow", toml_value([*known, rule]))
+
+
+def _mode(name: str) -> Mode:
+    for mode in MODES:
+        if mode == name:
+            return mode
+    raise UsageError(f"There is no approval mode {name}.", f"Use {', '.join(MODES)}.")
+
+
+async def open_session(opening: Opening) -> Session:
+    """Open or create the session and begin to listen."""
+    bench = await asyncio.to_thread(assemble, opening)
+    desk = bench.desk
+    try:
+        await desk.gate.make_ready()
+    except MindstoneError:
+        await bench.close()
+        desk.transcript.close()
+        raise
+    session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
+    session.start(follow=opening.follow)
+    warm_up(desk.model)
+    return session
+
+
+def assemble(opening: Opening) -> SessionBench:
+    """Make every room of a session; blocks on files, the index and the vocabulary."""
+    return _Assembly(opening).bench
+
+
+class _Assembly:
+    """The rooms of one session from the ground up; each is made once, from those above it here.
+
+    Two things point the other way, because a turn meets what is built on its desk: the desk is
+    told its surroundings, and the rack it looks at is filled, when everything is there.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+        self.settings = opening.settings()
+        self.home = opening.places
+        self.places = opening.places.session(opening.key)
+
+    # History, and what is made of it
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        return Redactor(secrets_of(self.opening.environ))
+
+    @cached_property
+    def transcript(self) -> Transcript:
+        return Transcript(
+            self.places,
+            disk=self.opening.disk,
+            clean=lambda text: self.redactor.redact(text).text,
+            channel=self.opening.channel,
+        )
+
+    @cached_property
+    def history(self) -> History:
+        return self.transcript.history()
+
+    @cached_property
+    def remembering(self) -> Remembering:
+        embedder = open_embedder(self.settings.recall.embedder)
+        return Remembering(
+            self.home,
+            self.places,
+            self.settings.recall,
+            embedder,
+            Shelves(self.home.agent(self.opening.key.agent), embedder),
+            dropped=dropped_in(self.history),
+        )
+
+    @cached_property
+    def working_set(self) -> WorkingSet:
+        return WorkingSet.open(
+            self.transcript,
+            self.history,
+            self.settings,
+            indexer=self.remembering,
+            calibration=Calibration(self.home.state / "calibration.json"),
+        )
+
+    # Who answers, and with which tools
+
+    @cached_property
+    def models(self) -> Models:
+        return Models(self.settings.models, self.home, self.opening.environ)
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        roots = (Path(root).expanduser() for root in self.settings.tools.roots)
+        return Workspace(tuple(roots) or (self.opening.cwd,), protected=self.home.own)
+
+    @cached_property
+    def rack(self) -> Rack:
+        settings, only = self.settings.tools, self.opening.offered
+        # Whoever is offered named tools only starts no servers for more.
+        served = msgspec.structs.replace(settings, mcp={}) if only else settings
+        servers = Servers(
+            served, self.home.tool_pins, environ=self.opening.environ, cwd=self.workspace.cwd
+        )
+        return Rack(servers, settings.disabled, only)
+
+    def tool_context(self, call: str) -> ToolContext:
+        """What a tool may use when it runs."""
+        tools = self.settings.tools
+        return ToolContext(
+            workspace=self.workspace,
+            call=call,
+            environ=self.opening.environ,
+            limits=Limits(shown=tools.output_chars, seconds=tools.shell_timeout),
+        )
+
+    # The turn
+
+    @cached_property
+    def desk(self) -> Desk:
+        model = self.opening.model or self.working_set.model or self.models.default()
+        return Desk(
+            transcript=self.transcript,
+            working_set=self.working_set,
+            settings=self.settings,
+            model=model,
+            overridden=bool(self.opening.model),
+            provider=self.models.provider(model),
+            window=self._named_window(),
+            tools=self.rack.offered,
+            tool_context=self.tool_context,
+            gate=gate_for(self.opening, self.settings.approvals),
+            recaller=self.remembering,
+            redactor=self.redactor,
+            report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
+            position=position_in(self.history, model) if self.working_set.fold.plan else 0,
+        )
+
+    def _named_window(self) -> Window | None:
+        tokens = self.opening.context_window or self.settings.context.window
+        return Window(tokens=tokens, label="measured") if tokens else None
+
+    # What is built on the desk
+
+    @cached_property
+    def answering(self) -> Answering:
+        return Answering(self.desk, self.history, self.models)
+
+    @cached_property
+    def continuity(self) -> Continuity:
+        return Continuity(
+            self.desk,
+            self.home,
+            self.places,
+            self.opening.cwd,
+            ask=self.answering.aside(self.desk.model),
+            recall=self._probe,
+            unindexed=self.remembering.backfill,
+        )
+
+    async def _probe(self, query: str, k: int) -> Sequence[Found]:
+        found = await self.remembering.search(query, k, "session", aside=True)
+        return [Found(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
+
+    @cached_property
+    def delegations(self) -> Delegations:
+        return Delegations(self.desk, self.opening.key, self._assemble_child, self.continuity)
+
+    def _assemble_child(
+        self, key: SessionKey, offered: tuple[str, ...], calls: int
+    ) -> SessionBench:
+        model = self.desk.model
+        return assemble(self.opening.for_child(key, model=model, offered=offered, calls=calls))
+
+    @cached_property
+    def project(self) -> Project:
+        return Project(self.workspace, TrustFile(self.home.trust))
+
+    @cached_property
+    def tools_of_history(self) -> ToolsOfHistory:
+        sources = Sources(
+            self.home,
+            self.opening.key,
+            self.settings.recall,
+            lambda pointer: line_meant_by(pointer, self.history, self.working_set.fold),
+            self.transcript.history,
+        )
+        return ToolsOfHistory(
+            self.desk, self.remembering, self.continuity, sources, asks=self.opening.asks
+        )
+
+    # The session as a whole
+
+    @cached_property
+    def bench(self) -> SessionBench:
+        self.desk.surroundings = SessionSurroundings(
+            self.desk,
+            self.continuity,
+            self.remembering,
+            project=self.project,
+            rack=self.rack,
+            cwd=self.opening.cwd,
+        )
+        self.rack.hang(toolbox(self.tools_of_history, self.delegations))
+        return SessionBench(
+            desk=self.desk,
+            home=self.home,
+            places=self.places,
+            cwd=self.opening.cwd,
+            history=self.history,
+            remembering=self.remembering,
+            continuity=self.continuity,
+            answering=self.answering,
+            rack=self.rack,
+            project=self.project,
+        )

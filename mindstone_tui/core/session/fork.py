@@ -1,0 +1,103 @@
+"""A fork: another session that begins with this one's window and points back to its history.
+
+Any turn will do. One that left the window long ago begins with the window of its own day, so what
+search found can be taken up again where it was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.messages import said
+from mindstone_tui.core.context.plan import plans_of_turn
+from mindstone_tui.core.context.window_view import fold_at, reader
+from mindstone_tui.core.entries import Draft, Line, Unknown
+from mindstone_tui.core.entries.conversation import ForkPoint, ToolReturned, UserMessage
+from mindstone_tui.core.entries.window import Forked
+from mindstone_tui.core.errors import NoSuchEntry
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.tokens import rough_count
+from mindstone_tui.core.transcript import History, Transcript
+
+
+def fork_session(desk: Desk, history: History, child: SessionPlaces, turn: int | None) -> None:
+    """Copy the window up to a turn into a new session; each line names the one it came from.
+
+    Only the window is copied, so a fork costs the window and not the history; what lies before it
+    stays in the parent, which the header names with its exact place.
+    """
+    last = desk.transcript.last_turn if turn is None else turn
+    found = history.turn(last) if last > 0 else []
+    if not found:
+        raise NoSuchEntry(
+            f"There is no turn {last} to begin from.",
+            f"The newest is turn {desk.transcript.last_turn}.",
+        )
+    lines = _window_after(history, desk.working_set.fold, last, room=desk.report().usable)
+    point = ForkPoint(session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash)
+    forked = Transcript(
+        child, clean=desk.transcript.clean, channel=desk.transcript.channel, forked_from=point
+    )
+    try:
+        for digest in _kept_beside(lines):
+            forked.keep_blob(history.blob(digest))
+        forked.append_all(
+            [
+                Draft(
+                    entry=line.entry,
+                    turn=line.turn,
+                    channel=line.channel,
+                    ts=line.ts,
+                    parent=line.id,
+                )
+                for line in lines
+                if not isinstance(line.entry, Unknown)
+            ]
+        )
+    finally:
+        forked.close()
+    desk.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _window_after(history: History, now: Fold, turn: int, *, room: int) -> list[Line]:
+    """The window at the end of a turn: what is left of it now, or else as it stood then."""
+    if any(line.turn == turn for line in now.lines.values()):
+        return [line for line in now.lines.values() if line.turn <= turn]
+    plans = plans_of_turn(history, turn)
+    if not plans:
+        return _back_from(history, turn, room)
+    fold = fold_at(history, plans[-1])
+    for line in history.turn(turn):
+        if line.seq > fold.head:
+            fold.add(history.whole(line))
+    return list(fold.lines.values())
+
+
+def _back_from(history: History, turn: int, room: int) -> list[Line]:
+    """Whole exchanges up to a turn for which no window was ever planned, as many as fit."""
+    fold = Fold(reader(history))
+    taken: list[Line] = []
+    for number in range(turn, 0, -1):
+        exchange = [history.whole(line) for line in history.turn(number)]
+        messages = [message for line in exchange if (message := said(line)) is not None]
+        room -= sum(rough_count(message.text) for message in messages)
+        if taken and room < 0:
+            break
+        taken[:0] = exchange
+    for line in taken:
+        fold.add(line)
+    return list(fold.lines.values())
+
+
+def _kept_beside(lines: list[Line]) -> Iterator[str]:
+    """Names of files that lines refer to: pictures, and the whole of a cut result."""
+    for line in lines:
+        match line.entry:
+            case UserMessage(images=images):
+                yield from (image.sha256 for image in images)
+            case ToolReturned(full=full) if full:
+                yield full
+            case _:
+                pass

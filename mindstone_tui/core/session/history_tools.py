@@ -1,0 +1,143 @@
+"""The tools of a session: files, search and shell, and those that reach into history."""
+
+from __future__ import annotations
+
+from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.continuity import Continuity
+from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
+from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.handoff.delegation import DESCRIPTION
+from mindstone_tui.core.memory.proposals import Draft
+from mindstone_tui.core.recall.inject import render
+from mindstone_tui.core.session.agent_files import Sources
+from mindstone_tui.core.session.delegate import Delegations
+from mindstone_tui.core.session.recall import Remembering
+from mindstone_tui.core.tools.base import BUILT_IN, Tool, ToolContext, ToolResult, bounded
+from mindstone_tui.core.tools.history import (
+    NoteArguments,
+    ReadEntryArguments,
+    RecallArguments,
+    RememberArguments,
+    delegate_tool,
+    note_tool,
+    read_entry_tool,
+    recall_tool,
+    remember_tool,
+)
+
+
+def toolbox(history: ToolsOfHistory, delegations: Delegations) -> dict[str, Tool]:
+    """Every tool there is, by name."""
+    tools = (*BUILT_IN, *history.tools(), delegate_tool(delegations.run, DESCRIPTION))
+    return {tool.name: tool for tool in tools}
+
+
+class ToolsOfHistory:
+    """What the model may do with history: search it, read it, note, and propose to remember."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        remembering: Remembering,
+        continuity: Continuity,
+        sources: Sources,
+        *,
+        asks: bool,
+    ) -> None:
+        self._desk = desk
+        self._remembering = remembering
+        self._continuity = continuity
+        self._sources = sources
+        self._asks = asks
+
+    def tools(self) -> tuple[Tool, ...]:
+        """All of them, as the model is offered them."""
+        return (
+            recall_tool(self.recall),
+            read_entry_tool(self.read_entry),
+            note_tool(self.note),
+            remember_tool(self.remember, self.diff, asks=self._asks),
+        )
+
+    async def recall(self, arguments: RecallArguments, context: ToolContext) -> ToolResult:
+        """Search what was said before this turn: its own question is not an answer."""
+        fold = self._desk.working_set.fold
+        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
+        scope = self._desk.settings.recall.scope
+        found = await self._remembering.search(
+            arguments.query,
+            arguments.limit,
+            scope,
+            exclude=asking,
+            pinned=fold.state.pins,
+            memories=True,
+        )
+        if not found.hits:
+            return ToolResult(text="Nothing in history fits.", finding="nothing found")
+        text, full = bounded("\n\n".join(render(hit) for hit in found.hits), context)
+        return ToolResult(
+            text=text,
+            full=full,
+            finding=f"{len(found.hits)} passages, best {found.hits[0].passage.pointer}",
+            origin="recall",
+        )
+
+    async def read_entry(self, arguments: ReadEntryArguments, context: ToolContext) -> ToolResult:
+        """Read one entry or memory whole, from an offset on."""
+        try:
+            source = self._sources.read(arguments.entry)
+        except NoSuchEntry as error:
+            raise ToolError(
+                error.what, "Use a number as #42, an id that recall gave, or a memory's file."
+            ) from None
+        text, full = bounded(source.text[arguments.offset :], context)
+        return ToolResult(text=text, full=full, finding=source.finding, origin=source.origin)
+
+    async def note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
+        """Write a note into the session's own history."""
+        del context
+        memories = self._continuity.memories
+        try:
+            memories.take_note(arguments.section, arguments.text, arguments.importance)
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
+        return ToolResult(text="Noted.", finding=f"note in {arguments.section}")
+
+    async def remember(self, arguments: RememberArguments, context: ToolContext) -> ToolResult:
+        """Propose a memory, and store it where a person agreed.
+
+        Agreeing to this call, with its diff in front of them, is a person's agreement. Where
+        nobody can be asked, the proposal waits for one.
+        """
+        del context
+        memories = self._continuity.memories
+        draft, sources = self._drafted(arguments)
+        try:
+            line, made = memories.propose(draft, sources, by="model")
+            if self._asks:
+                memories.decide(made.entry.proposal, "approved", by="person")
+                return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
+        for event in announcements(line):
+            self._desk.tell(event)
+        text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
+        return ToolResult(text=text, finding=f"proposed: {arguments.title}")
+
+    def diff(self, arguments: RememberArguments) -> str:
+        """What remembering would change, with what to be careful about before it."""
+        draft, sources = self._drafted(arguments)
+        try:
+            made = self._continuity.memories.preview(draft, sources)
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
+        caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+        return f"{caution}{made.diff}"
+
+    def _drafted(self, arguments: RememberArguments) -> tuple[Draft, tuple[int, ...]]:
+        try:
+            source = self._sources.refer(arguments.source)
+        except NoSuchEntry as error:
+            raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
+        draft = Draft(kind=arguments.kind, name=arguments.title, text=arguments.text)
+        return draft, (source.seq,)

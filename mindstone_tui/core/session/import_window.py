@@ -1,0 +1,199 @@
+"""The first window of an imported session: the newest exchanges that fit, the rest indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.context.budget import resolve_window, room_for
+from mindstone_tui.core.context.fold import Fold, Placed, merged, single, state_of
+from mindstone_tui.core.context.measure import Ledger
+from mindstone_tui.core.context.messages import said
+from mindstone_tui.core.context.prune import marker_text
+from mindstone_tui.core.context.window_view import open_fold, reader
+from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.window import (
+    ContextWindowPruned,
+    Left,
+    Outside,
+    Receipt,
+    WindowCarried,
+    WindowState,
+)
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.tokens import UNCALIBRATED, Counter, counter_for, rough_count
+from mindstone_tui.core.transcript import History, Transcript
+
+
+class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
+    """The exchanges that stay, and the newest line that does not."""
+
+    kept: dict[int, list[Line]]
+    tokens: int
+    head: int
+    first_out: Line
+
+
+def initial_prune(
+    newest_first: Iterable[Line],
+    *,
+    counter: Counter,
+    room: budget.Room,
+    settings: Settings,
+    receipt: Receipt | None,
+    outside_tokens: int = 0,
+    task: Line | None = None,
+    state: WindowState | None = None,
+) -> ContextWindowPruned | None:
+    """The prune that ends an import: the newest exchanges that fit under the floor stay.
+
+    Reads only as many lines as the window holds. `receipt` proves that the imported turns were
+    indexed before this is written; `task` is the first user message; `state` names what the session
+    had before. None when everything fits.
+    """
+    marks = budget.marks(room, settings.context, settings.zones)
+    found = _newest_that_fit(newest_first, Ledger(counter), marks.floor)
+    if found is None:
+        return None
+    before = state or WindowState(through=-1)
+    spans = single(line.seq for lines in found.kept.values() for line in lines)
+    if task is not None:
+        spans = merged((*spans, Span(task.seq, task.seq)))
+    out = found.first_out.turn
+    outside = Outside(
+        exchanges=out, tokens=outside_tokens, unindexed=0 if receipt is not None else out
+    )
+    return ContextWindowPruned(
+        left=(
+            Left(
+                turn=out,
+                span=Span(0, found.first_out.seq),
+                tokens=outside_tokens,
+                score=0.0,
+                reason="imported before the window",
+                receipt=receipt,
+                exchanges=out,
+            ),
+        ),
+        state=msgspec.structs.replace(
+            before,
+            through=found.head,
+            spans=spans,
+            task=task.seq if task is not None else before.task,
+            outside=outside,
+        ),
+        tokens_before=found.tokens + outside_tokens,
+        tokens_after=found.tokens,
+        policy="fifo",
+        trigger="import",
+        marker=marker_text(outside, found.kept, ()) if settings.context.marker else "",
+    )
+
+
+def _newest_that_fit(newest_first: Iterable[Line], ledger: Ledger, floor: int) -> _Fitting | None:
+    """Whole exchanges from the end, as long as they fit under a mark; None when all of them do."""
+    kept: dict[int, list[Line]] = {}
+    total, head, first_out = 0.0, -1, None
+    for line in newest_first:
+        head = max(head, line.seq)
+        if line.turn not in kept and total > floor:
+            first_out = line
+            break
+        kept.setdefault(line.turn, []).append(line)
+        if said(line) is not None:
+            total += ledger.message(Placed((line.seq, None, False), line)) * UNCALIBRATED
+    if first_out is None or first_out.turn < 1:
+        return None
+    if len(kept) > 1 and total > floor:
+        first_out = max(kept.pop(min(kept)), key=lambda line: line.seq)
+    return _Fitting(kept=kept, tokens=round(total), head=head, first_out=first_out)
+
+
+CHANNEL: Final = "import"
+
+
+def settle(places: SessionPlaces, settings: Settings, index: RecallIndex) -> None:
+    """Write down which part of an imported history is in the window.
+
+    Runs after indexing: the newest exchange that stays outside is read back from the index, and
+    the index has come at least as far, so everything before it is there too.
+    """
+    with History(places, may_store_offsets=True) as history:
+        before = _state_before(history)
+        window, label = resolve_window(settings.context.window)
+
+        def plan(outside_tokens: int) -> ContextWindowPruned | None:
+            return initial_prune(
+                _newest_first(history),
+                counter=counter_for(""),
+                room=room_for(window, label, settings.budget),
+                settings=settings,
+                receipt=_proof(history, index),
+                outside_tokens=outside_tokens,
+                task=_first_message(history),
+                state=before,
+            )
+
+        prune = plan(0)
+        if prune is not None:
+            prune = plan(_tokens_through(history, prune.left[-1].span.last))
+        transcript = Transcript(places, channel=CHANNEL, create=False)
+        try:
+            transcript.append(prune or WindowCarried(state=open_fold(history).state))
+        finally:
+            transcript.close()
+
+
+def _state_before(history: History) -> WindowState | None:
+    """What the window was before the import, and what was set since; None where there was none.
+
+    Imported lines are passed over: which of them are in the window is decided here, and holding
+    them would cost as much memory as the file that they came from.
+    """
+    for item in history.back():
+        if isinstance(item, Line) and state_of(item) is not None:
+            fold = Fold.from_state(history.whole(item), reader(history))
+            for later in history.read(item.seq + 1):
+                if isinstance(later, Line) and later.channel != CHANNEL:
+                    fold.add(history.whole(later))
+            return fold.state
+    return None
+
+
+def _tokens_through(history: History, last: int) -> int:
+    """Roughly how much was said up to a line: nobody needs it exactly, and history is long."""
+    return sum(
+        rough_count(item.entry.text)
+        for item in history.read(0, last)
+        if isinstance(item, Line)
+        and isinstance(item.entry, UserMessage | AssistantMessage | ToolReturned)
+    )
+
+
+def _newest_first(history: History) -> Iterator[Line]:
+    for item in history.back():
+        if isinstance(item, Line):
+            yield history.whole(item)
+
+
+def _first_message(history: History) -> Line | None:
+    for item in history.read():
+        if isinstance(item, Line) and isinstance(item.entry, UserMessage):
+            return item
+    return None
+
+
+def _proof(history: History, index: RecallIndex) -> Receipt | None:
+    """A receipt for the first exchange, read back now, if the index has come to the end."""
+    first = _first_message(history)
+    if first is None or index.mark.seq < first.seq:
+        return None
+    found = index.receipts(passages_of(history.turn(first.turn)))
+    return found[0] if found else None

@@ -1,0 +1,281 @@
+"""Recall as a session uses it: kept up to date, asked before each turn, read back before a prune.
+
+Opening the index is cheap; the embedding model is loaded on first use, off the loop. If recall
+fails, the turn goes on without it and the failure is said once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.agent.memories import telling_words
+from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, RecallUsed
+from mindstone_tui.core.entries.window import Receipt
+from mindstone_tui.core.errors import RecallError, VectorsUnavailable
+from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.index import (
+    Found,
+    RecallIndex,
+    best_of,
+    catch_up,
+    reading,
+    search_many,
+)
+from mindstone_tui.core.recall.inject import Vacancy, inject, queries
+from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.session.agent_files import Shelves, kinds_of_files
+from mindstone_tui.core.text import fresh_nonce
+from mindstone_tui.core.transcript import History
+
+LOOKED_AT: Final = 24
+VECTORS_WAITED_FOR: Final = 2.0
+"""Seconds that a prune waits for vectors that are not made yet."""
+VECTORS_AT_CLOSE: Final = 1.0
+_EMBEDDED_AT_ONCE: Final = 8
+_LAG_LOOKED_AT: Final = 2_000
+_ECHOED: Final = 3
+"""Telling words of a passage, not in the question, that make an answer one that leaned on it."""
+
+Scope = str
+
+
+class Remembering:
+    """Finds what was said before, for one session and, if asked, beyond it."""
+
+    def __init__(
+        self,
+        home: Places,
+        places: SessionPlaces,
+        settings: RecallSettings,
+        embedder: Embedder | None,
+        shelves: Shelves,
+        *,
+        dropped: Collection[str] = (),
+    ) -> None:
+        self.on = settings.auto
+        self.last: Found | None = None
+        self.failure = ""
+        self.vectors = True
+        """Whether meaning can be searched: the last vectors that were wanted could be made."""
+        self._home = home
+        self._places = places
+        self._settings = settings
+        self._embedder = embedder
+        self._shelves = shelves
+        self._dropped = set(dropped)
+        self._opening = threading.Lock()
+        self._index: RecallIndex | None = None
+
+    @property
+    def index(self) -> RecallIndex:
+        """This session's own index, opened on first use."""
+        with self._opening:
+            if self._index is None:
+                self._index = RecallIndex.open(self._places.index, self._embedder)
+            return self._index
+
+    async def likeness(self, query: str) -> Mapping[str, float]:
+        """How much each memory has to do with a question; nothing when recall is off."""
+        if not self.on:
+            return {}
+        try:
+            return await asyncio.to_thread(self._shelves.likeness, query)
+        except RecallError as error:
+            self.failure = error.what
+            return {}
+
+    def switch(self, *, on: bool) -> None:
+        """Recall before each turn, or only when asked."""
+        self.on = on
+
+    def drop(self, session: str, entry: str) -> None:
+        """Keep an entry out of automatic recall from here on."""
+        self._dropped.add(f"{session} {entry}")
+
+    async def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
+        """What is worth bringing back for a message; None when nothing is good enough."""
+        if not self.on:
+            return None
+        began = time.monotonic()
+        try:
+            found = await self._look(text, vacancy)
+        except RecallError as error:
+            self.failure = error.what
+            return None
+        if found is None:
+            return None
+        kept = [
+            hit
+            for hit in found.hits
+            if f"{hit.passage.session} {hit.passage.entry}" not in self._dropped
+        ]
+        most, nonce = self._settings.max_passages, fresh_nonce()
+        injected = inject(text, found, kept, vacancy, most=most, nonce=nonce)
+        if injected is None:
+            return None
+        elapsed = round(time.monotonic() - began, 4)
+        return msgspec.structs.replace(injected, elapsed=elapsed)
+
+    async def _look(self, text: str, vacancy: Vacancy) -> Found | None:
+        found: Found | None = None
+        for query in queries(text, vacancy.recent):
+            found = await self.search(query, LOOKED_AT, self._settings.scope, exclude=vacancy.shown)
+            if not found.abstained:
+                break
+        return found
+
+    async def search(
+        self,
+        query: str,
+        k: int,
+        scope: Scope,
+        *,
+        exclude: Collection[int] = (),
+        pinned: Collection[int] = (),
+        memories: bool = False,
+        aside: bool = False,
+    ) -> Found:
+        """The k best hits; what is in the window may be left out, and pinned turns gain.
+
+        Memories and handoffs are looked at when somebody asks; a turn has memories in its digest,
+        and the originals of a handoff. A search aside is nobody's newest search: a probe, say.
+        """
+        without = frozenset() if memories else DERIVED
+        allowed = Filter(exclude=frozenset(exclude), without=without)
+
+        def work() -> Found:
+            self._catch_up()
+            own = self.index.search(query, k, allowed=allowed, pinned_turns=pinned)
+            others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
+            try:
+                elsewhere = (
+                    search_many(others, query, k, allowed=Filter(without=without))
+                    if others
+                    else None
+                )
+            finally:
+                for index in others:
+                    index.close()
+            kinds = kinds_of_files(scope, memories=memories)
+            kept = self._shelves.search(query, k, kinds, str(self._places.key))
+            return best_of(own, elsewhere, kept, k=k)
+
+        found = await asyncio.to_thread(work)
+        if not aside:
+            self.last = found
+        return found
+
+    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+        """Index exchanges and read them back; the proof that they may leave the window."""
+        passages = {each.turn: passages_of(each.lines) for each in turns}
+        for each in passages.values():
+            self.index.ensure(each)
+        # Words are enough to find it again; meaning is waited for, but not for long.
+        self.embed_within(VECTORS_WAITED_FOR)
+        receipts: dict[int, Receipt] = {}
+        for turn, each in passages.items():
+            found = self.index.receipts(each)
+            receipts[turn] = found[0] if found else Receipt(turn=turn, passages=0)
+        return receipts
+
+    def embed_within(self, seconds: float) -> None:
+        """Make missing vectors for at most this long; words alone do where none can be made."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(VectorsUnavailable):
+            while time.monotonic() < deadline and self.embed_some():
+                continue
+
+    def keep_up(self) -> None:
+        """Take the newest exchange into the index; blocks, so call it off the loop."""
+        self._catch_up()
+
+    async def backfill(self) -> int:
+        """Index what is not yet; how many exchanges wait nevertheless."""
+        with contextlib.suppress(RecallError):
+            await asyncio.to_thread(self.keep_up)
+        return await self.unindexed()
+
+    async def unindexed(self) -> int:
+        """Exchanges whose words the index does not have yet, as far as it can be asked."""
+        with contextlib.suppress(RecallError):
+            return await asyncio.to_thread(self._lag)
+        return 0
+
+    def _lag(self) -> int:
+        """Exchanges before the newest that are not in the index yet; blocks."""
+        mark = self.index.mark
+        with History(self._places) as history:
+            lines = islice(history.read(mark.seq + 1), _LAG_LOOKED_AT)
+            behind = {
+                line.turn
+                for line in lines
+                if isinstance(line, Line) and isinstance(line.entry, UserMessage)
+            }
+            return max(len(behind) - 1, 0)
+
+    def embed_some(self) -> bool:
+        """Make a few of the vectors that are missing; False when none is.
+
+        Raises `VectorsUnavailable` when they cannot be made.
+        """
+        try:
+            made = self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
+            made = made or self._shelves.embed_some(_EMBEDDED_AT_ONCE)
+        except VectorsUnavailable:
+            self.vectors = False
+            raise
+        self.vectors = True
+        return made
+
+    def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
+        """Which passages an answer leaned on: cited by number, or echoed in telling words."""
+        used: list[str] = []
+        unused: list[str] = []
+        for passage in injected.passages:
+            echoes = _echoes(passage, question, answer)
+            (used if echoes else unused).append(passage.entry)
+        self.index.count_uses(used, unused)
+        return RecallUsed(used=tuple(used), unused=tuple(unused))
+
+    def close(self) -> None:
+        """Give the files back; a short session first makes the vectors it has not got round to."""
+        if self._index is not None:
+            with contextlib.suppress(RecallError):
+                self.embed_within(VECTORS_AT_CLOSE)
+            self._index.close()
+        self._shelves.close()
+
+    def _catch_up(self) -> None:
+        with History(self._places) as history:
+            catch_up(self.index, reading(history))
+
+    def _others(self, scope: Scope) -> Iterator[SessionPlaces]:
+        """Other sessions that may be searched: the agent's, or everyone's."""
+        excluded = set(self._settings.exclude)
+        for each in () if scope == "session" else self._home.sessions():
+            same_agent = each.key.agent == self._places.key.agent
+            if each.key == self._places.key or str(each.key) in excluded:
+                continue
+            if each.index.exists() and (scope == "all" or same_agent):
+                yield each
+
+
+def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:
+    if f"#{passage.seq}" in answer:
+        return True
+    shared = telling_words(passage.text) & telling_words(answer)
+    return len(shared - telling_words(question)) >= _ECHOED

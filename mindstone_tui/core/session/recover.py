@@ -1,0 +1,104 @@
+"""Going on where a program stopped: nothing is run again by itself, and nothing is forgotten.
+
+A turn that has no end gets one. A call without a result gets one that says whether it had begun.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.run_tools import interrupted
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    MessageQueued,
+    MessageWithdrawn,
+    ModelFailed,
+    ToolApproved,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+    UserMessage,
+)
+from mindstone_tui.core.entries.derived import RecallDropped
+from mindstone_tui.core.providers.scripted import PREFIX
+from mindstone_tui.core.transcript import History
+
+_LOOKED_BACK: Final = 512
+"""Lines that are searched for messages nobody sent."""
+_LOOKED_BACK_FOR_DROPS: Final = 20_000
+"""Lines in which dropped passages are looked for, so that opening does not cost the history."""
+BEGUN: Final = (
+    "The program stopped while this ran. What it did until then is unknown; look before you do it "
+    "again."
+)
+NEVER_BEGUN: Final = "The program stopped before this began; it did not run."
+
+
+def close_open_turn(desk: Desk, history: History) -> list[Line]:
+    """End a turn that has no end: never run anything again, only say what happened."""
+    turn = desk.transcript.last_turn
+    lines = history.turn(turn)
+    if not any(isinstance(line.entry, TurnStarted) for line in lines) or any(
+        isinstance(line.entry, TurnEnded) for line in lines
+    ):
+        return []
+    why = "The program stopped before this was finished."
+    begun = {line.entry.call for line in lines if isinstance(line.entry, ToolApproved)}
+    answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
+    asked = [
+        call
+        for line in lines
+        if isinstance(line.entry, AssistantMessage)
+        for call in line.entry.calls
+    ]
+    results = [
+        interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN)
+        for call in asked
+        if call.id not in answered
+    ]
+    return desk.record_all([*results, TurnEnded(ending="interrupted", why=why)], turn)
+
+
+def position_in(history: History, model: str) -> int:
+    """How many replies of the conversation a session already took from a script."""
+    return positions_in(history, model, until="").get("", 0)
+
+
+def positions_in(history: History, model: str, until: str | None = None) -> dict[str, int]:
+    """How many replies each purpose took from a script; `until` ends the search at a purpose."""
+    positions: dict[str, int] = {}
+    if not model.startswith(PREFIX):
+        return positions
+    for item in history.back():
+        entry = item.entry if isinstance(item, Line) else None
+        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
+            positions.setdefault(entry.purpose, entry.position)
+            if entry.purpose == until:
+                break
+    return positions
+
+
+def dropped_in(history: History) -> set[str]:
+    """Passages a person dropped from recall, as `session entry`."""
+    return {
+        f"{item.entry.from_session} {item.entry.entry}"
+        for item in itertools.islice(history.back(), _LOOKED_BACK_FOR_DROPS)
+        if isinstance(item, Line) and isinstance(item.entry, RecallDropped)
+    }
+
+
+def never_sent(history: History) -> list[str]:
+    """Messages that were queued lately and neither sent nor taken back."""
+    waiting: dict[str, str] = {}
+    settled: set[str] = set()
+    for item in itertools.islice(history.back(), _LOOKED_BACK):
+        match item.entry if isinstance(item, Line) else None:
+            case UserMessage(queued=queued) | MessageWithdrawn(queued=queued):
+                settled.add(queued)
+            case MessageQueued(text=text) if isinstance(item, Line) and item.id not in settled:
+                waiting[item.id] = text
+    return list(waiting.values())[::-1]

@@ -1,0 +1,191 @@
+"""Tool servers from the user's settings: started before the first turn, pinned on first use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core.config.settings import ToolSettings
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.tools.base import Tool
+from mindstone_tui.core.tools.mcp import Change, McpServer, ServerSettings
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
+from mindstone_tui.core.tools.workspace import Workspace
+
+Pins = dict[str, dict[str, str]]
+"""By server, then by tool: what it was declared as when it was first seen."""
+
+
+class Servers:
+    """The tool servers of one session."""
+
+    def __init__(
+        self, settings: ToolSettings, pins: Path, *, environ: Mapping[str, str], cwd: Path
+    ) -> None:
+        self._pins_file = pins
+        self._servers = [
+            McpServer(
+                name,
+                ServerSettings(command=each.command, url=each.url, environment=each.env),
+                environ=environ,
+                cwd=cwd,
+            )
+            for name, each in settings.mcp.items()
+            if each.enabled
+        ]
+        self._started = False
+        self.withheld: dict[str, tuple[Change, ...]] = {}
+        """Tools that changed since they were first seen, by server; `/tools accept` takes them."""
+
+    async def start(self) -> tuple[dict[str, Tool], list[str]]:
+        """Ask every server, once, what it offers; what went wrong is told, not raised."""
+        if self._started:
+            return {}, []
+        self._started = True
+        return await self._ask()
+
+    async def accept(self, server: str) -> tuple[dict[str, Tool], list[str]]:
+        """Take the changed tools of a server as they are now."""
+        pins = self._read()
+        changes = self.withheld.get(server, ())
+        pins[server] = {**pins.get(server, {}), **{each.tool: each.pin for each in changes}}
+        self._write(pins)
+        return await self._ask()
+
+    async def close(self) -> None:
+        """End every server."""
+        await asyncio.gather(*(server.close() for server in self._servers))
+
+    async def _ask(self) -> tuple[dict[str, Tool], list[str]]:
+        pins = self._read()
+        asked = await asyncio.gather(
+            *(server.offer(pins.get(server.name, {})) for server in self._servers),
+            return_exceptions=True,
+        )
+        tools: dict[str, Tool] = {}
+        told: list[str] = []
+        for server, offer in zip(self._servers, asked, strict=True):
+            if isinstance(offer, MindstoneError):
+                told.append(f"The tool server {server.name} is not there: {offer.what}")
+                continue
+            if isinstance(offer, BaseException):
+                raise offer
+            tools |= {tool.name: tool for tool in offer.tools}
+            pins[server.name] = offer.pins
+            self.withheld[server.name] = offer.withheld
+            told += [f"{server.name}: {why}" for why in offer.ignored]
+            told += [
+                f"The tool {each.tool} of {server.name} changed since it was first seen and is "
+                f"withheld; `/tools accept {server.name}` takes it:\n{each.diff}"
+                for each in offer.withheld
+            ]
+        self._write(pins)
+        return tools, told
+
+    def _read(self) -> Pins:
+        try:
+            return msgspec.json.decode(self._pins_file.read_bytes(), type=Pins)
+        except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+            return {}
+
+    def _write(self, pins: Pins) -> None:
+        if self._servers:
+            replace_file(self._pins_file, msgspec.json.encode(pins, order="sorted"))
+
+
+class Rack:
+    """Where tools hang; some are switched off, and only some may be offered at all."""
+
+    def __init__(
+        self, servers: Servers, disabled: Collection[str], only: Collection[str] = ()
+    ) -> None:
+        self.all: dict[str, Tool] = {}
+        self.offered: dict[str, Tool] = {}
+        """What the model may call now; a turn looks here."""
+        self._servers = servers
+        self._off = set(disabled)
+        """What nobody offers again but the person who asks for it by name."""
+        self._only = only
+
+    def hang(self, tools: Mapping[str, Tool]) -> None:
+        """Take tools in, and offer those that may be; what is switched off stays off."""
+        self.all |= tools
+        self.offered |= {name: tool for name, tool in tools.items() if self._may_offer(name)}
+
+    def switch(self, name: str, *, on: bool) -> bool:
+        """Offer a tool to the model or not; False when there is no such tool."""
+        if name not in self.all:
+            return False
+        if on:
+            self._off.discard(name)
+            self.offered[name] = self.all[name]
+        else:
+            self._off.add(name)
+            self.offered.pop(name, None)
+        return True
+
+    async def start_servers(self) -> list[str]:
+        """Take in what the tool servers bring, once; what a person should know about it."""
+        tools, told = await self._servers.start()
+        self.hang(tools)
+        return told
+
+    async def accept(self, server: str) -> list[str]:
+        """Take a server's changed tools as they are now."""
+        tools, told = await self._servers.accept(server)
+        self.hang(tools)
+        return told
+
+    async def close(self) -> None:
+        """End the tool servers."""
+        await self._servers.close()
+
+    def _may_offer(self, name: str) -> bool:
+        return name not in self._off and (not self._only or name in self._only)
+
+
+class Project:
+    """One folder and the trust in it."""
+
+    def __init__(self, workspace: Workspace, trust: TrustFile) -> None:
+        self._workspace = workspace
+        self._trust = trust
+
+    def instructions(self) -> ProjectInstructions:
+        """The folder's instruction files as they are now."""
+        folder = self._workspace.cwd
+        return project_instructions(self._workspace, self._trust.digest(folder))
+
+    def trust(self, found: ProjectInstructions) -> None:
+        """Let these files be read, with exactly this content."""
+        self._trust.trust(found.folder, found.digest)
+
+    def distrust(self) -> None:
+        """Read the folder's instruction files no longer."""
+        self._trust.forget(self._workspace.cwd)
+
+    def sections(self) -> list[Section]:
+        """What the folder may say, for the head of the prompt."""
+        return [
+            Section(
+                name="project",
+                text=f"Instructions of this project, from {each.path}:\n\n{each.text}",
+                source=each.path,
+                raw_size=each.raw_size,
+            )
+            for each in self.instructions().in_force
+        ]
+
+    def unread(self) -> str:
+        """Which files are not read for want of trust, in a sentence; empty when there are none."""
+        found = self.instructions()
+        if found.state not in ("untrusted", "changed"):
+            return ""
+        names = ", ".join(each.path for each in found.files)
+        why = "changed since it was trusted" if found.state == "changed" else "is not trusted"
+        return f"This folder {why}, so {names} is not read; `/trust` allows it."

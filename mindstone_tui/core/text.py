@@ -1,0 +1,172 @@
+r"""Text from outside: made harmless for the terminal, delimited for the model.
+
+Model, tool, file and recalled text is data. Before it reaches a terminal it goes through
+`for_terminal` (or `one_line`); before a person approves something it goes through `exact`, which
+hides nothing; before it reaches the model it goes through `as_data`. All four are total: any string
+is accepted, lone surrogates included, and the first three leave no control byte behind.
+
+`for_terminal` reads the text once, from left to right, so no character can swallow those after it.
+Colour codes vanish; every other control becomes a sign a person can see.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+
+__all__ = ["as_data", "exact", "for_terminal", "fresh_nonce", "inside", "one_line"]
+
+# Two alphabets, so that plain ASCII (most text there is) costs one scan for a small set.
+_CONTROL = r"\x00-\x08\x0b-\x1f\x7f"
+_STEERING = (
+    r"\x80-\x9f"  # C1 controls: one-byte CSI, OSC, DCS
+    r"\u202a-\u202e\u2066-\u2069"  # bidi embeddings, overrides, isolates
+    r"\u2028\u2029"  # separators some programs take for a new line
+    r"\ud800-\udfff"  # lone surrogates cannot be encoded
+    r"\ufff9-\ufffb"  # interlinear annotation
+)
+_UNSEEN = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f"
+    r"\u3164\ufe00-\ufe0d\ufeff\uffa0\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0080-\U000e0fff"
+)
+_TAG = r"\U000e0000-\U000e007f"
+# After ESC, the rest of one complete CSI sequence: nothing readable can hide in it.
+_PAINT = r"(?<=\x1b)\[[0-?]*[ -/]*[@-~]"
+_LINE_END = r"(?<=\r)\n"
+
+# Each pattern begins with one set of characters, which is what makes scanning clean text fast.
+_FOREIGN_ASCII = re.compile(rf"[{_CONTROL}](?:{_PAINT}|{_LINE_END})?")
+_FOREIGN = re.compile(
+    rf"[{_CONTROL}{_STEERING}{_UNSEEN}{_TAG}]"
+    rf"(?:{_PAINT}|{_LINE_END}|(?<=[{_UNSEEN}])[{_UNSEEN}]+|(?<=[{_TAG}])[{_TAG}]+)?"
+)
+_TAG_RUN = re.compile(rf"[{_TAG}]+")
+_UNSEEN_RUN = re.compile(rf"[{_UNSEEN}]+")
+
+
+def for_terminal(text: str) -> str:
+    """The text as a terminal may show it: no control byte but line feed and tab, nothing hidden."""
+    pattern = _FOREIGN_ASCII if text.isascii() else _FOREIGN
+    return pattern.sub(_tame, text)
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """The start of the text on a single line of at most `limit` characters."""
+    # Blanks and dropped characters shrink; sixteen times the room is plenty for a first line.
+    words = for_terminal(text[: 16 * limit + 256]).split()
+    line = " ".join(words)
+    return line if len(line) <= limit else line[: max(limit - 1, 0)].rstrip() + "…"
+
+
+def _tame(match: re.Match[str]) -> str:
+    """What stands in for one piece of foreign text: nothing, a sign, or its escape."""
+    piece = match.group()
+    first = ord(piece[0])
+    if len(piece) > 1 and first < 0x80:  # a colour code, or the two bytes that end a line
+        return "\n" if piece == "\r\n" else ""
+    if first < 0x20:
+        return chr(0x2400 + first)
+    if first == 0x7F:
+        return "␡"
+    if 0xD800 <= first <= 0xDFFF:
+        return "\N{REPLACEMENT CHARACTER}"
+    if _TAG_RUN.match(piece):
+        return _revealed(match)
+    if _UNSEEN_RUN.match(piece):
+        return ""
+    return f"\\x{first:02x}" if first < 0x100 else f"\\u{first:04x}"
+
+
+def _revealed(match: re.Match[str]) -> str:
+    """Tag characters spell ASCII that no one sees; spell it for everyone."""
+    smuggled = "".join(chr(ord(tag) - 0xE0000) for tag in match.group())
+    readable = "".join(sign for sign in smuggled if " " <= sign <= "~")
+    return f"⟦hidden: {readable}⟧" if readable else ""
+
+
+_PLAIN = re.compile(r"[ -~]*\Z")
+_PADDING = re.compile(r" {8,}|\t{4,}|\n{3,}")
+_UNSURE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mn", "Me"}
+
+
+def exact(text: str) -> str:
+    """The text for someone who must judge it: every unusual character named, long blanks counted.
+
+    Two different texts never look the same: the brackets that name a character are named as well.
+    """
+    if _PLAIN.match(text) and "  " not in text:
+        return text
+    shown: list[str] = []
+    last = 0
+    for blank in _PADDING.finditer(text):
+        shown += [_named(text[last : blank.start()]), _counted(blank.group())]
+        last = blank.end()
+    return "".join([*shown, _named(text[last:])])
+
+
+def _counted(blank: str) -> str:
+    name = {" ": "spaces", "\t": "tabs", "\n": "empty lines"}[blank[0]]
+    sign = f"⟦{len(blank) - (blank[0] == chr(10))} {name}⟧"
+    return f"\n{sign}\n" if blank[0] == "\n" else sign
+
+
+def _named(text: str) -> str:
+    if _PLAIN.match(text):
+        return text
+    return "".join(
+        f"⟦U+{ord(sign):04X}⟧"
+        if sign in "⟦⟧\u2800" or (sign not in " \n\t" and unicodedata.category(sign) in _UNSURE)
+        else sign
+        for sign in text
+    )
+
+
+_NONCE = re.compile(r"[0-9a-z]{8,64}\Z")
+_MARKERS = re.compile(
+    r"<(?=\|)"  # <|im_start|>, <|eot_id|> and their kin
+    r"|<(?=/?(?:data-|system\b|user>|assistant\b|human>|developer>|instructions?>|prompt>"
+    r"|tool_?(?:calls?|results?|use|response)\b|function_?(?:calls?|results?)\b|antml:|invoke\b"
+    r"|system-reminder\b|start_of_turn\b|end_of_turn\b|s>|think(?:ing)?>))"
+    r"|<(?=<\s*/?SYS\s*>>)"
+    r"|\[(?=/?INST\])",
+    re.IGNORECASE,
+)
+_DISARMED = {"<": "‹", "[": "⁅"}
+
+
+def fresh_nonce() -> str:
+    """A name for one block of data that its author could not have known."""
+    return secrets.token_hex(8)
+
+
+def as_data(text: str, *, origin: str, nonce: str) -> str:
+    """The text as one labelled block that the model reads and does not obey.
+
+    Whatever looks like our own delimiter or like a chat template's marker loses its first bracket,
+    so the block can only end where we end it. The caller keeps the nonce (or this whole string) in
+    an entry, so that a replay is exact.
+    """
+    if not _NONCE.match(nonce):
+        raise ValueError(f"a nonce is 8 to 64 of 0-9 and a-z, not {nonce!r}")
+    seen = text if text.isascii() else _TAG_RUN.sub(_revealed, text)
+    inside = _MARKERS.sub(lambda marker: _DISARMED[marker.group()], seen)
+    if nonce in inside.lower():
+        inside = re.sub(re.escape(nonce), "·" * len(nonce), inside, flags=re.IGNORECASE)
+    label = one_line(origin, 200).translate({ord('"'): "'", ord("<"): "‹", ord(">"): "›"})
+    return f'<data-{nonce} origin="{label}">\n{inside}\n</data-{nonce}>'
+
+
+_BLOCK = re.compile(r"<data-([0-9a-z]{8,64}) origin=\"[^\"\n]*\">\n(.*)\n</data-\1>\Z", re.DOTALL)
+
+
+def inside(block: str) -> str:
+    """What a person is shown of a labelled block: its text without the label."""
+    found = _BLOCK.match(block)
+    return found[2] if found else block
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`1 exchange`, `12 exchanges`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

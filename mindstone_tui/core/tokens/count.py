@@ -1,0 +1,306 @@
+"""Counting offline, with the vocabulary closest to the model's own.
+
+The vocabularies lie in litellm's folder; litellm itself is never imported. Loading one takes up to
+half a second, so it happens on first use, and `ready` does it off the loop. Where no vocabulary
+can be had the count comes from characters and errs high; `method` says which it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import os
+import re
+import statistics
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.entries import Message, ToolSchema
+from mindstone_tui.core.errors import NotSaved, PlaceError
+from mindstone_tui.core.lockdown import litellm_folder
+
+if TYPE_CHECKING:
+    import tiktoken
+
+
+_DENSE: Final = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
+"""Runs without a gap: base64, hashes, minified code. Vocabularies know no such words."""
+_WORD: Final = re.compile(r"[A-Za-z]+")
+_DIGIT: Final = re.compile(r"[0-9]")
+_SIGN: Final = re.compile(r"[!-/:-@\[-`{-~]|\s*\n\s*")
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+
+DENSE_CHARS_PER_TOKEN: Final = 1.3
+CHARS_PER_TOKEN: Final = 5
+"""Letters that one token of a plain word covers; a shorter word is a token of its own."""
+DIGITS_PER_TOKEN: Final = 1.5
+NEAR_TOKENS: Final = 0.9
+"""Tokens for a letter of the European alphabets beyond ASCII."""
+WIDE_TOKENS: Final = 1.7
+"""Tokens for a character of any other script."""
+ASTRAL_TOKENS: Final = 4.0
+"""Tokens for one emoji or other character beyond the first plane."""
+_LAST_EUROPEAN: Final = 0x052F
+
+
+def rough_count(text: str) -> int:
+    """Tokens in a text, estimated from its characters."""
+    dense = sum(len(run) for run in _DENSE.findall(text))
+    rest = _DENSE.sub(" ", text)
+    words = sum(math.ceil(len(word) / CHARS_PER_TOKEN) for word in _WORD.findall(rest))
+    digits = len(_DIGIT.findall(rest))
+    signs = len(_SIGN.findall(rest))
+    beyond = sum(_worth(ord(character)) for character in _BEYOND_ASCII.findall(rest))
+    count = dense / DENSE_CHARS_PER_TOKEN + words + digits / DIGITS_PER_TOKEN + signs + beyond
+    return max(math.ceil(count), math.ceil(len(text) / 16))
+
+
+def _worth(code: int) -> float:
+    if code <= _LAST_EUROPEAN:
+        return NEAR_TOKENS
+    return WIDE_TOKENS if code <= 0xFFFF else ASTRAL_TOKENS
+
+
+MESSAGE_OVERHEAD: Final = 4
+"""The role and the marks around one message."""
+REPLY_OVERHEAD: Final = 3
+"""The marks that begin the answer; counted once a request."""
+CALL_OVERHEAD: Final = 8
+"""Id and framing of one tool call."""
+SCHEMA_OVERHEAD: Final = 8
+TOOLS_OVERHEAD: Final = 16
+UNKNOWN_IMAGE: Final = 1_600
+"""A picture whose size nobody knows."""
+
+CHARACTERS: Final = "characters"
+_CHUNK: Final = 200_000
+_FILES: Final = {
+    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+}
+_OLDER: Final = ("gpt-4-", "gpt-4", "gpt-3.5", "claude", "llama", "mistral", "mixtral", "smollm")
+_NEWER: Final = ("gpt-4o", "gpt-4.1", "gpt-4.5")
+_loading: Final = threading.Lock()
+
+
+class Counter(Protocol):
+    """Someone who knows how large things are for one model."""
+
+    @property
+    def method(self) -> str:
+        """The vocabulary, or `characters`."""
+        ...
+
+    def text(self, text: str) -> int:
+        """Tokens in a text."""
+        ...
+
+    def message(self, message: Message) -> int:
+        """Tokens of one chat message, its overhead included."""
+        ...
+
+    def tools(self, tools: Sequence[ToolSchema]) -> int:
+        """Tokens of the tool schemas that a request carries."""
+        ...
+
+    def image(self, width: int, height: int) -> int:
+        """Tokens of a picture."""
+        ...
+
+    async def ready(self) -> None:
+        """Load what counting needs, off the loop."""
+        ...
+
+
+def encoding_for(model: str) -> str:
+    """The vocabulary nearest to a model's own, by its family."""
+    name = model.rsplit("/", 1)[-1].lower()
+    if name.startswith(_NEWER):
+        return "o200k_base"
+    return "cl100k_base" if name.startswith(_OLDER) else "o200k_base"
+
+
+class TokenCounter:
+    """Counts for one model's family; made cheaply, loaded on first use."""
+
+    def __init__(self, model: str) -> None:
+        self.encoding = encoding_for(model)
+        self._encoder: tiktoken.Encoding | None = None
+        self._asked = False
+
+    @property
+    def method(self) -> str:
+        """The vocabulary, or `characters` when it cannot be had; loads it if need be."""
+        return CHARACTERS if self._load() is None else self.encoding
+
+    async def ready(self) -> None:
+        """Load the vocabulary off the loop."""
+        if not self._asked:
+            await asyncio.to_thread(self._load)
+
+    def text(self, text: str) -> int:
+        """Tokens in a text; special tokens that it spells out are text like any other."""
+        encoder = self._load()
+        if encoder is None:
+            return rough_count(text)
+        return sum(len(encoder.encode_ordinary(piece)) for piece in _pieces(text))
+
+    def message(self, message: Message) -> int:
+        """Tokens of one chat message: content, calls, reasoning and overhead."""
+        total = MESSAGE_OVERHEAD + self._content(message.get("content"))
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            total += CALL_OVERHEAD + self.text(function["name"]) + self.text(function["arguments"])
+        for block in message.get("thinking_blocks") or ():
+            total += self.text(str(block.get("thinking", "")))
+        return total
+
+    def tools(self, tools: Sequence[ToolSchema]) -> int:
+        """Tokens of the tool schemas, as compact JSON."""
+        if not tools:
+            return 0
+        return TOOLS_OVERHEAD + sum(
+            SCHEMA_OVERHEAD + self.text(msgspec.json.encode(tool).decode()) for tool in tools
+        )
+
+    def image(self, width: int, height: int) -> int:
+        """Tokens of a picture: the dearer of the two common ways to charge for one."""
+        if width <= 0 or height <= 0:
+            return UNKNOWN_IMAGE
+        return max(_by_tiles(width, height), _by_area(width, height))
+
+    def _content(self, content: Any) -> int:
+        if content is None:
+            return 0
+        if isinstance(content, str):
+            return self.text(content)
+        return sum(
+            self.text(part["text"]) if part.get("type") == "text" else UNKNOWN_IMAGE
+            for part in content
+        )
+
+    def _load(self) -> tiktoken.Encoding | None:
+        if not self._asked:
+            self._encoder = _load_encoding(self.encoding)
+            self._asked = True
+        return self._encoder
+
+
+@functools.cache
+def _by_name(encoding: str, model: str) -> TokenCounter:
+    del encoding
+    return TokenCounter(model)
+
+
+def counter_for(model: str) -> TokenCounter:
+    """The counter for a model; models with one vocabulary share one."""
+    encoding = encoding_for(model)
+    return _by_name(encoding, "gpt-4" if encoding == "cl100k_base" else "gpt-4o")
+
+
+@functools.cache
+def _load_encoding(name: str) -> tiktoken.Encoding | None:
+    """The vocabulary from litellm's folder, or None: the network is never asked."""
+    package = litellm_folder()
+    if package is None:
+        return None
+    folder = package / "litellm_core_utils" / "tokenizers"
+    if not (folder / _FILES[name]).is_file():
+        return None
+    with _loading:
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+        try:
+            import tiktoken
+
+            return tiktoken.get_encoding(name)
+        except (ImportError, OSError, ValueError):
+            return None
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Long texts in parts, so that no single word can make counting slow."""
+    for start in range(0, len(text), _CHUNK):
+        yield text[start : start + _CHUNK]
+
+
+def _by_tiles(width: int, height: int) -> int:
+    """Scaled into 2,048 squared, the short side to 768, then 170 for each tile of 512."""
+    scale = min(1.0, 2_048 / max(width, height))
+    scale *= min(1.0, 768 / (min(width, height) * scale))
+    return 85 + 170 * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+
+
+def _by_area(width: int, height: int) -> int:
+    """One for each 750 pixels after scaling the long side to 1,568."""
+    scale = min(1.0, 1_568 / max(width, height))
+    return math.ceil(width * scale * height * scale / 750)
+
+
+UNCALIBRATED: Final = 1.05
+"""Applied to a count nobody has checked yet."""
+_KEPT: Final = 15
+_SMALLEST: Final = 200
+"""Prompts below this size say more about overhead than about the vocabulary."""
+_PLAUSIBLE: Final = (0.4, 3.0)
+_CUT_SHARE: Final = 0.6
+_CUT_TOKENS: Final = 512
+
+
+class _File(msgspec.Struct):
+    ratios: dict[str, list[float]] = {}
+
+
+class Calibration:
+    """Ratios of reported to counted prompt tokens, per model, kept in a small file."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._ratios: dict[str, list[float]] = {}
+        if path is not None:
+            try:
+                self._ratios = msgspec.json.decode(path.read_bytes(), type=_File).ratios
+            except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+                self._ratios = {}
+
+    def factor(self, model: str) -> float | None:
+        """The learned correction, or None before the first report."""
+        ratios = self._ratios.get(model)
+        return round(statistics.median(ratios), 4) if ratios else None
+
+    def learn(self, model: str, counted: int, reported: int) -> bool:
+        """Take in one report; False when it teaches nothing about the vocabulary."""
+        if counted < _SMALLEST or not _PLAUSIBLE[0] <= reported / counted <= _PLAUSIBLE[1]:
+            return False
+        before = self.factor(model)
+        ratios = [*self._ratios.get(model, ()), reported / counted][-_KEPT:]
+        self._ratios[model] = ratios
+        after = self.factor(model)
+        if before is None or after is None or abs(after - before) > 0.005:
+            self._save()
+        return True
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        rounded = {name: [round(r, 4) for r in kept] for name, kept in self._ratios.items()}
+        try:
+            replace_file(self._path, msgspec.json.encode(_File(ratios=rounded)))
+        except (NotSaved, PlaceError):
+            # A cache that cannot be written costs the next process its head start, nothing else.
+            return
+
+
+def detect_cut(sent: int, reported: int) -> bool:
+    """Whether a server counted so much less than was sent that it must have dropped a part."""
+    return reported < sent * _CUT_SHARE and sent - reported > _CUT_TOKENS
+
+
+def error_percent(estimated: int, reported: int) -> float | None:
+    """How far an estimate was off, in percent of what the provider reported."""
+    return round((estimated - reported) / reported * 100, 2) if reported > 0 else None

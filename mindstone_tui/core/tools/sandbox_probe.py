@@ -1,0 +1,174 @@
+"""Tries a sandbox for real and reports what holds, for `doctor` and before full-auto is offered."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.text import one_line
+from mindstone_tui.core.tools import landlock
+from mindstone_tui.core.tools.sandbox import Sandbox, candidates
+from mindstone_tui.core.tools.shell import Bounds, clean_environment, run
+from mindstone_tui.core.tools.workspace import Workspace
+
+_TRIALS: Final = """
+import json, os, socket, sys
+told = json.loads(sys.argv[1])
+def tried(attempt):
+    try:
+        attempt()
+    except OSError:
+        return False
+    return True
+def made(path):
+    return lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+def connected(family, address):
+    def attempt():
+        with socket.socket(family) as caller:
+            caller.settimeout(2)
+            caller.connect(address)
+    return attempt
+print(json.dumps({
+    "work": tried(made(told["inside"])),
+    "outside": tried(made(told["outside"])),
+    "repository": tried(made(told["repository"])),
+    "settings": tried(lambda: os.mkdir(told["settings"])),
+    "secret": tried(lambda: open(told["secret"]).close()),
+    "network": tried(connected(socket.AF_INET, tuple(told["tcp"]))),
+    "sockets": tried(connected(socket.AF_UNIX, told["unix"])),
+    "signals": tried(lambda: os.kill(told["process"], 0)),
+}))
+"""
+_INTERPRETER: Final = str(Path(sys.executable).resolve())
+"""The real one: a virtual environment may lie in a folder that is hidden inside."""
+_PROMISES: Final = {
+    "outside": "nothing outside the workspace can be written",
+    "repository": "repositories' hooks and settings cannot be changed",
+    "settings": "project settings cannot be created",
+    "secret": "hidden files cannot be read",
+    "network": "there is no network",
+    "sockets": "other programs' sockets cannot be reached",
+    "signals": "other processes cannot be signalled",
+}
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """What confines commands on this machine, as tried a moment ago."""
+
+    name: str
+    """`bubblewrap`, `landlock` or `none`."""
+    working: bool
+    holds: tuple[str, ...] = ()
+    does_not_hold: tuple[str, ...] = ()
+    why: str = ""
+    """What went wrong when it does not work."""
+
+
+async def find(
+    environ: Mapping[str, str], hidden: tuple[Path, ...] = ()
+) -> tuple[Sandbox | None, Probe]:
+    """The strongest confinement that works here, and what trying it showed."""
+    told = Probe(name="none", working=False, why="Neither bubblewrap nor Landlock is there.")
+    for sandbox in candidates(environ, hidden):
+        told = await probe(environ, sandbox)
+        if told.working:
+            return sandbox, told
+    return None, told
+
+
+async def probe(environ: Mapping[str, str], sandbox: Sandbox) -> Probe:
+    """Run a program that tries to get out, and report which doors were shut."""
+    with _scene() as base:
+        try:
+            answers = await _tried(sandbox, base, environ)
+        except (MindstoneError, OSError, ValueError) as error:
+            return Probe(name=sandbox.name, working=False, why=one_line(str(error), 300))
+    if not answers.pop("work"):
+        return Probe(name=sandbox.name, working=False, why="Not even the workspace is writable.")
+    return Probe(
+        name=sandbox.name,
+        working=not (answers["outside"] or answers["repository"]),
+        holds=tuple(text for key, text in _PROMISES.items() if not answers[key]),
+        does_not_hold=tuple(f"not so: {text}" for key, text in _PROMISES.items() if answers[key])
+        + tuple(_known_gaps(sandbox)),
+    )
+
+
+@contextlib.contextmanager
+def _scene() -> Iterator[Path]:
+    """A place with a workspace, a repository in it, and something to steal."""
+    with tempfile.TemporaryDirectory(prefix="mindstone-probe-") as place:
+        base = Path(place).resolve()
+        (base / "secret").mkdir(0o700)
+        (base / "secret" / "key").write_text("x", encoding="utf-8")
+        (base / "work" / ".git").mkdir(parents=True)
+        (base / "work" / "open").mkdir()
+        yield base
+
+
+async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> dict[str, bool]:
+    """Run the trials inside; what was written counts only when it is really there afterwards."""
+    root = base / "work"
+    workspace = Workspace((root,), protected=(base / "secret",))
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen()
+        unix.bind(str(base / "socket"))
+        unix.listen()
+        told = {
+            "inside": str(root / "open" / "file"),
+            "outside": str(base / "file"),
+            "repository": str(root / ".git" / "config"),
+            "settings": str(root / ".mindstone"),
+            "secret": str(base / "secret" / "key"),
+            "tcp": tcp.getsockname(),
+            "unix": str(base / "socket"),
+            "process": os.getpid(),
+        }
+        command = (_INTERPRETER, "-I", "-S", "-c", _TRIALS, json.dumps(told))
+        finished = await run(
+            sandbox.confine(command, workspace, cwd=root, network=False),
+            cwd=root,
+            environ=clean_environment(environ),
+            bounds=Bounds(seconds=20, kept=64 * 1024, tail=1024, output=1024 * 1024),
+        )
+    if finished.code != 0:
+        raise ValueError(
+            finished.kept.decode("utf-8", "replace").strip()[-300:] or "it did not run"
+        )
+    said = msgspec.json.decode(finished.kept.strip().rsplit(b"\n", 1)[-1], type=dict[str, bool])
+    return {**said, **_really_there(told)}
+
+
+def _really_there(told: Mapping[str, object]) -> dict[str, bool]:
+    places = {"work": "inside", "outside": "outside", "repository": "repository"}
+    return {
+        trial: os.path.lexists(str(told[place]))
+        for trial, place in (*places.items(), ("settings", "settings"))
+    }
+
+
+def _known_gaps(sandbox: Sandbox) -> list[str]:
+    """What this confinement cannot do by its nature, said before anyone relies on it."""
+    if sandbox.name == "landlock":
+        return [
+            "new files at the top of the workspace cannot be made, only below existing folders",
+            "permissions and times of files the user owns can be changed, their content cannot",
+            "names and sizes of files elsewhere can be seen, their content cannot",
+            f"Landlock ABI {landlock.abi()}: other processes can be listed",
+        ]
+    return [
+        "files elsewhere can be read, except keys, sessions and known credential stores",
+        "CPU, memory and disk are bounded by time and output only",
+        "a repository made deeper than three folders down is not protected",
+    ]

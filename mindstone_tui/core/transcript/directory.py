@@ -1,0 +1,134 @@
+"""What sessions there are, from the end of each transcript alone.
+
+Thousands of sessions are listed without reading one of them whole: size, turns and the last thing
+said all stand in a transcript's last few lines.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Entry, Line, decode_line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    UserMessage,
+)
+from mindstone_tui.core.entries.line import Malformed
+from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.transcript.encode import timestamp, written_at
+
+_FIRST_LOOK: Final = 8 << 10
+_LONGEST_LOOK: Final = 512 << 10
+_SHOWN: Final = 400
+
+
+class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One session at a glance."""
+
+    session: str
+    agent: str
+    main: str
+    size: int
+    """Bytes of the transcript."""
+    entries: int
+    turns: int
+    updated: str
+    """When its newest line was written."""
+    role: str
+    """Who spoke last: user or assistant; empty when nothing was said yet."""
+    text: str
+    """How the last thing said begins."""
+    readable: bool
+    """False when the end of the transcript cannot be read; `verify` says why."""
+
+
+def list_sessions(places: Places) -> list[SessionSummary]:
+    """Every session, the one written to last first."""
+    found = [summary for session in places.sessions() if (summary := _summarise(session))]
+    return sorted(found, key=lambda summary: summary.updated, reverse=True)
+
+
+def _summarise(places: SessionPlaces) -> SessionSummary | None:
+    """One session's summary; None when it vanished meanwhile."""
+    try:
+        fd = os.open(places.transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return _unreadable(places, 0, "")
+    try:
+        status = os.fstat(fd)
+        newest, spoken = _look_back(fd, status.st_size)
+    except OSError:
+        return _unreadable(places, 0, "")
+    finally:
+        os.close(fd)
+    if newest is None:
+        touched = timestamp(datetime.fromtimestamp(status.st_mtime, UTC))
+        return _unreadable(places, status.st_size, touched)
+    return SessionSummary(
+        session=str(places.key),
+        agent=places.key.agent,
+        main=places.key.main,
+        size=status.st_size,
+        entries=newest.seq + 1,
+        turns=newest.turn,
+        updated=written_at(newest.id) or newest.ts,
+        role=spoken.role if spoken else "",
+        text=_text_of(spoken.entry)[:_SHOWN] if spoken and isinstance(spoken.entry, Entry) else "",
+        readable=True,
+    )
+
+
+def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummary:
+    return SessionSummary(
+        session=str(places.key),
+        agent=places.key.agent,
+        main=places.key.main,
+        size=size,
+        entries=0,
+        turns=0,
+        updated=updated,
+        role="",
+        text="",
+        readable=False,
+    )
+
+
+def _look_back(fd: int, size: int) -> tuple[Line | None, Line | None]:
+    """The newest line, and the newest in which somebody spoke, if it is near enough."""
+    look = _FIRST_LOOK
+    while True:
+        start = max(0, size - look)
+        newest = spoken = None
+        for line in _lines_back(os.pread(fd, size - start, start), start == 0):
+            newest = newest or line
+            if _text_of(line.entry):
+                spoken = line
+                break
+        if spoken or start == 0 or look >= _LONGEST_LOOK:
+            return newest, spoken
+        look *= 8
+
+
+def _lines_back(tail: bytes, from_start: bool) -> Iterator[Line]:
+    pieces = tail.split(b"\n")[0 if from_start else 1 : -1]
+    for piece in reversed(pieces):
+        try:
+            yield decode_line(piece)
+        except Malformed:
+            continue
+
+
+def _text_of(entry: object) -> str:
+    match entry:
+        case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
+            return text
+        case _:
+            return ""

@@ -1,0 +1,199 @@
+"""An entry made ready to be written: redacted, valid Unicode, and short enough for a line.
+
+What had to be taken out of the line is stored beside it first, so a line never names a blob that
+is not there: long texts as they are, and texts with NULs or lone surrogates as they came.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Blob, Entry
+from mindstone_tui.core.entries.line import MAX_LINE, encode_body
+from mindstone_tui.core.errors import TranscriptError
+
+Clean = Callable[[str], str]
+Keep = Callable[[bytes], Blob]
+
+ENVELOPE_ROOM: Final = 8_192
+"""Left free in a line for its envelope, a long session key included."""
+_SHORTEST_SPILL: Final = 512
+_EXCERPT: Final = 120
+_NUL: Final = "\x00"
+
+
+class Body(msgspec.Struct, frozen=True):
+    """The entry's own bytes of a line, and the optional keys that follow them."""
+
+    fields: bytes
+    extra: bytes = b""
+
+
+def prepare(entry: Entry, clean: Clean, keep: Keep) -> Body:
+    """Make an entry's bytes; blobs that the line will name are on disk when this returns."""
+    if entry.carries_text:
+        return _prepare_text(entry, clean, keep)
+    try:
+        body = encode_body(entry)
+    except UnicodeEncodeError:
+        # File names may hold bytes that are no text; they reach us as lone surrogates.
+        return _prepare_text(entry, str, keep)
+    return Body(body) if len(body) <= MAX_LINE - ENVELOPE_ROOM else _spill(entry, {}, keep)
+
+
+def _prepare_text(entry: Entry, clean: Clean, keep: Keep) -> Body:
+    fields = _with_visible_keys(msgspec.to_builtins(entry))
+    changed = False
+    altered: dict[str, Blob] = {}
+    for path, text in list(_texts(fields)):
+        cleaned = clean(text)
+        visible = _visible(cleaned)
+        if visible != cleaned:
+            altered[path] = keep(cleaned.encode("utf-8", "surrogatepass"))
+        if visible != text:
+            _put(fields, path, visible)
+            changed = True
+    if changed:
+        entry = msgspec.convert(fields, type(entry))
+    return _spill(entry, altered, keep)
+
+
+def _with_visible_keys(value: Any) -> Any:
+    """The same value with every key of every table as valid text."""
+    if isinstance(value, dict):
+        return {
+            _visible(key) if isinstance(key, str) else key: _with_visible_keys(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_with_visible_keys(inner) for inner in value]
+    return value
+
+
+def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
+    """Move the longest texts to blobs until the line is short enough."""
+    room = MAX_LINE - ENVELOPE_ROOM
+    body = encode_body(entry)
+    spilled: dict[str, Blob] = {}
+    if len(body) > room:
+        fields = msgspec.to_builtins(entry)
+        for path, text in sorted(_texts(fields), key=lambda found: -len(found[1])):
+            if len(body) <= room or len(text) < _SHORTEST_SPILL:
+                break
+            spilled[path] = keep(text.encode())
+            _put(fields, path, _excerpt(text))
+            body = encode_body(msgspec.convert(fields, type(entry)))
+        if len(body) > room:
+            raise TranscriptError(
+                f"A {entry.kind} entry of {len(body):,} bytes does not fit into a line.",
+                "This is a bug in the program; nothing was written.",
+            )
+    extra = {key: value for key, value in (("blobs", spilled), ("altered", altered)) if value}
+    return Body(body, b"," + msgspec.json.encode(extra)[1:-1] if extra else b"")
+
+
+def restore(fields: dict[str, Any], bodies: dict[str, str]) -> None:
+    """Put texts that were moved to blobs back into an entry's fields."""
+    for path, text in bodies.items():
+        _put(fields, path, text)
+
+
+def _visible(text: str) -> str:
+    """The same text with NULs and lone surrogates as signs that every reader survives."""
+    if _NUL in text:
+        text = text.replace(_NUL, "\u2400")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _excerpt(text: str) -> str:
+    left = len(text) - 2 * _EXCERPT
+    return f"{text[:_EXCERPT]} … [{left:,} characters in a blob] … {text[-_EXCERPT:]}"
+
+
+def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every text inside a value, with its path: `calls.0.arguments`."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if path or key != "kind":
+                step = _escaped(str(key))
+                yield from _texts(inner, f"{path}.{step}" if path else step)
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _texts(inner, f"{path}.{at}")
+
+
+def _escaped(key: str) -> str:
+    """A key as one step of a path: a dot inside it is `~1`, as in JSON pointers."""
+    return key.replace("~", "~0").replace(".", "~1")
+
+
+def _put(fields: dict[str, Any], path: str, text: str) -> None:
+    """Replace the text at a path; sequences on the way become lists."""
+    *way, last = (step.replace("~1", ".").replace("~0", "~") for step in path.split("."))
+    holder: Any = fields
+    for step in way:
+        key = int(step) if isinstance(holder, list) else step
+        inner = holder[key]
+        if isinstance(inner, tuple):
+            inner = list(inner)
+            holder[key] = inner
+        holder = inner
+    holder[int(last) if isinstance(holder, list) else last] = text
+
+
+Clock = Callable[[], datetime]
+Entropy = Callable[[int], bytes]
+
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_VALUES: Final = {character: value for value, character in enumerate(_ALPHABET)}
+_LENGTH: Final = 26
+
+
+def utc_now() -> datetime:
+    """The wall clock, in UTC."""
+    return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
+    """ISO 8601 in UTC with milliseconds, as lines carry it."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def next_id(moment: datetime, last: str, entropy: Entropy = os.urandom) -> str:
+    """A ULID for this moment that sorts after `last`, even if the clock was set back."""
+    fresh = (int(moment.timestamp() * 1000) << 80) | int.from_bytes(entropy(10))
+    return encode_ulid(max(fresh, decode_ulid(last) + 1) if last else fresh)
+
+
+def encode_ulid(value: int) -> str:
+    """A 128-bit number as 26 characters of Crockford's base 32."""
+    return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(5 * (_LENGTH - 1), -1, -5))
+
+
+def decode_ulid(text: str) -> int:
+    """The number behind a ULID; 0 for anything that is none."""
+    if len(text) != _LENGTH or any(character not in _VALUES for character in text):
+        return 0
+    value = 0
+    for character in text:
+        value = value << 5 | _VALUES[character]
+    return value
+
+
+def written_at(id: str) -> str:  # noqa: A002 (the field's own name)
+    """When a line with this id was written; empty for anything that is no ULID."""
+    value = decode_ulid(id)
+    if not value:
+        return ""
+    return timestamp(datetime.fromtimestamp((value >> 80) / 1000, UTC))

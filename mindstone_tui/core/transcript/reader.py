@@ -1,0 +1,476 @@
+"""Reading a transcript: forwards, backwards, by number, by id, by turn. Nothing here writes.
+
+Readers are lenient: a line that cannot be read is handed over as `Damaged`, in its place, and the
+caller decides whether to show a banner or to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.disk import REAL, place_error, read_blob
+from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
+from mindstone_tui.core.entries.line import MAX_LINE
+from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, NoSuchSession
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript.encode import restore
+
+_MAGIC: Final = b"MSOFFS1\n"
+_NUMBER: Final = struct.Struct("<Q")
+_HEAD: Final = len(_MAGIC) + _NUMBER.size
+_SCAN_CHUNK: Final = 1 << 22
+
+
+def note(path: Path, inode: int, starts: Sequence[int], previous_start: int | None) -> None:
+    """Add the starts of new lines, if the file is complete up to the line before them.
+
+    Losing a number is harmless, so nothing is synced and no failure is reported.
+    """
+    try:
+        fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
+    except OSError:
+        return
+    numbers = array("Q", starts).tobytes()
+    try:
+        size = os.fstat(fd).st_size
+        if size == 0 and previous_start is None:
+            os.pwrite(fd, _MAGIC + _NUMBER.pack(inode) + numbers, 0)
+        elif size > _HEAD and previous_start is not None:
+            end = size - (size - _HEAD) % _NUMBER.size
+            if os.pread(fd, _NUMBER.size, end - _NUMBER.size) == _NUMBER.pack(previous_start):
+                os.pwrite(fd, numbers, end)
+    except OSError:
+        return
+    finally:
+        os.close(fd)
+
+
+class Offsets:
+    """Line number → byte offset, for a transcript as long as it is now."""
+
+    def __init__(self, transcript: int, path: Path, *, store: bool) -> None:
+        self._transcript = transcript
+        self._path = path
+        self._may_store = store
+        self._starts = array("Q")
+        self._end = 0
+        self._load()
+        self.extend()
+
+    def __len__(self) -> int:
+        """How many whole lines there are."""
+        return len(self._starts)
+
+    def start(self, number: int) -> int:
+        """Where a line begins."""
+        return self._starts[number]
+
+    def end(self, number: int) -> int:
+        """Where a line ends, its newline included."""
+        return self._starts[number + 1] if number + 1 < len(self._starts) else self._end
+
+    @property
+    def total(self) -> int:
+        """Where the newest whole line ends."""
+        return self._end
+
+    def extend(self) -> None:
+        """Take in the lines that were appended since."""
+        known = len(self._starts)
+        at = self._end
+        while chunk := os.pread(self._transcript, _SCAN_CHUNK, at):
+            cut = chunk.rfind(b"\n") + 1
+            if not cut:
+                if len(chunk) < _SCAN_CHUNK:
+                    break
+                at += len(chunk)
+                continue
+            self._take(chunk, at)
+            at += cut
+        if self._may_store and len(self._starts) - known > 1:
+            self._store(known)
+
+    def _take(self, chunk: bytes, at: int) -> None:
+        position = 0
+        while (newline := chunk.find(b"\n", position)) >= 0:
+            self._starts.append(self._end)
+            position = newline + 1
+            self._end = at + position
+
+    def _load(self) -> None:
+        try:
+            raw = self._path.read_bytes()
+        except OSError:
+            return
+        inode = os.fstat(self._transcript).st_ino
+        if raw[:_HEAD] != _MAGIC + _NUMBER.pack(inode):
+            return
+        starts = array("Q")
+        starts.frombytes(raw[_HEAD : len(raw) - (len(raw) - _HEAD) % _NUMBER.size])
+        if starts and self._plausible(starts):
+            self._end = starts.pop()
+            self._starts = starts
+
+    def _plausible(self, starts: array[int]) -> bool:
+        """Whether the first, a middle and the last number point right behind a newline."""
+        if starts[0] != 0 or starts[-1] >= os.fstat(self._transcript).st_size:
+            return False
+        samples = {len(starts) * part // 8 for part in range(1, 8)} | {len(starts) - 1}
+        return all(
+            at == 0 or os.pread(self._transcript, 1, starts[at] - 1) == b"\n"
+            for at in samples
+            if at < len(starts)
+        )
+
+    def _store(self, known: int) -> None:
+        """Write the numbers down for the next reader, where that is possible."""
+        inode = os.fstat(self._transcript).st_ino
+        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            if known and self._append(known):
+                return
+            with contextlib.suppress(FileNotFoundError):
+                fresh.unlink()
+            fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                os.write(fd, _MAGIC + _NUMBER.pack(inode) + self._starts.tobytes())
+            finally:
+                os.close(fd)
+            fresh.replace(self._path)
+        except OSError:
+            return
+
+    def _append(self, known: int) -> bool:
+        """Add to a table that holds exactly what was known; False if it holds anything else."""
+        fd = REAL.open(self._path, os.O_WRONLY)
+        try:
+            # The newest number that was read is taken up again, so it may stand there already.
+            if (os.fstat(fd).st_size - _HEAD) // _NUMBER.size not in (known, known + 1):
+                return False
+            os.pwrite(fd, self._starts[known:].tobytes(), _HEAD + known * _NUMBER.size)
+            return True
+        finally:
+            os.close(fd)
+
+
+Read = Callable[[int, int], bytes]
+"""Up to so many bytes from an offset."""
+Piece = tuple[int, int, bytes, bool]
+"""Where it begins, where it ends with its newline, its bytes, and whether the newline is there."""
+
+CUT: Final = MAX_LINE + 1
+"""Over-long lines are cut to this length, which still tells that they are too long."""
+
+
+def forwards(read: Read, start: int, stop: int, chunk: int) -> Iterator[Piece]:
+    """Every line from `start` on, in order; last, if there is one, a fragment without newline."""
+    begin = position = start
+    rest = b""
+    while position < stop:
+        data = read(min(chunk, stop - position), position)
+        if not data:
+            break
+        first = position
+        position += len(data)
+        head, *others = data.split(b"\n")
+        rest = _joined(rest, head)
+        if not others:
+            continue
+        end = first + len(head) + 1
+        yield begin, end, rest, True
+        begin = end
+        for raw in others[:-1]:
+            end = begin + len(raw) + 1
+            yield begin, end, raw[:CUT], True
+            begin = end
+        rest = others[-1][:CUT]
+    if begin < position:
+        yield begin, position, rest, False
+
+
+def backwards(read: Read, size: int, chunk: int) -> Iterator[Piece]:
+    """Every line from the end to the start; first, if there is one, a fragment without newline."""
+    end = position = size
+    rest = b""
+    whole = False
+    while position > 0:
+        start = max(0, position - chunk)
+        data = read(position - start, start)
+        cut = len(data)
+        while (newline := data.rfind(b"\n", 0, cut)) >= 0:
+            begin = start + newline + 1
+            raw = _joined(data[newline + 1 : cut], rest)
+            if whole or raw:
+                yield begin, end, raw, whole
+            rest, end, whole, cut = b"", begin, True, newline
+        rest = _joined(data[:cut], rest)
+        position = start
+    if whole or rest:
+        yield 0, end, rest, whole
+
+
+def _joined(front: bytes, back: bytes) -> bytes:
+    if len(front) >= CUT:
+        return front[:CUT]
+    return (front + back)[:CUT]
+
+
+_KIND: Final = b'"kind":"'
+_CHUNK: Final = 1 << 18
+
+
+class Damaged(msgspec.Struct, frozen=True):
+    """Bytes between two newlines that are not a line of a transcript."""
+
+    offset: int
+    raw: bytes
+    why: str
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The newest line: its number and hash stand for all that came before."""
+
+    seq: int
+    hash: str
+
+
+class History:
+    """A transcript, opened for reading."""
+
+    def __init__(self, places: SessionPlaces, *, may_store_offsets: bool = False) -> None:
+        self.places = places
+        self._may_store_offsets = may_store_offsets
+        self._fd = _open_to_read(places)
+        self._offsets: Offsets | None = None
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    @property
+    def size(self) -> int:
+        """The file's length in bytes."""
+        return os.fstat(self._fd).st_size
+
+    def fileno(self) -> int:
+        """The open file, for whoever must lock or watch it."""
+        return self._fd
+
+    def read(self, first: int = 0, last: int | None = None) -> Iterator[Line | Damaged]:
+        """Lines `first` to `last`, both included, in order; a torn end is not handed over."""
+        start = 0 if first == 0 else self._start_of(first)
+        for item in self.read_from(start):
+            if isinstance(item, Line):
+                if item.seq < first:
+                    continue
+                if last is not None and item.seq > last:
+                    return
+            yield item
+
+    def read_from(self, offset: int) -> Iterator[Line | Damaged]:
+        """Lines from a byte offset on."""
+        for start, _, raw in self._pieces(offset):
+            yield read_line(raw, start)
+
+    def read_with_ends(self, offset: int) -> Iterator[tuple[Line | Damaged, int]]:
+        """Lines from a byte offset on, each with the offset at which it ends."""
+        for start, end, raw in self._pieces(offset):
+            yield read_line(raw, start), end
+
+    def raw_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        """Whole lines as bytes, each with its offset; one that is too long comes cut."""
+        for start, _, raw in self._pieces(offset):
+            yield start, raw
+
+    def offset_after(self, seq: int) -> int:
+        """Where the first line numbered higher than `seq` begins, or will."""
+        return 0 if seq < 0 else self._start_of(seq + 1)
+
+    def back(self) -> Iterator[Line | Damaged]:
+        """Lines from the newest to the oldest; a torn end is not handed over."""
+        for start, _, raw, whole in backwards(self._read, self.size, _CHUNK):
+            if whole:
+                yield read_line(raw, start)
+
+    def newest(self, kinds: Collection[str], within: int) -> Iterator[Line]:
+        """Lines of some kinds among the newest `within`, newest first; no other is decoded."""
+        wanted = {kind.encode() for kind in kinds}
+        for start, _, raw, whole in islice(backwards(self._read, self.size, _CHUNK), within):
+            at = raw.find(_KIND) + len(_KIND)
+            if whole and raw[at : raw.find(b'"', at)] in wanted:
+                line = read_line(raw, start)
+                if isinstance(line, Line):
+                    yield self.whole(line)
+
+    def line(self, seq: int) -> Line:
+        """The line with this number; raises `NoSuchEntry`."""
+        expected = self._at(seq) if seq >= 0 else None
+        if expected is not None and expected.seq == seq:
+            return expected
+        for item in self.read(seq, seq):
+            if isinstance(item, Line):
+                return item
+        raise NoSuchEntry(
+            f"There is no line {seq} in {self.places.key}.",
+            "`mindstone log --tail 20` shows the newest.",
+        )
+
+    def find(self, id: str) -> Line:  # noqa: A002 (the field's own name)
+        """The line with this id, found by halving: ids ascend."""
+        number = self._first_where(lambda line: line.id >= id)
+        found = self._at(number)
+        if found is None or not found.id.startswith(id):
+            raise NoSuchEntry(
+                f"There is no entry {id} in {self.places.key}.",
+                "`mindstone log --json` shows the ids of the newest entries.",
+            )
+        return found
+
+    def turn(self, turn: int) -> list[Line]:
+        """Every line of a turn; empty when there is none."""
+        number = self._first_where(lambda line: line.turn >= turn)
+        if self._at(number) is None:
+            return []
+        lines: list[Line] = []
+        for item in self.read_from(self.offsets.start(number)):
+            if isinstance(item, Line):
+                if item.turn > turn:
+                    break
+                if item.turn == turn:
+                    lines.append(item)
+        return lines
+
+    @property
+    def header(self) -> Line:
+        """Line 0, which says which session this is."""
+        first = next(self.read_from(0), None)
+        if not isinstance(first, Line) or first.kind != "session_opened":
+            raise DamagedTranscript(
+                f"{self.places.transcript} does not begin with the header of a session.",
+                "Run `mindstone verify`, and restore the file from a backup.",
+            )
+        return first
+
+    @property
+    def head(self) -> Head:
+        """The newest readable line."""
+        for item in self.back():
+            if isinstance(item, Line):
+                return Head(item.seq, item.hash)
+        return Head(-1, "")
+
+    @property
+    def offsets(self) -> Offsets:
+        """Where each line starts, up to the newest."""
+        if self._offsets is None:
+            self._offsets = Offsets(self._fd, self.places.offsets, store=self._may_store_offsets)
+        else:
+            self._offsets.extend()
+        return self._offsets
+
+    def whole(self, line: Line) -> Line:
+        """The same line with the texts that were moved to blobs put back."""
+        if not line.blobs or isinstance(line.entry, Unknown):
+            return line
+        fields: dict[str, Any] = msgspec.to_builtins(line.entry)
+        restore(
+            fields,
+            {
+                path: read_blob(self.places.blobs, blob.sha256).decode()
+                for path, blob in line.blobs.items()
+            },
+        )
+        entry: Entry = msgspec.convert(fields, type(line.entry))
+        return msgspec.structs.replace(line, entry=entry)
+
+    def blob(self, digest: str) -> bytes:
+        """The bytes that a line keeps beside the transcript."""
+        return read_blob(self.places.blobs, digest)
+
+    def _start_of(self, seq: int) -> int:
+        """Where the first line numbered `seq` or later begins."""
+        offsets = self.offsets
+        if seq < len(offsets):
+            start = offsets.start(seq)
+            line = self._parse(start, offsets.end(seq))
+            if line is not None and line.seq == seq:
+                return start
+        number = self._first_where(lambda line: line.seq >= seq)
+        return offsets.start(number) if number < len(offsets) else offsets.total
+
+    def _first_where(self, reached: Callable[[Line], bool]) -> int:
+        """The number of the first line for which an ascending condition holds."""
+        low, high = 0, len(self.offsets)
+        while low < high:
+            middle = (low + high) // 2
+            probe = middle
+            line = self._at(probe)
+            while line is None and probe + 1 < high:
+                probe += 1
+                line = self._at(probe)
+            if line is None or reached(line):
+                high = middle
+            else:
+                low = probe + 1
+        return low
+
+    def _at(self, number: int) -> Line | None:
+        offsets = self.offsets
+        if number >= len(offsets):
+            return None
+        return self._parse(offsets.start(number), offsets.end(number))
+
+    def _parse(self, start: int, end: int) -> Line | None:
+        item = read_line(self._read(min(end - start - 1, CUT), start), start)
+        return item if isinstance(item, Line) else None
+
+    def _pieces(self, offset: int) -> Iterator[tuple[int, int, bytes]]:
+        for start, end, raw, whole in forwards(self._read, offset, self.size, _CHUNK):
+            if whole:
+                yield start, end, raw
+
+    def _read(self, size: int, offset: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+
+def read_line(raw: bytes, offset: int) -> Line | Damaged:
+    """Decode one line's bytes, or say why they are none."""
+    if len(raw) > MAX_LINE:
+        return Damaged(offset, raw, "longer than a line may be")
+    try:
+        return decode_line(raw)
+    except Malformed as error:
+        return Damaged(offset, raw, str(error))
+
+
+def _open_to_read(places: SessionPlaces) -> int:
+    path = places.transcript
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError as error:
+        raise NoSuchSession(places.key) from error
+    except OSError as error:
+        raise place_error(path, error) from error

@@ -1,0 +1,281 @@
+"""Appending to a transcript so that what was acknowledged is never lost and never rewritten.
+
+One append, under the kernel's lock on the file: look whether the path still is this file; learn
+the tail when somebody else wrote; set a torn tail aside; one write; check the count; sync. If the
+disk refuses, the write is rolled back, the entry is kept in memory, `NotSaved` is raised, and
+every later append writes what is unsaved first. A failed sync is never tried again on the same
+descriptor, because the kernel may already have dropped the pages it failed on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui import __version__
+from mindstone_tui.core.disk import (
+    REAL,
+    Disk,
+    ensure_folder,
+    keep_blob,
+    not_saved,
+    replace_file,
+    sync_young_folders,
+)
+from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, decode_line
+from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
+from mindstone_tui.core.entries.line import seal
+from mindstone_tui.core.errors import MindstoneError, NotSaved, TranscriptError
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript.encode import (
+    Body,
+    Clean,
+    Clock,
+    Entropy,
+    next_id,
+    prepare,
+    timestamp,
+    utc_now,
+)
+from mindstone_tui.core.transcript.file import LONGEST_WRITE, Ledger, Tail
+from mindstone_tui.core.transcript.reader import Head, History
+
+_ENVELOPE: Final = 1 << 10
+
+
+class _Pending(msgspec.Struct):
+    """An entry that is not on disk yet, and its bytes once they are made."""
+
+    draft: Draft
+    body: Body | None = None
+
+
+class Transcript:
+    """A session's history, open for appending; several processes may hold one at a time."""
+
+    def __init__(
+        self,
+        places: SessionPlaces,
+        *,
+        disk: Disk = REAL,
+        clean: Clean = str,
+        clock: Clock = utc_now,
+        entropy: Entropy = os.urandom,
+        channel: str = "cli",
+        forked_from: ForkPoint | None = None,
+        create: bool = True,
+    ) -> None:
+        self.places = places
+        self.channel = channel
+        self._disk = disk
+        self._clean = clean
+        self._clock = clock
+        self._entropy = entropy
+        self._forked_from = forked_from
+        self._unsaved: list[_Pending] = []
+        if create:
+            ensure_folder(places.folder, disk)
+        self._ledger = Ledger(places, disk, create=create)
+        self._settle()
+
+    @property
+    def unsaved(self) -> tuple[Draft, ...]:
+        """Entries the disk refused; the next append writes them first."""
+        return tuple(pending.draft for pending in self._unsaved)
+
+    @property
+    def clean(self) -> Clean:
+        """What every text goes through before it is written."""
+        return self._clean
+
+    @property
+    def head(self) -> Head:
+        """The newest line this process knows of."""
+        newest = self._ledger.newest
+        return Head(newest.seq, newest.hash)
+
+    @property
+    def last_turn(self) -> int:
+        """The turn of the newest line this process knows of, saved or not."""
+        waiting = [pending.draft.turn for pending in self._unsaved if pending.draft.turn]
+        return waiting[-1] if waiting else self._ledger.newest.turn
+
+    def append(
+        self, entry: Entry, *, turn: int | None = None, ts: str = "", parent: str | None = None
+    ) -> Line:
+        """Write one entry; when this returns, it survives a power cut."""
+        draft = Draft(entry=entry, turn=turn, channel=self.channel, ts=ts, parent=parent)
+        return self.append_all([draft])[-1]
+
+    def append_all(self, drafts: Sequence[Draft]) -> list[Line]:
+        """Write several entries with as few writes and syncs as possible.
+
+        If this raises, what is not on disk is kept as unsaved; do not hand it in again.
+        """
+        self._unsaved.extend(
+            _Pending(
+                draft if draft.ts else msgspec.structs.replace(draft, ts=timestamp(self._clock()))
+            )
+            for draft in drafts
+        )
+        lines = self.save()
+        return lines[len(lines) - len(drafts) :]
+
+    def save(self) -> list[Line]:
+        """Write whatever is unsaved; raises `NotSaved`, and then the rest still is."""
+        if not self._unsaved:
+            return []
+        self._prepare_unsaved()
+        lines: list[Line] = []
+        try:
+            with self._ledger.locked() as news:
+                self._record(news)
+                while self._unsaved:
+                    batch = self._next_batch()
+                    lines += self._write(batch)
+                    del self._unsaved[: len(batch)]
+        except OSError as error:
+            self._ledger.poison()
+            raise not_saved(self.places.transcript, error) from error
+        return lines
+
+    def look(self) -> None:
+        """Learn what other processes appended since; a torn end is set aside."""
+        self._settle()
+
+    def rescue(self, folder: Path) -> Path | None:
+        """Write what is unsaved somewhere else; the file is named, or None if there is nothing."""
+        if not self._unsaved:
+            return None
+
+        def keep(data: bytes) -> Blob:
+            return Blob(sha256=keep_blob(folder / "blobs", data), size=len(data))
+
+        lines = []
+        for pending in self._unsaved:
+            body = prepare(pending.draft.entry, self._clean, keep)
+            place = msgspec.json.encode({"ts": pending.draft.ts, "turn": pending.draft.turn})
+            lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
+        name = f"unsaved-{self._clock().strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
+        replace_file(folder / name, b"".join(lines))
+        return folder / name
+
+    def keep_blob(self, data: bytes) -> Blob:
+        """Store bytes beside the transcript, durably, before a line names them."""
+        return Blob(sha256=keep_blob(self.places.blobs, data, self._disk), size=len(data))
+
+    def history(self) -> History:
+        """A reader of the same file."""
+        return History(self.places, may_store_offsets=True)
+
+    def close(self) -> None:
+        """Give the file back; nothing is lost that was acknowledged."""
+        self._ledger.close()
+
+    def _settle(self) -> None:
+        """Know the tail; write a new session's header, clean up after a crash in an old one."""
+        try:
+            with self._ledger.locked() as news:
+                self._record(news)
+                if self._ledger.tail.seq <= 1:
+                    sync_young_folders(self.places.folder, self._disk)
+        except OSError as error:
+            self._ledger.poison()
+            raise not_saved(self.places.transcript, error) from error
+        except MindstoneError:
+            self._ledger.poison()
+            raise
+
+    def _record(self, news: Sequence[Entry]) -> None:
+        """Write down what happened to the file itself, after a header if there is none yet."""
+        tail = self._ledger.tail
+        entries = [*([self._header()] if tail.seq < 0 else []), *news]
+        if entries:
+            self._write(
+                [
+                    _Pending(Draft(entry=entry, turn=tail.turn, channel=self.channel))
+                    for entry in entries
+                ]
+            )
+
+    def _header(self) -> SessionOpened:
+        return SessionOpened(
+            agent=self.places.key.agent,
+            main=self.places.key.main,
+            program=f"mindstone {__version__}",
+            salt=self._entropy(16).hex(),
+            forked_from=self._forked_from,
+        )
+
+    def _prepare_unsaved(self) -> None:
+        """Make the bytes of what is new; blobs are on disk before the lock is taken."""
+        for pending in [pending for pending in self._unsaved if pending.body is None]:
+            try:
+                pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob)
+            except TranscriptError as error:
+                if not isinstance(error, NotSaved):
+                    # It will never fit, and must not stand in the way of those after it.
+                    self._unsaved.remove(pending)
+                raise
+
+    def _next_batch(self) -> list[_Pending]:
+        """As much of what is unsaved as one write may hold."""
+        room = LONGEST_WRITE
+        batch: list[_Pending] = []
+        for pending in self._unsaved:
+            room -= _ENVELOPE + (len(pending.body.fields) if pending.body else 0)
+            if batch and room < 0:
+                break
+            batch.append(pending)
+        return batch
+
+    def _write(self, batch: Sequence[_Pending]) -> list[Line]:
+        """One write and one sync for all of them, or nothing."""
+        tails = [self._ledger.tail]
+        lines: list[Line] = []
+        first = tails[0].seq + 1 if len(batch) > 1 else None
+        for pending in batch:
+            raw, tail = self._seal(pending, tails[-1], first)
+            lines.append(self._read_back(raw, pending))
+            tails.append(tail)
+        self._ledger.put(b"".join(line.raw + b"\n" for line in lines), tails)
+        return lines
+
+    def _read_back(self, raw: bytes, pending: _Pending) -> Line:
+        """The line as every reader will see it; one that none could read is never written."""
+        try:
+            return decode_line(raw[:-1])
+        except Malformed as error:
+            self._unsaved = [other for other in self._unsaved if other is not pending]
+            raise TranscriptError(
+                f"A {pending.draft.entry.kind} entry could not be read back: {error}.",
+                "This is a bug in the program; the entry was not written.",
+            ) from error
+
+    def _seal(self, pending: _Pending, before: Tail, batch: int | None) -> tuple[bytes, Tail]:
+        """A draft as the line that follows `before`, and the tail it makes."""
+        draft = pending.draft
+        body = pending.body or prepare(draft.entry, self._clean, self.keep_blob)
+        turn = before.turn if draft.turn is None else draft.turn
+        moment = self._clock()
+        id_ = next_id(moment, before.id, self._entropy)
+        session = str(self.places.key)
+        raw, digest = seal(
+            body.fields,
+            seq=before.seq + 1,
+            id=id_,
+            session=session,
+            ts=draft.ts or timestamp(moment),
+            turn=turn,
+            role=draft.entry.role,
+            channel=draft.channel,
+            prev=before.hash,
+            parent=draft.parent,
+            extra=body.extra if batch is None else b'%b,"batch":%d' % (body.extra, batch),
+        )
+        size = before.size + len(raw)
+        return raw, Tail(size, before.size, before.seq + 1, digest, id_, turn, session)
