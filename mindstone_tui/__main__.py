@@ -13,8 +13,7 @@ def main() -> int:
     if arguments in (["--version"], ["-V"]):
         sys.stdout.write(f"mindstone {__version__}\n")
         return 0
-    from mindstone_tui.cli.frame import run
-    from mindstone_tui.cli.hiding import hide_own_memory
+    from mindstone_tui.cli.main import hide_own_memory, run
 
     hide_own_memory()
     return run(arguments)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli.main import run
 from mindstone_tui.core import events
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.errors import ExitCode

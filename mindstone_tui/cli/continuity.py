@@ -16,7 +16,7 @@ import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import complain, hint, say, say_json
-from mindstone_tui.cli.talk import ModelOption, WindowOption
+from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, NoSuchSession
 

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli.options import JsonOption, places
-from mindstone_tui.cli.output import hint, say, say_json, table
-from mindstone_tui.cli.progress import Progress
+from mindstone_tui.cli.output import Progress, hint, say, say_json, table
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UnknownName, UsageError
 from mindstone_tui.core.providers import address, weights

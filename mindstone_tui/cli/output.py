@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -137,3 +139,81 @@ def _silence(stream: TextIO) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, stream.fileno())
     os.close(nothing)
+
+
+_WIDTH: Final = 28
+_PAUSE: Final = 0.1
+
+
+class Progress:
+    """How far a long piece of work has come."""
+
+    def __init__(self, what: str, total: int, *, quiet: bool = False) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._shown = not quiet and sys.stderr.isatty()
+        self._next = 0.0
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def at(self, done: int, total: int | None = None) -> None:
+        """This much is done, of so much where that is only known on the way."""
+        self._done = done
+        self._total = self._total if total is None else total
+        self._draw()
+
+    def step(self, more: int) -> None:
+        """This much more is done."""
+        self.at(self._done + more)
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if not self._shown or now < self._next:
+            return
+        self._next = now + _PAUSE
+        rate = self._done / max(now - self._began, 1e-6)
+        if self._total:
+            cells = round(min(1.0, self._done / self._total) * _WIDTH)
+            bar = "█" * cells + "░" * (_WIDTH - cells)
+            text = f"{self._what:8} {bar} {self._done:,} of {self._total:,} ({rate:,.0f}/s)"
+        else:
+            text = f"{self._what:8} {self._done:,} ({rate:,.0f}/s)"
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+STEPS: Final = "▁▂▃▄▅▆▇█"
+_FULL, _EMPTY = "█", "·"
+
+
+def line_chart(shares: Sequence[float], width: int = 60) -> str:
+    """Shares of one over time; where several fall together, the highest is shown."""
+    if not shares:
+        return ""
+    columns = min(width, len(shares))
+    edges = [at * len(shares) // columns for at in range(columns + 1)]
+    tops = [max(shares[edges[at] : edges[at + 1]]) for at in range(columns)]
+    last = len(STEPS) - 1
+    return "".join(STEPS[round(min(max(top, 0.0), 1.0) * last)] for top in tops)
+
+
+def bar_chart(hits: int, asked: int, inside: int, width: int = 20) -> str:
+    """So many of so many: full for what is at hand, lighter for what has to be brought back."""
+    if not asked:
+        return _EMPTY * width
+    cells = round(hits / asked * width)
+    at_hand = round(inside / asked * width)
+    return _FULL * at_hand + "▒" * (cells - at_hand) + _EMPTY * (width - cells)

@@ -20,24 +20,25 @@ from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.events import MemoryProposed
+from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.events import Conversation, MemoryProposed
 from mindstone_tui.core.text import for_terminal, one_line, plural
-from mindstone_tui.tui import clipboard, themes
-from mindstone_tui.tui.few_colours import filter_for
-from mindstone_tui.tui.ports import CommandHelp, OpenConversation, Surroundings
-from mindstone_tui.tui.prompt.pasting import with_newlines
+from mindstone_tui.tui import terminal, themes
+from mindstone_tui.tui.colours import filter_for
+from mindstone_tui.tui.host import CommandHelp, OpenConversation, Surroundings
+from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
-from mindstone_tui.tui.screens.wishes import (
+from mindstone_tui.tui.screens.messages import (
     MemoryWaits,
     ScreenWanted,
     TurnFinished,
     WindowMeasured,
 )
-from mindstone_tui.tui.widgets.prose import Prose
+from mindstone_tui.tui.screens.replay import OpenReplay, ReplayScreen
+from mindstone_tui.tui.widgets.markdown import Prose
 
 if TYPE_CHECKING:
-    from mindstone_tui.tui.doors import Doors
+    from mindstone_tui.tui.navigation import Doors
 
 
 class MindstoneApp(App[int]):
@@ -72,7 +73,7 @@ class MindstoneApp(App[int]):
     @cached_property
     def doors(self) -> Doors:
         """The other screens; loaded when the first is wanted, not before the first paint."""
-        from mindstone_tui.tui.doors import Doors
+        from mindstone_tui.tui.navigation import Doors
 
         return Doors(self)
 
@@ -154,13 +155,13 @@ class MindstoneApp(App[int]):
     def copy_to_clipboard(self, text: str) -> None:
         self._clipboard = text
         if self._driver is not None:
-            self._driver.write(clipboard.sequences(text, os.environ))
-        if command := clipboard.program(os.environ):
+            self._driver.write(terminal.sequences(text, os.environ))
+        if command := terminal.program(os.environ):
             self._hand_over(text, command)
 
     @work(thread=True, group="clipboard")
     def _hand_over(self, text: str, command: tuple[str, ...]) -> None:
-        clipboard.hand_over(text, command)
+        terminal.hand_over(text, command)
 
     @on(events.TextSelected)
     def _copy_selection(self) -> None:
@@ -222,3 +223,23 @@ def _wanted(action: str) -> tuple[str, str]:
     """`want('copy', 'code')` → `copy`, `code`."""
     words = [word.strip(" '") for word in action.removeprefix("want(").rstrip(")").split(",")]
     return words[0], words[1] if len(words) > 1 else ""
+
+
+async def _no_conversation(_key: str) -> Conversation:
+    raise UsageError("A recording has no live session.", "`mindstone` opens one.")
+
+
+class ReplayApp(MindstoneApp):
+    """Only the recording; leaving it leaves the app."""
+
+    def __init__(self, open_replay: OpenReplay, around: Surroundings) -> None:
+        self.recording = ReplayScreen(open_replay, panel=around.settings.panel)
+        super().__init__(_no_conversation, around)
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.recording
+
+    async def action_quit(self) -> None:
+        if self.recording.replay is not None:
+            await self.recording.replay.close()
+        self.exit(0)

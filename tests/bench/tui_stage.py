@@ -26,7 +26,7 @@ def empty() -> None:
 def ours(scene: str, given: str) -> None:
     from mindstone_tui.core.config.settings import TuiSettings
     from mindstone_tui.tui.app import MindstoneApp
-    from mindstone_tui.tui.ports import Surroundings
+    from mindstone_tui.tui.host import Surroundings
 
     async def open_conversation(key: str) -> object:
         from tests.tui.shelf import Shelf  # after the first paint, like the real thing

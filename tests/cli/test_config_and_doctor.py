@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.cli import doctor
 from mindstone_tui.cli.checks.ground import file_system_of
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli.main import run
 from mindstone_tui.core.config import all_keys
 from tests.builders import places_in, say, transcript_in
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui import __version__
-from mindstone_tui.cli import verbs
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli import main
+from mindstone_tui.cli.main import run
 from mindstone_tui.cli.output import harmless_json
 from tests.builders import say, transcript_in
 from tests.cli.running import ROOT, mindstone
@@ -51,7 +51,7 @@ def test_nothing_that_it_starts_can_read_the_program_s_keys() -> None:
 def test_every_verb_in_the_list_exists_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
-    for verb in verbs.known():
+    for verb in main.known():
         assert f"  {verb} " in shown
         assert run([verb, "--help"]) == 0
         assert "Usage: mindstone " + verb in capsys.readouterr().out
@@ -74,7 +74,7 @@ def test_no_line_of_the_help_breaks_off(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_an_option_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in verbs.known():
+    for verb in main.known():
         assert "range>" not in _help([verb, "--help"], capsys), verb
 
 
@@ -130,7 +130,7 @@ def test_the_traceback_goes_to_a_log_that_only_its_owner_reads(home: Path) -> No
 def test_a_bug_ends_in_a_sentence_that_names_the_log(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(verbs.FAMILIES, "no_such_module", ("broken",))
+    monkeypatch.setitem(main.FAMILIES, "no_such_module", ("broken",))
     assert run(["broken"]) == 1
     said = capsys.readouterr().err
     assert "Something went wrong that should not" in said

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli.main import run
 from mindstone_tui.core.entries.conversation import UserMessage
 from tests.builders import places_in, say, transcript_in, use_tool
 

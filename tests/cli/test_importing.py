@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli.main import run
 from mindstone_tui.core.session.session import Lease
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.cli.app import check_terminal
-from mindstone_tui.cli.plain import Plain
+from mindstone_tui.cli.chat import check_terminal
+from mindstone_tui.cli.line_chat import Plain
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import UsageError
 from tests.builders import places_in

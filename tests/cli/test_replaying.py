@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli.main import run
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW
 from tests.builders import say, transcript_in
 from tests.cli.running import ROOT

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli.main import run
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import AssistantPartial
 from mindstone_tui.core.transcript import verify

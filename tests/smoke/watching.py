@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.cli.frame import run
+from mindstone_tui.cli.main import run
 from mindstone_tui.core.paths import Places, SessionKey
 
 LABELS = ("●", "✓", "✗")

@@ -25,10 +25,10 @@ from mindstone_tui.core.context.report import Block
 from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.ports import CommandHelp, ModelChoice, SessionHit, SessionRow
+from mindstone_tui.tui.host import CommandHelp, ModelChoice, SessionHit, SessionRow
 from mindstone_tui.tui.screens.approval import ApprovalScreen
+from mindstone_tui.tui.screens.messages import ScreenWanted
 from mindstone_tui.tui.screens.replay import ReplayScreen
-from mindstone_tui.tui.screens.wishes import ScreenWanted
 from mindstone_tui.tui.widgets.fold import Fold
 from mindstone_tui.tui.widgets.recalled import Card
 from tests.builders import places_in, say, transcript_in, use_tool

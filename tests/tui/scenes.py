@@ -14,7 +14,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.context.report import OutsideWindow
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.ports import ModelChoice
+from mindstone_tui.tui.host import ModelChoice
 from tests.tui.shelf import Shelf
 from tests.tui.staged import (
     Staged,

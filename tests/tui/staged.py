@@ -25,7 +25,7 @@ from mindstone_tui.core.entries.base import Span, Zone
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.window import Component, Left, Receipt
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.ports import CommandHelp, Surroundings
+from mindstone_tui.tui.host import CommandHelp, Surroundings
 
 SESSION = "agent:default:main"
 COMMANDS = (

@@ -12,10 +12,8 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.transcript.reader import Damaged, History
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.browsing import HistoryBrowse
-from mindstone_tui.tui.feed import Exchange, Feed
-from mindstone_tui.tui.lines import contains, headline, whole
-from mindstone_tui.tui.past import events_of, exchanges_in, split_at_turn
+from mindstone_tui.tui.from_entries import Exchange, Feed, events_of, exchanges_in, split_at_turn
+from mindstone_tui.tui.history import HistoryBrowse, contains, headline, whole
 from mindstone_tui.tui.widgets.conversation import MOST, STEP
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
 from tests.builders import places_in, transcript_in

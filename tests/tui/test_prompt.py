@@ -9,10 +9,9 @@ from textual import events
 from textual.pilot import Pilot
 
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.ports import CommandHelp
-from mindstone_tui.tui.prompt.completing import complete, ranked
-from mindstone_tui.tui.prompt.files import names_below
-from mindstone_tui.tui.prompt.pasting import Pastes
+from mindstone_tui.tui.host import CommandHelp
+from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
+from mindstone_tui.tui.prompt.paste import Pastes
 from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, until
 
 

@@ -14,10 +14,10 @@ from textual.selection import Selection
 from textual.visual import RenderOptions
 
 from mindstone_tui.tui.markdown.code import diffed, highlighted
-from mindstone_tui.tui.markdown.parsing import Piece, parse
-from mindstone_tui.tui.markdown.tables import fitted, table
+from mindstone_tui.tui.markdown.layout import fitted, table
+from mindstone_tui.tui.markdown.parse import Piece, parse
 from mindstone_tui.tui.themes import fallback_variables
-from mindstone_tui.tui.widgets.prose import Prose
+from mindstone_tui.tui.widgets.markdown import Prose
 
 
 def plain(pieces: list[Piece]) -> str:

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from mindstone_tui.core.context.window import report_at
 from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
-from mindstone_tui.tui.replaying import ReplayApp
+from mindstone_tui.tui.app import ReplayApp
 from mindstone_tui.tui.screens.replay import ReplayScreen
 from mindstone_tui.tui.widgets.context_panel import LeftLog
 from mindstone_tui.tui.widgets.exchange import ExchangeView

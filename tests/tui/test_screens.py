@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.events import Answer
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.ports import ModelChoice, Surroundings
+from mindstone_tui.tui.host import ModelChoice, Surroundings
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import ChooseScreen

@@ -12,7 +12,7 @@ from textual.widgets import Button, Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.commands import COMMANDS
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.ports import CommandHelp, SessionHit, SessionRow
+from mindstone_tui.tui.host import CommandHelp, SessionHit, SessionRow
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import SessionsScreen

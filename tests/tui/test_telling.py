@@ -9,9 +9,9 @@ import pytest
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.tui import numbers
-from mindstone_tui.tui.feed import _BETWEEN
-from mindstone_tui.tui.telling import tell
+from mindstone_tui.tui import show
+from mindstone_tui.tui.event_lines import tell
+from mindstone_tui.tui.from_entries import _BETWEEN
 from tests.tui.staged import passage, pruned, report
 
 DRAWN = {
@@ -105,7 +105,7 @@ def test_all_that_lies_before_an_imported_window_is_named() -> None:
     ],
 )
 def test_tokens_are_read_at_a_glance(count: int, shown: str) -> None:
-    assert numbers.tokens(count) == shown
+    assert show.tokens(count) == shown
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_tokens_are_read_at_a_glance(count: int, shown: str) -> None:
 def test_an_unknown_price_is_a_question_mark_not_a_zero(
     cost: float | None, unknown: bool, shown: str
 ) -> None:
-    assert numbers.dollars(cost, unknown=unknown) == shown
+    assert show.dollars(cost, unknown=unknown) == shown
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_an_unknown_price_is_a_question_mark_not_a_zero(
     [(0.31, "0.3 s"), (12.4, "12 s"), (125, "2 min 05 s"), (7_800, "2 h 10 min")],
 )
 def test_durations_have_at_most_two_units(elapsed: float, shown: str) -> None:
-    assert numbers.seconds(elapsed) == shown
+    assert show.seconds(elapsed) == shown
 
 
 def test_a_day_that_is_no_date_is_shown_as_it_is() -> None:
-    assert numbers.day("2026-01-03T10:00:00Z") == "3 Jan 2026"
-    assert numbers.day("yesterday") == "yesterday"
+    assert show.day("2026-01-03T10:00:00Z") == "3 Jan 2026"
+    assert show.day("yesterday") == "yesterday"
     assert passage().ts

@@ -9,10 +9,10 @@ import pytest
 from rich.segment import Segment
 from textual.color import Color
 
-from mindstone_tui.tui import clipboard, outside, themes
+from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.few_colours import Palette, palette_of
-from mindstone_tui.tui.ports import Surroundings
+from mindstone_tui.tui.colours import Palette, palette_of
+from mindstone_tui.tui.host import Surroundings
 from mindstone_tui.tui.screens.choose import ChooseScreen
 from tests.tui.scenes import WISH
 from tests.tui.shelf import Shelf
@@ -213,8 +213,8 @@ async def test_what_is_chosen_is_reversed_where_grounds_cannot_differ(
 
 
 def test_copying_asks_the_terminal_and_tmux_around_it() -> None:
-    assert clipboard.sequences("hi", {}) == "\x1b]52;c;aGk=\x07"
-    inside = clipboard.sequences("hi", {"TMUX": "/tmp/tmux"})
+    assert terminal.sequences("hi", {}) == "\x1b]52;c;aGk=\x07"
+    inside = terminal.sequences("hi", {"TMUX": "/tmp/tmux"})
     assert inside == "\x1b]52;c;aGk=\x07\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\"
 
 
@@ -222,18 +222,18 @@ def test_the_system_clipboard_is_used_on_a_desktop_and_not_over_ssh() -> None:
     def which(name: str) -> str | None:
         return f"/usr/bin/{name}" if name in ("wl-copy", "xclip") else None
 
-    assert clipboard.program({"WAYLAND_DISPLAY": "w"}, which) == ("wl-copy",)
-    assert clipboard.program({"DISPLAY": ":0"}, which)[0] == "xclip"
-    assert clipboard.program({"DISPLAY": ":0", "SSH_CONNECTION": "1"}, which) == ()
-    assert clipboard.program({}, which) == ()
+    assert terminal.program({"WAYLAND_DISPLAY": "w"}, which) == ("wl-copy",)
+    assert terminal.program({"DISPLAY": ":0"}, which)[0] == "xclip"
+    assert terminal.program({"DISPLAY": ":0", "SSH_CONNECTION": "1"}, which) == ()
+    assert terminal.program({}, which) == ()
 
 
 def test_a_clipboard_program_that_fails_is_no_problem() -> None:
-    clipboard.hand_over("x", ("/nonexistent/program",))
-    clipboard.hand_over("x", ("false",))
+    terminal.hand_over("x", ("/nonexistent/program",))
+    terminal.hand_over("x", ("false",))
 
 
 def test_the_editor_comes_from_the_setting_then_the_environment() -> None:
-    assert outside.editor_command("code --wait", {"EDITOR": "nano"}) == ["code", "--wait"]
-    assert outside.editor_command("", {"VISUAL": "emacs", "EDITOR": "nano"}) == ["emacs"]
-    assert outside.editor_command("", {}) == ["vi"]
+    assert terminal.editor_command("code --wait", {"EDITOR": "nano"}) == ["code", "--wait"]
+    assert terminal.editor_command("", {"VISUAL": "emacs", "EDITOR": "nano"}) == ["emacs"]
+    assert terminal.editor_command("", {}) == ["vi"]

@@ -21,7 +21,7 @@ from mindstone_tui.core.context.exchanges import (
     rank_exchanges,
     rank_results,
 )
-from mindstone_tui.core.context.fold import single
+from mindstone_tui.core.context.fold import single, turn_ranges
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.policies import Scored
@@ -120,7 +120,9 @@ def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]
     ]
     if missing := gaps(shown):
         more = " and others" if len(missing) > _GAPS_SAID else ""
-        parts.append(f"Missing between what is shown: turns {turn_ranges(missing[:_GAPS_SAID])}{more}.")
+        parts.append(
+            f"Missing between what is shown: turns {turn_ranges(missing[:_GAPS_SAID])}{more}."
+        )
     if "recall" in tools:
         parts.append("Search them with the recall tool; read_entry shows one by its id.")
     else:

@@ -321,7 +321,6 @@ def _meaning_of(encoded: Encoded) -> Meaning:
     return Meaning(vector.tobytes(), signs(vector[None, :]).tobytes(), passage_tokens(encoded))
 
 
-
 _NOWHERE: Final = Path(":memory:")
 
 

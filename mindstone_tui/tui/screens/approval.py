@@ -15,9 +15,9 @@ from textual.widgets import Button, Static
 
 from mindstone_tui.core.events import Answer, ToolAsked
 from mindstone_tui.core.text import exact
-from mindstone_tui.tui import inert
+from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import diffed
-from mindstone_tui.tui.screens.judging import JudgingScreen
+from mindstone_tui.tui.screens.dialog import JudgingScreen
 
 
 class ApprovalScreen(JudgingScreen[Answer]):
@@ -47,23 +47,23 @@ class ApprovalScreen(JudgingScreen[Answer]):
             yield Static(
                 Content.assemble(
                     ("? ", "bold $accent"),
-                    inert.line(asked.name, 40, "bold"),
+                    show.line(asked.name, 40, "bold"),
                     (" wants to run", ""),
-                    (f"  risk: {inert.line(asked.risk, 30).plain}", "$muted"),
+                    (f"  risk: {show.line(asked.risk, 30).plain}", "$muted"),
                 ),
                 markup=False,
             )
             if asked.why:
-                yield Static(inert.text(asked.why, "$muted"), markup=False, id="why")
+                yield Static(show.text(asked.why, "$muted"), markup=False, id="why")
             with VerticalScroll(id="exact"):
-                yield Static(inert.judged(asked.shown), markup=False, id="shown")
+                yield Static(show.judged(asked.shown), markup=False, id="shown")
                 if asked.diff:
                     yield Static(diffed(exact(asked.diff)), markup=False, id="diff")
             with Vertical(id="buttons"):
                 yield Button(Content("n  Deny"), id="deny", compact=True)
                 yield Button(Content("y  Allow once"), id="allow", compact=True)
                 for number, rule in enumerate(asked.remember):
-                    label = inert.line(rule, 40)
+                    label = show.line(rule, 40)
                     key = "s" if number == 0 else " "
                     yield Button(
                         Content.assemble(key, "  Allow in this session: ", label),

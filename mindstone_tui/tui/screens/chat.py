@@ -16,17 +16,22 @@ from textual.worker import Worker
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.tui import numbers
-from mindstone_tui.tui.ports import OpenConversation, Surroundings
+from mindstone_tui.tui import show
+from mindstone_tui.tui.host import OpenConversation, Surroundings
 from mindstone_tui.tui.screens.approval import ApprovalScreen
-from mindstone_tui.tui.screens.wishes import MemoryWaits, ScreenWanted, TurnFinished, WindowMeasured
+from mindstone_tui.tui.screens.messages import (
+    MemoryWaits,
+    ScreenWanted,
+    TurnFinished,
+    WindowMeasured,
+)
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
-from mindstone_tui.tui.widgets.desk import Desk
+from mindstone_tui.tui.widgets.input_area import Desk
 from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.status_line import StatusLine
-from mindstone_tui.tui.widgets.waiting import Queued
 from mindstone_tui.tui.widgets.welcome import Welcome
 
 
@@ -207,7 +212,7 @@ class ChatScreen(Screen[None]):
 
     def _tick(self) -> None:
         if self.running:
-            elapsed = numbers.seconds(float(int(self.around.clock() - self._since)))
+            elapsed = show.seconds(float(int(self.around.clock() - self._since)))
             self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
 
     # approvals

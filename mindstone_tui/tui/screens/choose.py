@@ -16,8 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mindstone_tui.tui import inert
-from mindstone_tui.tui.prompt.completing import ranked
+from mindstone_tui.tui import show
+from mindstone_tui.tui.prompt.completion import ranked
 from mindstone_tui.tui.widgets.line_input import LineInput
 
 
@@ -54,7 +54,7 @@ class ChooseScreen(ModalScreen[str]):
             yield LineInput(placeholder="type to filter", compact=True)
             yield OptionList(markup=False)
             if self._note:
-                yield Static(inert.text(self._note, "$warning"), markup=False, id="note")
+                yield Static(show.text(self._note, "$warning"), markup=False, id="note")
 
     def on_mount(self) -> None:
         self._filter("")
@@ -90,7 +90,7 @@ class ChooseScreen(ModalScreen[str]):
 
 
 def _drawn(choice: Choice, width: int) -> Content:
-    name = inert.line(choice.name, 60, "bold" if choice.current else "")
+    name = show.line(choice.name, 60, "bold" if choice.current else "")
     gap = " " * (max(2, min(width, 60) - name.cell_length + 2))
     mark = Content.styled("● " if choice.current else "  ", "$primary")
-    return Content("").join([mark, name, Content(gap), inert.line(choice.note, 100, "$muted")])
+    return Content("").join([mark, name, Content(gap), show.line(choice.note, 100, "$muted")])

@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from mindstone_tui.core.text import one_line
-from mindstone_tui.tui import inert
-from mindstone_tui.tui.ports import CommandHelp
+from mindstone_tui.tui import show
+from mindstone_tui.tui.host import CommandHelp
 
 Family = tuple[str, Iterable[BindingType]]
 
@@ -87,7 +87,7 @@ _COLUMN = 26
 
 def _command(command: CommandHelp, width: int) -> list[Content]:
     """How it is written, then what it does, each line of that in its column."""
-    name = inert.line(f"/{command.name} {command.usage}".rstrip(), width - 2)
+    name = show.line(f"/{command.name} {command.usage}".rstrip(), width - 2)
     said = wrap(one_line(command.help, 400), width - _COLUMN) or [""]
     short = name.cell_length < _COLUMN - 2
     head = Content.assemble("  ", name.stylize("$accent"))

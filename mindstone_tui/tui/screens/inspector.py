@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.entries.window import Left
 from mindstone_tui.core.text import plural
-from mindstone_tui.tui import gauges, inert, numbers
+from mindstone_tui.tui import gauges, show
 
 _HEAD = "    turn   tokens  age  what            state      score"
 
@@ -125,14 +125,14 @@ class InspectorScreen(Screen[None]):
             parts = "  ".join(f"{name} {value:.2f}" for name, value in block.parts.items())
             detail = Content("\n").join(
                 [
-                    inert.line(block.preview, 300),
+                    show.line(block.preview, 300),
                     Content.assemble(
                         (f"#{block.seq} ", "$muted"),
-                        inert.line(block.entry, 40, "$muted"),
+                        show.line(block.entry, 40, "$muted"),
                         "  ",
-                        inert.line(block.why, 80, "$muted"),
+                        show.line(block.why, 80, "$muted"),
                         "  ",
-                        inert.line(parts, 120, "$faint"),
+                        show.line(parts, 120, "$faint"),
                     ),
                 ]
             )
@@ -190,8 +190,8 @@ class InspectorScreen(Screen[None]):
         effect.update(
             Content.assemble(
                 (f"{count} marked", "bold $accent"),
-                f"  {numbers.tokens(before.prompt.tokens)} → {numbers.tokens(tokens)} tokens"
-                f"  {numbers.percent(before.utilization)} → {numbers.percent(full)}",
+                f"  {show.tokens(before.prompt.tokens)} → {show.tokens(tokens)} tokens"
+                f"  {show.percent(before.utilization)} → {show.percent(full)}",
                 ("  estimated, indexed and read back first", "$muted"),
                 (ask, "$accent"),
             )
@@ -249,13 +249,13 @@ def _block(block: Block, marked: bool) -> Content:
     return Content.assemble(
         ("[x] " if marked else "    ", "bold $accent"),
         (f"{block.turn:>5}", "$muted"),
-        f"{numbers.tokens(block.tokens):>9}",
+        f"{show.tokens(block.tokens):>9}",
         (f"{block.age:>5}", "$muted"),
         "  ",
-        inert.line(what, 14).pad_right(max(0, 16 - len(what[:14]))),
+        show.line(what, 14).pad_right(max(0, 16 - len(what[:14]))),
         (f"{state:<11}", colour),
         (f"{score:>5}  ", "$muted"),
-        inert.line(block.preview, 200),
+        show.line(block.preview, 200),
     )
 
 
@@ -263,10 +263,10 @@ def _gone(left: Left) -> Content:
     return Content.assemble(
         "    ",
         (f"{left.turn:>5}", "$context-pruned"),
-        f"{numbers.tokens(left.tokens):>9}",
+        f"{show.tokens(left.tokens):>9}",
         "       ",
         ("exchange        ", "$muted"),
         ("outside    ", "$context-pruned"),
         (f"{left.score:>5.2f}  ", "$muted"),
-        inert.line(f"{left.reason} · r restores it", 120, "$muted"),
+        show.line(f"{left.reason} · r restores it", 120, "$muted"),
     )

@@ -14,9 +14,9 @@ from textual.widgets import Button, Static
 
 from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.core.text import exact
-from mindstone_tui.tui import inert
+from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import diffed
-from mindstone_tui.tui.screens.judging import JudgingScreen
+from mindstone_tui.tui.screens.dialog import JudgingScreen
 
 
 class MemoryScreen(JudgingScreen[str]):
@@ -43,14 +43,14 @@ class MemoryScreen(JudgingScreen[str]):
                 Content.assemble(
                     ("☆ ", "bold $accent"),
                     ("Remember this?  ", "bold"),
-                    inert.line(proposal.path, 80, "$muted"),
+                    show.line(proposal.path, 80, "$muted"),
                 ),
                 markup=False,
             )
             yield Static(
                 Content("\n").join(
                     [
-                        inert.text(proposal.why, "$muted"),
+                        show.text(proposal.why, "$muted"),
                         Content.styled(f"from {sources}", "$faint"),
                     ]
                 ),

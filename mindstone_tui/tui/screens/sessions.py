@@ -19,9 +19,9 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.text import plural
-from mindstone_tui.tui import inert, numbers
-from mindstone_tui.tui.ports import Library, SessionHit, SessionRow
-from mindstone_tui.tui.prompt.completing import ranked
+from mindstone_tui.tui import show
+from mindstone_tui.tui.host import Library, SessionHit, SessionRow
+from mindstone_tui.tui.prompt.completion import ranked
 from mindstone_tui.tui.widgets.line_input import LineInput
 
 SHORTEST = 3
@@ -82,7 +82,7 @@ class SessionsScreen(ModalScreen[Picked]):
             self._say(f"{error.what} {error.remedy}")
 
     def _say(self, text: str) -> None:
-        self.query_one("#note", Static).update(inert.text(text, "$muted"))
+        self.query_one("#note", Static).update(show.text(text, "$muted"))
 
     def _show(self, typed: str, hits: Sequence[SessionHit]) -> None:
         names = {f"{row.key} {row.title}": row for row in self._rows}
@@ -128,16 +128,16 @@ def _found(sessions: int, places: int, typed: str) -> str:
 
 def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
     try:
-        when = numbers.ago(datetime.fromisoformat(row.changed), now)
+        when = show.ago(datetime.fromisoformat(row.changed), now)
     except ValueError:
         when = ""
-    key = inert.line(row.key, 34, "bold")
+    key = show.line(row.key, 34, "bold")
     return Content.assemble(
         ("● " if current else "  ", "$primary"),
         key,
         " " * max(0, min(width, 34) - key.cell_length),
         (f"{when:>12}{plural(row.turns, 'turn'):>11}  ", "$muted"),
-        inert.line(row.title, 120),
+        show.line(row.title, 120),
     )
 
 
@@ -146,7 +146,7 @@ def _hit(hit: SessionHit) -> Content:
     name = hit.key.removeprefix("agent:default:")
     return Content.assemble(
         ("↺ ", "$context-recalled"),
-        inert.line(name, 22, "$muted"),
-        (f" · turn {hit.turn} · {numbers.day(hit.ts)}  ", "$muted"),
-        inert.line(f"{hit.speaker}: {hit.text}", 160),
+        show.line(name, 22, "$muted"),
+        (f" · turn {hit.turn} · {show.day(hit.ts)}  ", "$muted"),
+        show.line(f"{hit.speaker}: {hit.text}", 160),
     )

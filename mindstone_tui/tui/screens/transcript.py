@@ -17,9 +17,9 @@ from textual.widgets import Footer, Input, Static
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.transcript.reader import Damaged
-from mindstone_tui.tui import inert
-from mindstone_tui.tui.lines import whole
-from mindstone_tui.tui.ports import Browse
+from mindstone_tui.tui import show
+from mindstone_tui.tui.history import whole
+from mindstone_tui.tui.host import Browse
 from mindstone_tui.tui.widgets.line_input import LineInput
 from mindstone_tui.tui.widgets.line_list import LineList
 
@@ -63,7 +63,7 @@ class TranscriptScreen(Screen[None]):
         self._wanted = ""
 
     def compose(self) -> ComposeResult:
-        yield Static(inert.line(self._session, 120, "bold"), id="title", markup=False)
+        yield Static(show.line(self._session, 120, "bold"), id="title", markup=False)
         yield LineList(self._browse)
         yield LineInput(placeholder="search; Enter finds the newest match above", id="search")
         with VerticalScroll(id="reading"):
@@ -96,7 +96,7 @@ class TranscriptScreen(Screen[None]):
         text = Content("")
         if event.line is not None:
             shown = whole(event.line)
-            text = inert.text(shown[:LONGEST_SHOWN])
+            text = show.text(shown[:LONGEST_SHOWN])
             if len(shown) > LONGEST_SHOWN:
                 text += Content.styled("\n… the rest is in the transcript", "$muted")
         self.query_one("#whole", Static).update(text)

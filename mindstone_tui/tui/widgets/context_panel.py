@@ -21,7 +21,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Left
 from mindstone_tui.core.text import plural
-from mindstone_tui.tui import gauges, inert, numbers
+from mindstone_tui.tui import gauges, show
 
 LOG_LENGTH = 200
 
@@ -54,7 +54,7 @@ class Gauges(Widget):
             gauges.money(report),
         ]
         for warning in report.warnings:
-            parts.append(inert.text(f"! {warning}", "$warning"))
+            parts.append(show.text(f"! {warning}", "$warning"))
         return Content("\n").join(parts)
 
 
@@ -121,9 +121,9 @@ def _left(left: Left) -> Content:
     )
     return Content.assemble(
         (f"turn {left.name}".ljust(10), "$context-pruned"),
-        numbers.tokens(left.tokens).rjust(6),
+        show.tokens(left.tokens).rjust(6),
         "  ",
-        inert.line(left.reason + state, 40, "$muted"),
+        show.line(left.reason + state, 40, "$muted"),
     )
 
 
@@ -158,7 +158,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
             count = plural(outside.exchanges, "exchange")
             self._title_log(
                 Content.styled(
-                    f"{count} · {numbers.tokens(outside.tokens)} · {state}",
+                    f"{count} · {show.tokens(outside.tokens)} · {state}",
                     "$muted" if outside.indexed else "$warning",
                 )
             )
@@ -193,7 +193,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
                 Content.assemble(
                     (f"{passage.score:.2f} ", "$context-recalled"),
                     (f"turn {passage.turn} ", "$muted"),
-                    inert.line(passage.text, 60),
+                    show.line(passage.text, 60),
                 )
             )
         self.query_one("#recall-hits", Static).update(Content("\n").join(lines))
@@ -202,5 +202,5 @@ class ContextPanel(VerticalScroll, can_focus=False):
         lines = [Content.styled("Alerts", "bold $muted")]
         for alert in self._alerts:
             colour = "$error" if alert.level == "critical" else "$warning"
-            lines.append(inert.text(f"! {alert.message}", colour))
+            lines.append(show.text(f"! {alert.message}", colour))
         self.query_one("#alerts", Static).update(Content("\n").join(lines))

@@ -18,10 +18,10 @@ from textual.layout import WidgetPlacement
 from textual.widget import Widget
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui.feed import Exchange, Feed
-from mindstone_tui.tui.ports import Browse
+from mindstone_tui.tui.from_entries import Exchange, Feed
+from mindstone_tui.tui.host import Browse
 from mindstone_tui.tui.widgets.exchange import ExchangeView
-from mindstone_tui.tui.widgets.growing import GrowsQuietly
+from mindstone_tui.tui.widgets.markdown import GrowsQuietly
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
@@ -116,7 +116,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     async def _read_page(self) -> list[Exchange]:
         """One page further back; a turn that began before it waits for the next page."""
         # Reading transcripts is not needed for the first paint, nor for a new session.
-        from mindstone_tui.tui.past import exchanges_in, split_at_turn
+        from mindstone_tui.tui.from_entries import exchanges_in, split_at_turn
 
         assert self._history is not None
         first = max(0, self._unread - PAGE)

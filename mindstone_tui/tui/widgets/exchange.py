@@ -13,12 +13,11 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.text import for_terminal, plural
-from mindstone_tui.tui import inert, numbers
-from mindstone_tui.tui.feed import Exchange
-from mindstone_tui.tui.telling import Told, tell
+from mindstone_tui.tui import show
+from mindstone_tui.tui.event_lines import Told, tell
+from mindstone_tui.tui.from_entries import Exchange
 from mindstone_tui.tui.widgets.fold import Fold
-from mindstone_tui.tui.widgets.growing import GrowsQuietly
-from mindstone_tui.tui.widgets.prose import Prose
+from mindstone_tui.tui.widgets.markdown import GrowsQuietly, Prose
 from mindstone_tui.tui.widgets.recalled import Recalled
 from mindstone_tui.tui.widgets.tool_call import ToolCall
 
@@ -41,14 +40,14 @@ class Thought(Fold):
         self.retitle()
         if self.opened and self.is_mounted:
             for body in self.query(".body").results(Static):
-                body.update(inert.text("".join(self._text)))
+                body.update(show.text("".join(self._text)))
 
     def title(self) -> Content:
         words = len("".join(self._text).split())
         return Content.styled(f"thinking · {plural(words, 'word')}", "$muted")
 
     def body(self) -> Iterator[Widget]:
-        yield Static(inert.text("".join(self._text)), classes="body", markup=False)
+        yield Static(show.text("".join(self._text)), classes="body", markup=False)
 
 
 class LongQuestion(Fold):
@@ -60,11 +59,11 @@ class LongQuestion(Fold):
 
     def title(self) -> Content:
         lines = self._text.count("\n") + 1
-        start = inert.line(self._text, 200)
+        start = show.line(self._text, 200)
         return start + Content.styled(f"  {plural(lines, 'line')}", "$muted")
 
     def body(self) -> Iterator[Widget]:
-        yield Static(inert.text(self._text), classes="body", markup=False)
+        yield Static(show.text(self._text), classes="body", markup=False)
 
 
 class Aside(Static):
@@ -73,10 +72,10 @@ class Aside(Static):
     def __init__(self, told: Told) -> None:
         colours = {"quiet": "$muted", "window": "$muted", "good": "$success"}
         colour = colours.get(told.tone, f"${told.tone}")
-        parts = [Content.styled(f"{told.sign} ", colour), inert.text(told.what, colour)]
+        parts = [Content.styled(f"{told.sign} ", colour), show.text(told.what, colour)]
         if told.hint:
             loud = told.tone in ("warning", "error")
-            parts.append(inert.text(f"  {told.hint}", "$muted" if loud else "$faint"))
+            parts.append(show.text(f"  {told.hint}", "$muted" if loud else "$faint"))
         super().__init__(Content("").join(parts), markup=False, classes=f"aside -{told.tone}")
 
 
@@ -84,8 +83,8 @@ class Printed(Static):
     """A slash command and what it printed."""
 
     def __init__(self, event: ev.CommandPrinted) -> None:
-        head = inert.line(event.command, 200, "bold $primary" if event.ok else "bold $error")
-        text = inert.text(event.text.rstrip("\n"))
+        head = show.line(event.command, 200, "bold $primary" if event.ok else "bold $error")
+        text = show.text(event.text.rstrip("\n"))
         super().__init__(Content("\n").join([head, text]), markup=False, classes="printed")
         self.set_class(not event.ok, "-failed")
 
@@ -157,9 +156,9 @@ class ExchangeView(Vertical, GrowsQuietly):
         if text.count("\n") >= _LONG_QUESTION:
             self._add(LongQuestion(text))
             return
-        content = inert.text(text)
+        content = show.text(text)
         if note:
-            content += Content("  ") + inert.line(note, 40, "$faint")
+            content += Content("  ") + show.line(note, 40, "$faint")
         self._add(Static(content, markup=False, classes="question"))
 
     def _stream(self, text: str) -> None:
@@ -213,11 +212,11 @@ def ending(event: ev.TurnEnded) -> Content:
     """What a turn took, in one quiet line."""
     parts = []
     if event.elapsed:
-        parts.append(numbers.seconds(event.elapsed))
+        parts.append(show.seconds(event.elapsed))
     if event.tools:
         parts.append(plural(event.tools, "tool call"))
     if event.usage.completion is not None:
-        parts.append(f"{numbers.tokens(event.usage.completion)} tokens out")
+        parts.append(f"{show.tokens(event.usage.completion)} tokens out")
     if event.usage.cost is not None:
-        parts.append(numbers.dollars(event.usage.cost))
+        parts.append(show.dollars(event.usage.cost))
     return Content.styled(" · ".join(parts), "$faint")

@@ -6,7 +6,7 @@ from textual import events
 from textual.widgets import Input
 
 from mindstone_tui.core.text import one_line
-from mindstone_tui.tui.prompt.pasting import with_newlines
+from mindstone_tui.tui.prompt.paste import with_newlines
 
 
 class LineInput(Input):

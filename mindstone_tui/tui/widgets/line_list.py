@@ -19,9 +19,9 @@ from textual.visual import RenderOptions
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.transcript.reader import Damaged
-from mindstone_tui.tui import inert
-from mindstone_tui.tui.lines import headline
-from mindstone_tui.tui.ports import Browse
+from mindstone_tui.tui import show
+from mindstone_tui.tui.history import headline
+from mindstone_tui.tui.host import Browse
 
 PAGE: Final = 100
 KEPT: Final = 40
@@ -153,12 +153,10 @@ _COLOURS = {"user": "$context-you", "assistant": "$foreground", "tool": "$succes
 def row_of(line: Line | Damaged, row: int, width: int) -> Content:
     """A line of the transcript as one row."""
     if isinstance(line, Damaged):
-        return Content.assemble(
-            (f"{row:>8}  ", "$muted"), inert.line(headline(line), 200, "$error")
-        )
+        return Content.assemble((f"{row:>8}  ", "$muted"), show.line(headline(line), 200, "$error"))
     when = line.ts[:16].replace("T", " ")
     return Content.assemble(
         (f"{line.seq:>8}  {when}  {line.turn:>5}  ", "$muted"),
         (f"{line.role:<10}", _COLOURS.get(line.role, "$faint")),
-        inert.line(headline(line), max(width, 40)),
+        show.line(headline(line), max(width, 40)),
     )

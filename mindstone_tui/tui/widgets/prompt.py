@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 
 from mindstone_tui.core.events import Attachment
 from mindstone_tui.core.text import for_terminal
-from mindstone_tui.tui.prompt.pasting import Pastes
+from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.prompt.vim import Vim
 
 

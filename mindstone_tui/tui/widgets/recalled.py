@@ -14,7 +14,7 @@ from textual.widgets import Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.text import plural
-from mindstone_tui.tui import inert, numbers
+from mindstone_tui.tui import show
 
 
 class Card(Static, can_focus=True):
@@ -50,13 +50,13 @@ class Card(Static, can_focus=True):
         place = [passage.session, f"turn {passage.turn}", f"#{passage.seq}"]
         if passage.seq < 0:  # a section of a file, which has no turn
             place = [passage.entry]
-        where = [*place, numbers.day(passage.ts)]
+        where = [*place, show.day(passage.ts)]
         head = Content.assemble(
             (f"{passage.score:.2f} ", "bold $context-recalled"),
-            (f"{inert.line(passage.speaker, 20).plain} ", "$muted"),
-            (" · ".join(inert.line(part, 40).plain for part in where), "$muted"),
+            (f"{show.line(passage.speaker, 20).plain} ", "$muted"),
+            (" · ".join(show.line(part, 40).plain for part in where), "$muted"),
         )
-        text = inert.text(passage.text) if self._whole else inert.line(passage.text, 160)
+        text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
         return Content("\n").join([head, text])
 
     def action_open(self) -> None:
@@ -90,7 +90,7 @@ class Recalled(Vertical):
         count = plural(len(self._event.passages), "passage")
         yield Static(
             Content.styled(
-                f"↺ {count} recalled · {numbers.tokens(self._event.tokens)} tokens", "$muted"
+                f"↺ {count} recalled · {show.tokens(self._event.tokens)} tokens", "$muted"
             ),
             markup=False,
         )

@@ -9,7 +9,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.tui import gauges, inert
+from mindstone_tui.tui import gauges, show
 
 
 class StatusLine(Widget):
@@ -27,7 +27,7 @@ class StatusLine(Widget):
     def render(self) -> Content:
         room = self.size.width
         for left, told in self._ways(room):
-            right = inert.line(told, 80).stylize("$muted")
+            right = show.line(told, 80).stylize("$muted")
             gap = room - left.cell_length - right.cell_length
             if gap >= (2 if told else 0):
                 return left + Content(" " * gap) + right
@@ -35,7 +35,7 @@ class StatusLine(Widget):
 
     def _left(self, *, wide: bool, model: int = 20) -> Content:
         if self.report is None:
-            return Content.assemble(("● ", "$faint"), inert.line(self.model or "opening…"))
+            return Content.assemble(("● ", "$faint"), show.line(self.model or "opening…"))
         return gauges.status(self.report, wide=wide, model=40 if wide else model)
 
     def _ways(self, room: int) -> Iterator[tuple[Content, str]]:

@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.text import for_terminal
-from mindstone_tui.tui import inert, numbers
+from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import diffed
 from mindstone_tui.tui.widgets.fold import Fold
 
@@ -60,20 +60,20 @@ class ToolCall(Fold):
         sign, colour = _SIGNS[self.state]
         parts = [
             Content.styled(f"{sign} ", colour),
-            inert.line(self.tool, 30, "bold"),
+            show.line(self.tool, 30, "bold"),
             Content("  "),
-            inert.line(_without_name(self.shown.partition("\n")[0], self.tool), 90),
+            show.line(_without_name(self.shown.partition("\n")[0], self.tool), 90),
         ]
         if self.ended is not None:
-            parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))
-            parts.append(Content("  ") + inert.line(self.ended.finding, 120, "$muted"))
+            parts.append(Content.styled(f"  {show.seconds(self.ended.elapsed)}", "$faint"))
+            parts.append(Content("  ") + show.line(self.ended.finding, 120, "$muted"))
         if self.state in ("refused", "interrupted", "timeout", "asked"):
             words = {"asked": "waits for you", "timeout": "took too long"}
             parts.append(Content.styled(f"  {words.get(self.state, self.state)}", colour))
         return Content("").join(parts)
 
     def body(self) -> Iterator[Widget]:
-        yield Static(inert.judged(self.shown), classes="body shown", markup=False)
+        yield Static(show.judged(self.shown), classes="body shown", markup=False)
         if self.ended is None:
             yield Static(self._live(), classes="body output live", markup=False)
             return
@@ -81,10 +81,10 @@ class ToolCall(Fold):
             diff = diffed(for_terminal(self.ended.diff))
             yield Static(diff, classes="body diff", markup=False)
         if self.ended.text:
-            yield Static(inert.text(self.ended.text), classes="body output", markup=False)
+            yield Static(show.text(self.ended.text), classes="body output", markup=False)
 
     def _live(self) -> Content:
-        lines = inert.text("".join(self._output)).split("\n")
+        lines = show.text("".join(self._output)).split("\n")
         return Content("\n").join(lines[-_LIVE_LINES:])
 
     def _show_output(self) -> None:

@@ -12,8 +12,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui import inert, numbers
-from mindstone_tui.tui.ports import ModelChoice
+from mindstone_tui.tui import show
+from mindstone_tui.tui.host import ModelChoice
 
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
 _FIRST_STEPS = (
@@ -56,9 +56,9 @@ class Welcome(Vertical):
         )
         yield Static(
             Content.assemble(
-                inert.line(self._ready.model, 60, "bold $primary"),
+                show.line(self._ready.model, 60, "bold $primary"),
                 " answers. ",
-                inert.text(self._ready.note, "$muted"),
+                show.text(self._ready.note, "$muted"),
             ),
             markup=False,
         )
@@ -89,10 +89,10 @@ class Welcome(Vertical):
 
 
 def _drawn(choice: ModelChoice) -> Content:
-    window = f"  {numbers.tokens(choice.window)} window" if choice.window else ""
+    window = f"  {show.tokens(choice.window)} window" if choice.window else ""
     return Content.assemble(
-        inert.line(choice.name, 50, "bold"),
+        show.line(choice.name, 50, "bold"),
         (window, "$muted"),
         "  ",
-        inert.line(choice.note, 80, "$muted"),
+        show.line(choice.note, 80, "$muted"),
     )

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.cli.comparing import comparison_rows
-from mindstone_tui.cli.rehearsing import settings_for
+from mindstone_tui.cli.compare import comparison_rows, settings_for
 from mindstone_tui.core.health.fidelity import GATE
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.paths import Places

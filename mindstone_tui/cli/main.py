@@ -7,21 +7,61 @@ goes to the log file, never to the terminal.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from mindstone_tui import __version__
-from mindstone_tui.cli import verbs
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import place_error
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.paths import Places
+
+FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "chat": ("chat",),
+    "run": ("run",),
+    "history": ("sessions", "log", "verify"),
+    "context": ("context",),
+    "recall": ("recall", "reindex", "search"),
+    "continuity": ("task", "checkpoint", "handoff", "memory", "health"),
+    "replay": ("replay",),
+    "compare": ("compare",),
+    "import_": ("import",),
+    "export": ("export",),
+    "models": ("models",),
+    "config": ("config",),
+    "doctor": ("doctor",),
+}
+"""Module in this package → the verbs it registers, in the order that help shows them."""
+
+OPENING: Final = "chat"
+"""The verb that `mindstone` alone stands for, once a family offers it."""
+
+
+def register(app: typer.Typer, arguments: Sequence[str]) -> None:
+    """Add the verbs that these arguments may need."""
+    named = _family_of(arguments)
+    for family in [named] if named else FAMILIES:
+        import_module(f"mindstone_tui.cli.{family}").register(app)
+
+
+def known() -> frozenset[str]:
+    """Every verb there is."""
+    return frozenset(verb for verbs in FAMILIES.values() for verb in verbs)
+
+
+def _family_of(arguments: Sequence[str]) -> str | None:
+    """The family of the verb that comes first, if that much is certain."""
+    first = next(iter(arguments), "")
+    return next((family for family, verbs in FAMILIES.items() if first in verbs), None)
+
 
 HELP: Final = """A terminal agent whose memory can be trusted.
 
@@ -56,13 +96,13 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         name="mindstone",
         help=HELP,
         add_completion=True,
-        no_args_is_help=verbs.OPENING not in verbs.known(),
+        no_args_is_help=OPENING not in known(),
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    verbs.register(app, arguments)
+    register(app, arguments)
     return app
 
 
@@ -84,8 +124,8 @@ def _with_opening(arguments: Sequence[str]) -> list[str]:
     words = list(arguments)
     frame_words = {"-h", "--help", "-V", "--version", "--install-completion", "--show-completion"}
     leads_nowhere = not words or (words[0].startswith("-") and words[0] not in frame_words)
-    if leads_nowhere and verbs.OPENING in verbs.known():
-        return [verbs.OPENING, *words]
+    if leads_nowhere and OPENING in known():
+        return [OPENING, *words]
     return words
 
 
@@ -121,3 +161,13 @@ def _without_secrets(text: str) -> str:
     from mindstone_tui.core.redaction import Redactor, secrets_of
 
     return Redactor(secrets_of(os.environ)).redact(text).text
+
+
+_PR_SET_DUMPABLE: Final = 4
+
+
+def hide_own_memory() -> bool:
+    """Forbid it, for as long as this process lives; False where the system cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    return int(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)) == 0

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from textual.content import Content
+
+from mindstone_tui.core.text import exact, for_terminal, one_line
+
 
 def tokens(count: int) -> str:
     """`842`, `54.2k`, `1.05M`: three figures are enough for a glance."""
@@ -59,3 +63,18 @@ def ago(moment: datetime, now: datetime) -> str:
         if elapsed >= size:
             return f"{elapsed // size:.0f} {unit} ago"
     return "just now"
+
+
+def text(foreign: str, style: str = "") -> Content:
+    """The whole text, harmless."""
+    return Content.styled(for_terminal(foreign), style)
+
+
+def line(foreign: str, limit: int = 120, style: str = "") -> Content:
+    """Its beginning on a single line."""
+    return Content.styled(one_line(foreign, limit), style)
+
+
+def judged(foreign: str, style: str = "") -> Content:
+    """The text with everything unusual named, for someone who has to approve it."""
+    return Content.styled(exact(foreign), style)

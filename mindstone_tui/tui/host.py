@@ -17,12 +17,13 @@ import msgspec
 from mindstone_tui.core.config.settings import TuiSettings
 from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.values import Value
-from mindstone_tui.tui.few_colours import Palette
+from mindstone_tui.tui.colours import Palette
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.replay.playback import Replay
     from mindstone_tui.core.transcript.reader import Damaged
+
 
 OpenConversation = Callable[[str], Awaitable[Conversation]]
 """Open a session by its key; an empty key is the one the program was started on."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.errors import UnknownName, UsageError
-from mindstone_tui.tui import numbers, outside
+from mindstone_tui.tui import show, terminal
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
+from mindstone_tui.tui.screens.dialog import JudgingScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
-from mindstone_tui.tui.screens.judging import JudgingScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
@@ -148,9 +148,7 @@ class Doors:
         choices = [
             Choice(
                 choice.name,
-                f"{numbers.tokens(choice.window)} · {choice.note}"
-                if choice.window
-                else choice.note,
+                f"{show.tokens(choice.window)} · {choice.note}" if choice.window else choice.note,
                 choice.name == current,
             )
             for choice in await self._app.around.models()
@@ -230,11 +228,11 @@ class Doors:
 
     async def _editor(self, argument: str) -> None:
         prompt = self._chat.desk.prompt
-        command = outside.editor_command(self._app.around.settings.editor, os.environ)
-        prompt.write(await outside.edit(self._app, prompt.text, command))
+        command = terminal.editor_command(self._app.around.settings.editor, os.environ)
+        prompt.write(await terminal.edit(self._app, prompt.text, command))
 
     async def _scrollback(self, argument: str) -> None:
-        await outside.show_plain(self._app, self._chat.text)
+        await terminal.show_plain(self._app, self._chat.text)
 
     async def _panel(self, argument: str) -> None:
         self._chat.action_panel()

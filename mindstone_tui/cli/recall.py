@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
-from mindstone_tui.cli.output import hint, say, say_json
-from mindstone_tui.cli.progress import Progress
+from mindstone_tui.cli.output import Progress, hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
@@ -31,7 +30,8 @@ from mindstone_tui.core.recall.index import (
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.agent_files import Shelves, kinds_of_files
-from mindstone_tui.core.text import inside
+from mindstone_tui.core.session.search import search_everywhere
+from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History
 
 _AT_ONCE = 64
@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
     """Add the verbs."""
     app.command("recall")(recall)
     app.command("reindex")(reindex)
+    app.command("search")(search)
 
 
 def recall(
@@ -247,3 +248,35 @@ def _print(found: Found, *, explain: bool) -> None:
         hint("None of these is good enough to be brought back unasked.")
     if not found.vectors:
         hint("Searched by words alone: no vectors of the current model are stored yet.")
+
+
+def search(
+    phrase: Annotated[str, typer.Argument(help="What was said, or about what.")],
+    json: JsonOption = False,
+    k: Annotated[
+        int, typer.Option("-k", metavar="N", min=1, max=500, help="How many exchanges.")
+    ] = 10,
+) -> None:
+    """Search all sessions. Each hit names its session, turn and line."""
+    if not phrase.strip():
+        raise UsageError("There is nothing to look for.", 'Write it: mindstone search "…"')
+    home = places()
+    found = search_everywhere(home, load(home, os.environ).settings, phrase, k)
+    if json:
+        say_json(found)
+        return
+    if not found.hits:
+        say("Nothing in any session fits." if found.sessions else "There are no sessions yet.")
+    elif not any(hit.says for hit in found.hits):
+        say(f"Nobody said “{one_line(phrase, 80)}”. Nearest in meaning:")
+    for hit in found.hits:
+        say(
+            f"{hit.score:5.2f}  {hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  "
+            f"{hit.speaker}",
+            "bold",
+        )
+        say(f"       {hit.excerpt}")
+    if found.hits:
+        best = found.hits[0]
+        hint(f"Open it there: mindstone chat -s {best.session} --at {best.seq}")
+        hint(f"Go on from there: mindstone run -s {best.session} '/fork turn {best.turn}'")

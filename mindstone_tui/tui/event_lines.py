@@ -13,7 +13,7 @@ import msgspec
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.values import Value
-from mindstone_tui.tui import numbers
+from mindstone_tui.tui import show
 
 Tone = Literal["quiet", "window", "good", "warning", "error"]
 
@@ -37,7 +37,7 @@ def tell(event: ev.AnyEvent) -> Told | None:
 
 
 def _shrunk(before: int, after: int) -> str:
-    return f"{numbers.tokens(before)} → {numbers.tokens(after)} tokens"
+    return f"{show.tokens(before)} → {show.tokens(after)} tokens"
 
 
 def turns_of(event: ev.WindowPruned) -> str:
@@ -91,19 +91,19 @@ def _of_window(event: ev.AnyEvent) -> Told | None:
         case ev.ZoneChanged():
             return Told(
                 sign="●",
-                what=f"{event.before} → {event.after} · {numbers.percent(event.utilization)} full",
+                what=f"{event.before} → {event.after} · {show.percent(event.utilization)} full",
                 tone="warning" if event.after in ("orange", "red") else "quiet",
             )
         case ev.ShareCrossed() if event.component not in _STANDING:
             name = event.component.replace("_", " ")
             word = {"hard": "over its share", "soft": "near its share", "free": "within its share"}
-            used = f"{numbers.tokens(event.tokens)} of {numbers.tokens(event.limit)} tokens"
+            used = f"{show.tokens(event.tokens)} of {show.tokens(event.limit)} tokens"
             return Told(sign="▪", what=f"{name} {word[event.after]} · {used}", hint="/budget")
         case ev.VelocitySpiked():
             return Told(
                 sign="↗",
-                what=f"The prompt grew by {numbers.tokens(event.tokens)} tokens at once; "
-                f"{numbers.tokens(round(event.baseline))} is usual",
+                what=f"The prompt grew by {show.tokens(event.tokens)} tokens at once; "
+                f"{show.tokens(round(event.baseline))} is usual",
                 tone="warning",
             )
         case ev.AlertRaised():
@@ -126,7 +126,7 @@ def _of_continuity(event: ev.AnyEvent) -> Told | None:
             return Told(
                 sign="⑂",
                 what=f"Sub-agent {event.child}: {event.ending} · "
-                f"{numbers.tokens(event.tokens)} tokens · {numbers.dollars(event.cost)}",
+                f"{show.tokens(event.tokens)} tokens · {show.dollars(event.cost)}",
             )
         case ev.InstructionOffered():
             return Told(
@@ -143,7 +143,7 @@ def _of_continuity(event: ev.AnyEvent) -> Told | None:
         case ev.MessageWithdrawn():
             return Told(sign="↩", what="Queued message taken back")
         case ev.ModelRetried():
-            wait = numbers.seconds(event.wait)
+            wait = show.seconds(event.wait)
             return Told(
                 sign="↻", what=f"Try {event.attempt} in {wait}: {event.why}", tone="warning"
             )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+
 BULLETS = ("•", "◦", "▪")
 
 

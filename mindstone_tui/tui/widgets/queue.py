@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui import inert
+from mindstone_tui.tui import show
 
 
 class Queued(Static):
@@ -30,7 +30,7 @@ class Queued(Static):
         room = max(self.size.width - len(hint) - 2, 8)
         return Content.assemble(
             ("» ", "$accent"),
-            inert.line(self.text, 4 * room).truncate(room, ellipsis=True),
+            show.line(self.text, 4 * room).truncate(room, ellipsis=True),
             (hint, "$faint"),
         )
 

@@ -13,9 +13,9 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import list_sessions
-from mindstone_tui.tui.browsing import HistoryBrowse
-from mindstone_tui.tui.few_colours import palette_of
-from mindstone_tui.tui.ports import (
+from mindstone_tui.tui.colours import palette_of
+from mindstone_tui.tui.history import HistoryBrowse
+from mindstone_tui.tui.host import (
     Browse,
     CommandHelp,
     ModelChoice,

@@ -11,11 +11,10 @@ from typing import Annotated, Final
 
 import typer
 
+from mindstone_tui.cli.compare import SampleOption
 from mindstone_tui.cli.options import JsonOption, SessionOption, places
-from mindstone_tui.cli.output import complain, hint, say, say_json
-from mindstone_tui.cli.progress import Progress
-from mindstone_tui.cli.recalling import index_session
-from mindstone_tui.cli.rehearsing import SampleOption
+from mindstone_tui.cli.output import Progress, complain, hint, say, say_json
+from mindstone_tui.cli.recall import index_session
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.disk import ensure_folder
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError

@@ -9,16 +9,59 @@ from pathlib import Path
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import OptionList, TextArea
+from textual.widgets.option_list import Option
 
-from mindstone_tui.tui.ports import CommandHelp
-from mindstone_tui.tui.prompt.completing import complete, wants_files
-from mindstone_tui.tui.prompt.files import names_below
-from mindstone_tui.tui.prompt.pasting import Pastes
-from mindstone_tui.tui.widgets.completions import Completions
+from mindstone_tui.tui import show
+from mindstone_tui.tui.host import CommandHelp
+from mindstone_tui.tui.prompt.completion import (
+    Completion,
+    Offer,
+    complete,
+    names_below,
+    wants_files,
+)
+from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.widgets.prompt import Prompt
-from mindstone_tui.tui.widgets.waiting import Waiting
+from mindstone_tui.tui.widgets.queue import Waiting
+
+LABEL = 34
+"""Columns for what would be written, where there is something to say about it."""
+
+
+class Completions(OptionList, can_focus=False):
+    """Shown while there is something to complete."""
+
+    def __init__(self) -> None:
+        super().__init__(id="completions", markup=False)
+        self.completion: Completion | None = None
+
+    def offer(self, completion: Completion | None) -> None:
+        """Show other offers, or none."""
+        if completion == self.completion:
+            return
+        self.completion = completion
+        self.clear_options()
+        self.set_class(completion is not None, "-open")
+        if completion is not None:
+            width = min(LABEL, max(len(offer.label) for offer in completion.offers))
+            self.add_options([Option(_drawn(offer, width)) for offer in completion.offers])
+            self.highlighted = 0
+
+    @property
+    def chosen(self) -> Offer | None:
+        """The offer under the highlight."""
+        if self.completion is None or self.highlighted is None:
+            return None
+        return self.completion.offers[self.highlighted]
+
+
+def _drawn(offer: Offer, width: int) -> Content:
+    label = show.line(offer.label, LABEL if offer.help else 160)
+    gap = " " * max(2, width - label.cell_length + 2)
+    return label + Content(gap) + show.line(offer.help, 100, "$muted")
 
 
 class Desk(Vertical):

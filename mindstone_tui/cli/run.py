@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mindstone_tui.core.session.build import Opening
     from mindstone_tui.core.session.session import Session
 
+
 ModelOption = Annotated[
     str, typer.Option("--model", "-m", metavar="NAME", help="Who answers, for now.")
 ]

@@ -15,7 +15,7 @@ from typing import Final, TextIO
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.text import exact, for_terminal, one_line
-from mindstone_tui.tui.telling import tell
+from mindstone_tui.tui.event_lines import tell
 
 ReadLine = Callable[[], Awaitable[str]]
 """The next line with its newline; empty at the end."""
