@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context.budget import room_for
-from mindstone_tui.core.context.window import WorkingSet
 from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Draft, Line, Message, Usage
 from mindstone_tui.core.entries.conversation import (

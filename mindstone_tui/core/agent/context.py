@@ -17,7 +17,7 @@ from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.context.window import WorkingSet
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Draft, Entry, Label, Line, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected

@@ -12,8 +12,8 @@ import msgspec
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.summary_call import Ask
-from mindstone_tui.core.context.window import WorkingSet
 from mindstone_tui.core.context.window_view import reader
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.derived import Consolidated, MemoryDigested, NoteTaken
 from mindstone_tui.core.entries.window import Section

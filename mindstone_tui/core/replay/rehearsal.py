@@ -17,8 +17,9 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.summaries import Scribe
 from mindstone_tui.core.context.summary_call import Ask, Count
-from mindstone_tui.core.context.window import Ensure, WorkingSet
+from mindstone_tui.core.context.window import Ensure
 from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Label, Line, Part, Unknown, Zone
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,

@@ -12,7 +12,8 @@ from mindstone_tui.core.recall.inject import render
 from mindstone_tui.core.session.agent_files import Sources
 from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.recall import Remembering
-from mindstone_tui.core.tools.base import BUILT_IN, Tool, ToolContext, ToolResult, bounded
+from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
+from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS
 from mindstone_tui.core.tools.history import (
     NoteArguments,
     ReadEntryArguments,
@@ -24,11 +25,20 @@ from mindstone_tui.core.tools.history import (
     recall_tool,
     remember_tool,
 )
+from mindstone_tui.core.tools.search import GREP
+from mindstone_tui.core.tools.shell import SHELL
 
 
 def toolbox(history: ToolsOfHistory, delegations: Delegations) -> dict[str, Tool]:
     """Every tool there is, by name."""
-    tools = (*BUILT_IN, *history.tools(), delegate_tool(delegations.run, DESCRIPTION))
+    tools = (
+        *FILE_TOOLS,
+        *FOLDER_TOOLS,
+        GREP,
+        SHELL,
+        *history.tools(),
+        delegate_tool(delegations.run, DESCRIPTION),
+    )
     return {tool.name: tool for tool in tools}
 
 

@@ -15,12 +15,9 @@ import msgspec
 
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.errors import ToolError, UnknownName
+from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS
 from mindstone_tui.core.tools.sandbox import Sandbox
-from mindstone_tui.core.tools.search import GREP
-from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
 Risk = Literal["read", "write", "run", "memory"]
@@ -207,15 +204,3 @@ def how_to_read_on(context: ToolContext) -> str:
 def digest_of(data: bytes) -> str:
     """SHA-256, hex."""
     return hashlib.sha256(data).hexdigest()
-
-
-BUILT_IN: Final[tuple[Tool, ...]] = (*FILE_TOOLS, *FOLDER_TOOLS, GREP, SHELL)
-
-
-def named(tools: tuple[Tool, ...], name: str) -> Tool:
-    """The tool of that exact name; a look-alike is not it."""
-    for tool in tools:
-        if tool.name == name:
-            return tool
-    known = ", ".join(tool.name for tool in tools)
-    raise UnknownName(f"There is no tool {name!a}.", f"The tools are {known}.")

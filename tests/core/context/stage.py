@@ -11,8 +11,8 @@ import msgspec
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import ContextSettings
 from mindstone_tui.core.context.plan import Prepared
-from mindstone_tui.core.context.window import WorkingSet
 from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Line, Message, ToolCall, ToolSchema, Usage
 from mindstone_tui.core.entries.conversation import (

@@ -15,8 +15,8 @@ from mindstone_tui.core.context.cascade import Effect, Outcome, StepName
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.summaries import Scribe
-from mindstone_tui.core.context.window import WorkingSet
 from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Line, Message
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived

@@ -10,7 +10,7 @@ import pytest
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import BudgetSettings
 from mindstone_tui.core.context.build_report import Prices
-from mindstone_tui.core.context.window import report_at
+from mindstone_tui.core.context.working_set import report_at
 from mindstone_tui.core.entries import Line, ToolSchema, Usage
 from mindstone_tui.core.entries.conversation import UsageReported
 from mindstone_tui.core.entries.window import (

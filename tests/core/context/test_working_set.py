@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.context.plan import plans_of_turn, rebuild
-from mindstone_tui.core.context.window import report_at
 from mindstone_tui.core.context.window_view import open_fold
+from mindstone_tui.core.context.working_set import report_at
 from mindstone_tui.core.entries import Image, Line, ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -467,7 +467,7 @@ def test_switching_to_a_smaller_window_makes_room_before_the_next_call(home: Pat
 
 
 async def test_indexing_runs_beside_the_loop(home: Path) -> None:
-    from mindstone_tui.core.context.window import WorkingSet
+    from mindstone_tui.core.context.working_set import WorkingSet
 
     stage = Stage(home, window=8_000)
     working_set = WorkingSet.open(

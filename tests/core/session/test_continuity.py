@@ -12,8 +12,8 @@ from mindstone_tui.core.agent.continuity import Continuity
 from mindstone_tui.core.config.settings import ContextSettings, MemorySettings, Mode, Settings
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.context.window import WorkingSet
 from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import Consolidated
