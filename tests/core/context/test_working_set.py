@@ -83,7 +83,7 @@ def test_another_process_gives_the_same_prompt_hash(home: Path) -> None:
     probe = (
         "import sys; from tests.builders import places_in; from pathlib import Path\n"
         "from mindstone_tui.core.transcript import History\n"
-        "from mindstone_tui.core.context.view import open_fold\n"
+        "from mindstone_tui.core.context.window_view import open_fold\n"
         "fold = open_fold(History(places_in(Path(sys.argv[1]))))\n"
         "print(fold.request(fold.model).hash)"
     )

@@ -317,7 +317,7 @@ def test_memory_stays_flat_however_long_the_file_is(tmp_path: Path) -> None:
             out.write(f'{{"id":"m{n}","role":"{role}","content":"message {n} {"words " * 30}"}}\n')
     probe = (
         "import resource, sys; from pathlib import Path\n"
-        "from mindstone_tui.core.interchange.importing import import_file\n"
+        "from mindstone_tui.core.interchange.import_session import import_file\n"
         "from tests.builders import transcript_in\n"
         "transcript = transcript_in(Path(sys.argv[2]))\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
