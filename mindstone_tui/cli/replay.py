@@ -42,7 +42,6 @@ from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_ca
 from mindstone_tui.core.replay.what_if import Outcome, WhatIf, parse_changes, what_if
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
-from mindstone_tui.tui.event_lines import tell
 
 
 class Watching(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +104,8 @@ async def _in_lines(watching: Watching) -> int:
 
 def _print_event(event: ev.AnyEvent) -> None:
     """One event as people read it; everything stands on stdout, in order."""
+    from mindstone_tui.tui.event_lines import tell
+
     match event:
         case ev.SessionReady(session=session, turns=turns, note=note):
             say(f"{session} · {turns:,} turns", "bold")
