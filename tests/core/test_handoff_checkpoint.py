@@ -275,10 +275,10 @@ import os, sys
 from pathlib import Path
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.handoff.environment import observe
-from mindstone_tui.core.handoff.keeping import load
-from mindstone_tui.core.handoff.resuming import bootstrap
-from mindstone_tui.core.places import Places, SessionKey
-from mindstone_tui.core.transcript.history import History
+from mindstone_tui.core.handoff.checkpoint_store import load
+from mindstone_tui.core.handoff.resume import bootstrap
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript.reader import History
 
 places = Places.resolve(os.environ).session(SessionKey.parse("main"))
 with History(places) as history:

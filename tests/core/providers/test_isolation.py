@@ -17,9 +17,9 @@ import asyncio, json, sys
 from pathlib import Path
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import availability, registry
-from mindstone_tui.core.providers.protocol import Options, TextDelta
+from mindstone_tui.core.providers.base import Options, TextDelta
 
 async def main():
     places = Places.resolve({"MINDSTONE_HOME": sys.argv[1]})

@@ -22,7 +22,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.tables import Mark
+from mindstone_tui.core.recall.store import Mark
 from tests.core.recall.talk import WordModel
 from tests.core.recall.test_crash import exchange
 
