@@ -18,7 +18,7 @@ from pathlib import Path
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import availability, registry
+from mindstone_tui.core.providers import registry
 from mindstone_tui.core.providers.base import Options, TextDelta
 
 async def main():
@@ -31,7 +31,7 @@ async def main():
             if isinstance(delta, TextDelta):
                 said.append(delta.text)
         await provider.close()
-    availability.available(ModelSettings(), places, {})
+    registry.available(ModelSettings(), places, {})
     registry.warm_up(name)
     heavy = {"litellm", "openai", "httpx", "aiohttp", "textual", "rich", "typer", "onnxruntime"}
     print(json.dumps({"said": "".join(said), "loaded": sorted(heavy & set(sys.modules))}))
