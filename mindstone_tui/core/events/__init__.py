@@ -7,6 +7,7 @@ exactly one `turn_ended`.
 
 from __future__ import annotations
 
+from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.events.conversation import (
     Answer,
     AnyEvent,
@@ -65,9 +66,11 @@ __all__ = [
     "AnswerRecorded",
     "AnyEvent",
     "Attachment",
+    "Block",
     "CheckpointSaved",
     "CommandEnded",
     "CommandPrinted",
+    "ContextReport",
     "ContextReported",
     "Conversation",
     "DelegationEnded",

@@ -1,0 +1,303 @@
+"""The front door: a session in a few lines of Python, and the four ways to look at one.
+
+Every surface of ours comes in here, and so may any other program:
+
+    async with mindstone_tui.open(session="main", model="local/guide") as conversation:
+        async for event in conversation.ask("Which port did we settle on?"):
+            ...
+
+`recall`, `context`, `log` and `verify` open nothing for writing and take no turn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mindstone_tui.core.config import load
+from mindstone_tui.core.errors import NoSuchSession, UsageError
+from mindstone_tui.core.events import (
+    Answer,
+    AnyEvent,
+    Attachment,
+    CommandEnded,
+    TurnEnded,
+)
+from mindstone_tui.core.paths import Places, SessionKey
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.events import ContextReport
+    from mindstone_tui.core.session.find import Recalled
+    from mindstone_tui.core.session.session import Session
+    from mindstone_tui.core.transcript import Damaged, Verdict
+
+
+class Home:
+    """Where one user's files are, and which session is meant when none is named."""
+
+    def __init__(
+        self, home: Path | str | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        known = dict(os.environ if environ is None else environ)
+        if home is not None:
+            known["MINDSTONE_HOME"] = str(Path(home).expanduser().absolute())
+        self.environ = known
+        self.places = Places.resolve(known)
+
+    def key(self, session: str) -> SessionKey:
+        """The session of that name, else the one that the settings name."""
+        named = session or load(self.places, self.environ).settings.session.default
+        return SessionKey.parse(named)
+
+
+class Conversation:
+    """An open session: ask it something, tell it something, look something up in it.
+
+    There is one stream of events and one reader: `ask` reads it until the turn is over, `events`
+    reads it until the session is closed. Use one of them at a time.
+    """
+
+    def __init__(self, session: Session, home: Home, key: SessionKey) -> None:
+        self._session = session
+        self._home = home
+        self._key = key
+
+    @property
+    def session(self) -> str:
+        """The session's full name."""
+        return str(self._key)
+
+    async def ask(
+        self, text: str, *, attachments: Sequence[Attachment] = ()
+    ) -> AsyncIterator[AnyEvent]:
+        """Take one turn, or run one slash command, and pass on its events until it is over."""
+        if text.startswith("/") and "\n" not in text:
+            self.command(text)
+        else:
+            self.send(text, attachments=attachments)
+        async for event in self._session.events():
+            yield event
+            if isinstance(event, TurnEnded | CommandEnded):
+                return
+
+    def recall(self, query: str, count: int = 10, *, scope: str = "session") -> Recalled:
+        """The best passages of history and memory, with their source."""
+        return recall(query, count, session=self.session, scope=scope, home=self._home)
+
+    def context(self, *, turn: int = 0) -> ContextReport:
+        """What the model sees next, or saw in a turn of the past, in numbers."""
+        return context(session=self.session, turn=turn, home=self._home)
+
+    def log(
+        self, *, kinds: Collection[str] = (), turn: int | None = None
+    ) -> Iterator[Line | Damaged]:
+        """The transcript's lines, oldest first."""
+        return log(session=self.session, kinds=kinds, turn=turn, home=self._home)
+
+    def verify(self) -> Verdict:
+        """Whether the transcript is what was written."""
+        return verify(session=self.session, home=self._home)
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """Everything that happens, in order, until the session is closed."""
+        return self._session.events()
+
+    def send(
+        self, text: str, *, attachments: Sequence[Attachment] = (), steer: bool = False
+    ) -> None:
+        """Say something; while a turn runs it is queued, or steers that turn when told to."""
+        self._session.send(text, attachments=attachments, steer=steer)
+
+    def command(self, line: str) -> None:
+        """Run a slash command."""
+        self._session.command(line)
+
+    def answer(self, call: str, answer: Answer) -> None:
+        """Answer a `ToolAsked`."""
+        self._session.answer(call, answer)
+
+    def withdraw(self, entry: str) -> None:
+        """Take a queued message back."""
+        self._session.withdraw(entry)
+
+    def interrupt(self, why: str = "") -> None:
+        """Stop the running turn; what was streamed so far is kept."""
+        self._session.interrupt(why)
+
+    async def close(self) -> None:
+        """Finish, and end the stream."""
+        await self._session.close()
+
+
+async def connect(
+    session: str = "",
+    *,
+    model: str = "",
+    home: Home | Path | str | None = None,
+    cwd: Path | str | None = None,
+    profile: str = "",
+    approve: str = "",
+    context_window: int = 0,
+    max_rounds: int = 0,
+    channel: str = "python",
+    asks: bool = False,
+    wait: bool = True,
+    follow: bool = True,
+) -> Conversation:
+    """Open or begin a session; whoever calls this closes it. `open` closes it by itself.
+
+    `asks` says that somebody answers `ToolAsked`; without that, a tool that needs an approval is
+    declined. `wait` waits while another program takes a turn in the session, else that is refused.
+    `follow` announces what other programs write to it.
+    """
+    # Deferred: a program that only looks at a session does not wait for what a turn needs.
+    from mindstone_tui.core.session.build import Opening, open_session
+
+    here = _home(home)
+    key = here.key(session)
+    opened = await open_session(
+        Opening(
+            key=key,
+            places=here.places,
+            environ=here.environ,
+            cwd=_folder(cwd),
+            channel=channel,
+            model=model,
+            context_window=context_window,
+            profile=profile,
+            approve=approve,
+            max_rounds=max_rounds,
+            wait=wait,
+            asks=asks,
+            follow=follow,
+        )
+    )
+    return Conversation(opened, here, key)
+
+
+@asynccontextmanager
+async def open_conversation(
+    session: str = "",
+    *,
+    model: str = "",
+    home: Home | Path | str | None = None,
+    cwd: Path | str | None = None,
+    profile: str = "",
+    approve: str = "",
+    context_window: int = 0,
+    asks: bool = False,
+) -> AsyncIterator[Conversation]:
+    """A session for as long as the block lasts; `mindstone_tui.open` is this."""
+    conversation = await connect(
+        session,
+        model=model,
+        home=home,
+        cwd=cwd,
+        profile=profile,
+        approve=approve,
+        context_window=context_window,
+        asks=asks,
+        follow=False,
+    )
+    try:
+        yield conversation
+    finally:
+        await conversation.close()
+
+
+def recall(
+    query: str,
+    count: int = 10,
+    *,
+    session: str = "",
+    scope: str = "session",
+    since: str = "",
+    kinds: Collection[str] = (),
+    home: Home | Path | str | None = None,
+) -> Recalled:
+    """The best passages of history and memory, best first, each with its source.
+
+    `scope` is `session`, `agent` (all sessions of that agent, with its log and journals) or `all`.
+    """
+    from mindstone_tui.core.session.find import StoredRecall, checked_scope
+
+    if not query.strip():
+        raise UsageError("There is nothing to look for.", "Say what to recall.")
+    here = _home(home)
+    settings = load(here.places, here.environ).settings
+    with StoredRecall(here.places, here.key(session), settings, checked_scope(scope)) as stored:
+        return stored.ask(query, count, since=since, kinds=kinds)
+
+
+def context(
+    *,
+    session: str = "",
+    turn: int = 0,
+    call: int = 0,
+    model: str = "",
+    context_window: int = 0,
+    profile: str = "",
+    home: Home | Path | str | None = None,
+) -> ContextReport:
+    """The context window in numbers: of the next request, or of a turn's in the past."""
+    from mindstone_tui.core.session.read_only import Look, look_at
+
+    here = _home(home)
+    return look_at(
+        Look(
+            key=here.key(session),
+            places=here.places,
+            environ=here.environ,
+            turn=turn,
+            call=call,
+            model=model,
+            context_window=context_window,
+            profile=profile,
+        )
+    )
+
+
+def log(
+    *,
+    session: str = "",
+    kinds: Collection[str] = (),
+    turn: int | None = None,
+    newest_first: bool = False,
+    home: Home | Path | str | None = None,
+) -> Iterator[Line | Damaged]:
+    """A transcript's lines, of these kinds and this turn; a damaged line is always among them."""
+    from mindstone_tui.core.transcript import Damaged, History
+
+    here = _home(home)
+    places = here.places.session(here.key(session))
+    if not places.folder.exists():
+        raise NoSuchSession(places.key)
+    with History(places) as history:
+        for item in history.back() if newest_first else history.read():
+            if isinstance(item, Damaged) or (
+                (not kinds or item.kind in kinds) and turn in (None, item.turn)
+            ):
+                yield item
+
+
+def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdict:
+    """Whether every line of a transcript is what was written; the verdict says where it is not."""
+    from mindstone_tui.core.transcript import verify as verify_transcript
+
+    here = _home(home)
+    return verify_transcript(here.places.session(here.key(session)))
+
+
+def _home(home: Home | Path | str | None) -> Home:
+    return home if isinstance(home, Home) else Home(home)
+
+
+def _folder(named: Path | str | None) -> Path:
+    folder = Path(named or Path.cwd()).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder.", "Name one that exists.")
+    return folder

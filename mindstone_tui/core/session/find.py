@@ -1,0 +1,254 @@
+"""Recall over sessions as they lie on disk, for every surface that is asked to look something up.
+
+Nothing here opens a session for a turn. Words are brought up to the end of the transcript before a
+search; vectors are used as far as they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.recall.index import (
+    Found,
+    RecallIndex,
+    best_of,
+    catch_up,
+    reading,
+    search_many,
+)
+from mindstone_tui.core.recall.passages import parse_time
+from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.session.agent_files import Shelves, kinds_of_files
+from mindstone_tui.core.text import inside
+from mindstone_tui.core.transcript import History
+
+Scope = Literal["session", "agent", "all"]
+SCOPES: Final[tuple[Scope, ...]] = ("session", "agent", "all")
+_EMBEDDED_AT_ONCE: Final = 64
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+class RecalledEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The line that a hit was said in."""
+
+    id: str
+    seq: int
+    source_id: str | None
+
+
+class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
+    """One passage with its score and its source."""
+
+    score: float
+    parts: Mapping[str, float]
+    """What the score is made of."""
+    text: str
+    tokens: int
+    session: str
+    turn: int
+    ts: str
+    role: str
+    speaker: str
+    kind: str
+    supersedes: Sequence[int]
+    """Sequence numbers of older statements, also found, that this one replaces."""
+    entries: Sequence[RecalledEntry]
+    file: str | None
+    """The memory, journal or log file that it stands in, if it is not a line of a transcript."""
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one question."""
+
+    query: str
+    hits: Sequence[RecalledHit]
+    abstained: bool
+    """A turn would not have used any of the hits."""
+    vectors: bool
+    """False when only words were searched."""
+
+
+class StoredRecall:
+    """A session's index, with those of its neighbours if the scope is wider, open for questions."""
+
+    def __init__(
+        self, home: Places, key: SessionKey, settings: Settings, scope: Scope = "session"
+    ) -> None:
+        self._own = str(key)
+        self._scope: Scope = scope
+        self._open = ExitStack()
+        embedder = open_embedder(settings.recall.embedder)
+        self._indexes: list[RecallIndex] = []
+        try:
+            for each in _searched(home, key, scope, settings.recall.exclude):
+                index = _fresh(each, embedder)
+                self._open.callback(index.close)
+                self._indexes.append(index)
+            self._files = Shelves(home.agent(key.agent), embedder)
+            self._open.callback(self._files.close)
+        except BaseException:
+            self._open.close()
+            raise
+
+    def __enter__(self) -> StoredRecall:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def ask(
+        self, query: str, count: int = 10, *, since: str = "", kinds: Collection[str] = ()
+    ) -> Recalled:
+        """The best passages, best first; of these kinds, not older than this date."""
+        allowed = Filter(since=_moment(since), kinds=frozenset(kinds))
+        found = search_many(self._indexes, query, count, allowed=allowed)
+        # Files have no date of their own that could be compared.
+        everything = () if since else kinds_of_files(self._scope, memories=True)
+        files = [each for each in everything if not kinds or each in kinds]
+        return _recalled(
+            best_of(found, self._files.search(query, count, files, self._own), k=count)
+        )
+
+
+def recallable_kinds() -> frozenset[str]:
+    """Kinds of files that can be asked for beside the kinds of lines."""
+    return frozenset(kinds_of_files("all", memories=True))
+
+
+def checked_scope(name: str) -> Scope:
+    """The scope of that name."""
+    for scope in SCOPES:
+        if scope == name:
+            return scope
+    raise UsageError(f"There is no scope {name}.", f"Use {', '.join(SCOPES)}.")
+
+
+Progress = Callable[[str, int, int], None]
+"""Told what is done (`words` or `vectors`), how far it is and how far it has to go."""
+
+
+class Indexed(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a session's index is."""
+
+    session: str
+    passages: int
+    pending: int
+    """Passages that have no vector yet and are found by words alone."""
+    failure: str = ""
+    """Why vectors cannot be made here."""
+
+
+def index_session(
+    places: SessionPlaces,
+    settings: Settings,
+    progress: Progress,
+    *,
+    wait: bool,
+    anew: bool = False,
+) -> Indexed:
+    """Bring words, and vectors if told to wait for them, up to the end of the transcript."""
+    if not places.transcript.exists():
+        raise NoSuchSession(places.key)
+    index = RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
+    failure = ""
+    try:
+        if anew:
+            index.clear()
+        with History(places) as history:
+            goal = history.head.seq + 1
+            catch_up(index, reading(history), lambda seq: progress("words", seq + 1, goal))
+        if wait:
+            failure = _make_vectors(index, progress)
+        return Indexed(
+            session=str(places.key), passages=len(index), pending=index.pending(), failure=failure
+        )
+    finally:
+        index.close()
+
+
+def _make_vectors(index: RecallIndex, progress: Progress) -> str:
+    goal, done = index.pending(), 0
+    try:
+        while made := index.embed_pending(_EMBEDDED_AT_ONCE):
+            done += made
+            progress("vectors", done, goal)
+    except VectorsUnavailable as error:
+        return error.sentence
+    return ""
+
+
+def _searched(
+    home: Places, key: SessionKey, scope: Scope, excluded: Collection[str]
+) -> Iterator[SessionPlaces]:
+    own = home.session(key)
+    if scope == "session":
+        yield own
+        return
+    for each in home.sessions():
+        hidden = str(each.key) in excluded and each.key != key
+        if not hidden and (scope == "all" or each.key.agent == key.agent):
+            yield each
+
+
+def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
+    """A session's index with all its words; vectors are taken as far as they are."""
+    if not each.transcript.exists():
+        raise NoSuchSession(each.key)
+    index = RecallIndex.open(each.index, embedder)
+    with History(each) as history:
+        catch_up(index, reading(history))
+    return index
+
+
+def _moment(text: str) -> float | None:
+    if not text:
+        return None
+    moment = parse_time(text)
+    if moment is None:
+        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
+    return moment.timestamp()
+
+
+def _recalled(found: Found) -> Recalled:
+    return Recalled(
+        query=found.query,
+        hits=[_hit(hit) for hit in found.hits],
+        abstained=found.abstained,
+        vectors=found.vectors,
+    )
+
+
+def _hit(hit: Hit) -> RecalledHit:
+    passage = hit.passage
+    in_transcript = passage.seq >= 0
+    source = passage.source_id or None
+    line = RecalledEntry(id=passage.entry, seq=passage.seq, source_id=source)
+    return RecalledHit(
+        score=round(hit.score, 4),
+        parts={name: round(value, 4) for name, value in hit.parts.items()},
+        text=hit.text,
+        tokens=-(-len(hit.text) // _CHARACTERS_PER_TOKEN),
+        session=passage.session,
+        turn=passage.turn,
+        ts=passage.ts,
+        role=passage.role,
+        speaker=passage.speaker,
+        kind=passage.kind,
+        supersedes=hit.supersedes,
+        entries=[line] if in_transcript else [],
+        file=None if in_transcript else passage.entry,
+    )
+
+
+def readable(hit: RecalledHit) -> str:
+    """A hit's text without the marks that fence foreign words off from a prompt."""
+    return inside(hit.text).strip()
