@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
+from tests.cli.program import ROOT
+
 LOCAL = """
 import asyncio, json, sys
 from pathlib import Path
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
-from mindstone_tui.core.places import Places
-from mindstone_tui.core.providers import availability, registry
-from mindstone_tui.core.providers.protocol import Options, TextDelta
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers import registry
+from mindstone_tui.core.providers.base import Options, TextDelta
 
 async def main():
     places = Places.resolve({"MINDSTONE_HOME": sys.argv[1]})
@@ -31,7 +33,7 @@ async def main():
             if isinstance(delta, TextDelta):
                 said.append(delta.text)
         await provider.close()
-    availability.available(ModelSettings(), places, {})
+    registry.available(ModelSettings(), places, {})
     registry.warm_up(name)
     heavy = {"litellm", "openai", "httpx", "aiohttp", "textual", "rich", "typer", "onnxruntime"}
     print(json.dumps({"said": "".join(said), "loaded": sorted(heavy & set(sys.modules))}))
@@ -56,7 +58,7 @@ def run(code: str, *arguments: str, cwd: Path, trace: Path | None = None) -> Any
     """Run code in a process of its own, under strace where a trace is wanted."""
     watch = ["strace", "-f", "-qq", "-e", "trace=connect,bind", "-o", str(trace)] if trace else []
     command = [*watch, sys.executable, "-c", code, *arguments]
-    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, check=False
     )
