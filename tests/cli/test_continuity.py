@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.cli.running import mindstone
+from tests.cli.program import mindstone
 
 
 def say(*replies: str, folder: Path) -> str:

@@ -21,7 +21,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import AssistantPartial
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
-from tests.cli.running import ROOT, mindstone
+from tests.cli.program import ROOT, mindstone
 from tests.core.session.stage import calls, check_history, read, script
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")

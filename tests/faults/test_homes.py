@@ -13,7 +13,7 @@ import pytest
 from mindstone_tui.core.errors import MindstoneError, PlaceError
 from mindstone_tui.core.transcript import Transcript, verify
 from tests.builders import places_in, say, transcript_in
-from tests.cli.running import ROOT, mindstone
+from tests.cli.program import ROOT, mindstone
 
 needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None
@@ -47,7 +47,7 @@ def test_a_read_only_home_is_said_in_one_sentence(home: Path) -> None:
     home.mkdir()
     mount = ["--ro-bind", str(home), str(home)]
     for command in (
-        ("tests.faults.opening", str(home)),
+        ("tests.faults.opener", str(home)),
         ("mindstone_tui", "config", "set", "tui.vim", "true"),
     ):
         done = _inside(mount, *command)
@@ -70,7 +70,7 @@ def test_a_read_only_home_can_still_be_read(home: Path) -> None:
 def test_a_home_on_a_full_disk_is_said_in_one_sentence(home: Path) -> None:
     home.mkdir()
     done = _inside(
-        ["--size", str(32 << 10), "--tmpfs", str(home)], "tests.faults.opening", str(home)
+        ["--size", str(32 << 10), "--tmpfs", str(home)], "tests.faults.opener", str(home)
     )
     assert done.returncode == 1
     assert _is_one_clear_sentence(done.stdout), done.stdout + done.stderr

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.smoke.runs import RUNS
-from tests.smoke.watching import Failed
+from tests.smoke.show import Failed
 
 
 def main(names: list[str]) -> int:

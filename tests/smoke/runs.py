@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tests.smoke.watching import Show
+from tests.smoke.show import Show
 
 WINDOW = "8192"
 ASKED = "Which port number should the staging server listen on?"

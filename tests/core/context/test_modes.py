@@ -28,8 +28,8 @@ from mindstone_tui.core.entries.window import (
 )
 from mindstone_tui.core.errors import ProviderUnreachable
 from tests.builders import say, transcript_in, use_tool
-from tests.core.context.asking import Saying, words
-from tests.core.context.staging import Index, Unsynced, Words
+from tests.core.context.fake_models import Saying, words
+from tests.core.context.stand_ins import Index, Unsynced, Words
 
 WINDOW = 4_000
 

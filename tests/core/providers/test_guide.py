@@ -14,7 +14,7 @@ from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.guide import GuideProvider
 from mindstone_tui.core.providers.guide.provider import respond
-from tests.core.providers.asking import Broken, hear, request, tool
+from tests.core.providers.requests import Broken, hear, request, tool
 
 TOOLS: tuple[ToolSchema, ...] = (
     tool("read", "path"),

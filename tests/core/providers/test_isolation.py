@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.program import ROOT
+
 LOCAL = """
 import asyncio, json, sys
 from pathlib import Path
@@ -56,7 +58,7 @@ def run(code: str, *arguments: str, cwd: Path, trace: Path | None = None) -> Any
     """Run code in a process of its own, under strace where a trace is wanted."""
     watch = ["strace", "-f", "-qq", "-e", "trace=connect,bind", "-o", str(trace)] if trace else []
     command = [*watch, sys.executable, "-c", code, *arguments]
-    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, check=False
     )

@@ -16,7 +16,7 @@ from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.catalogue import Listing, Prices, Tier, look_up
 from mindstone_tui.core.providers.discovery import FoundModel, FoundServer
 from mindstone_tui.core.providers.registry import EXAMPLES, available
-from tests.core.providers.asking import Broken, hear, request
+from tests.core.providers.requests import Broken, hear, request
 
 
 @pytest.fixture

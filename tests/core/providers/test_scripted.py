@@ -21,7 +21,7 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.scripted import ERRORS, ScriptedProvider, words
-from tests.core.providers.asking import Broken, Heard, hear, request
+from tests.core.providers.requests import Broken, Heard, hear, request
 
 
 def script(folder: Path, *lines: str) -> ScriptedProvider:

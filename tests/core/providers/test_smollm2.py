@@ -16,7 +16,7 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
 from mindstone_tui.core.providers.base import Finished, Options, TextDelta
 from mindstone_tui.core.providers.smollm2 import SMOLLM2, SmolProvider, why_not
-from tests.core.providers.asking import Broken, hear, request, tool
+from tests.core.providers.requests import Broken, hear, request, tool
 
 CHILD = """
 import json, os, sys, time

@@ -1,0 +1,164 @@
+"""`mindstone import`: folders, conversations, the lease, and what a program hears."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.cli.main import run
+from mindstone_tui.core.session.session import Lease
+from mindstone_tui.core.transcript import History
+from tests.builders import places_in
+from tests.cli.program import ROOT
+
+IMPORTS = ROOT / "tests" / "fixtures" / "imports"
+
+
+def heard(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_each_conversation_of_a_folder_becomes_a_session_of_its_own(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["import", str(IMPORTS), "--no-wait", "--json"]) == 0
+    first = heard(capsys)
+    formats = {report["format"] for report in first}
+    assert formats >= {"chatgpt", "claude-code", "codex", "gemini-cli", "goose", "opencode", "pi"}
+    assert sum(bool(report["added"]) for report in first) == len({r["session"] for r in first})
+    assert run(["import", str(IMPORTS), "--no-wait", "--json"]) == 0
+    assert not any(report["added"] for report in heard(capsys))
+
+
+def test_with_a_session_everything_goes_there_and_is_searchable(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(IMPORTS / "claude-code.jsonl")
+    assert run(["import", path, "--session", "old", "--no-wait", "--json"]) == 0
+    (report,) = heard(capsys)
+    assert report["session"] == "agent:default:old"
+    assert report["added"] == 6
+    with History(places_in(home, "agent:default:old")) as history:
+        newest = next(iter(history.back()))
+    assert getattr(newest, "kind", "") in ("window_carried", "context_window_pruned")
+    assert run(["recall", "which port", "-s", "old", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hits"]
+    assert run(["replay", "old", "--plain"]) == 0
+    assert "→ call 1:" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_session_does_not_keep_the_others_out(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.json").write_text('{"nothing": "of ours"}')
+    (folder / "b.jsonl").write_bytes((IMPORTS / "messages.jsonl").read_bytes())
+    assert run(["import", str(folder), "--no-wait"]) == 0
+    shown = capsys.readouterr()
+    assert "1 session, 6 messages added" in shown.out
+    assert "1 file without a session: a.json" in shown.err
+    assert "error" not in shown.err
+    (folder / "b.jsonl").unlink()
+    assert run(["import", str(folder), "--no-wait"]) == 1
+
+
+def test_the_folder_of_a_program_is_taken_with_all_that_lies_in_it(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "projects" / "-home-ada-server"
+    agents = project / "5c1d7c1e-0000-4000-8000-000000000001" / "subagents"
+    agents.mkdir(parents=True)
+    shutil.copy(IMPORTS / "claude-code.jsonl", project)
+    shutil.copy(IMPORTS / "claude-code-subagents" / "agent-a1b2c3d.jsonl", agents)
+    (agents / "agent-a1b2c3d.meta.json").write_text('{"agentType":"Explore"}')
+    snapshot = {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}
+    (project / "silent.jsonl").write_text(json.dumps(snapshot))
+    (project / "torn.jsonl").write_bytes(b"")
+    packed = project / "rollout-2026.jsonl.zst"
+    packed.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(9))
+
+    assert run(["import", str(tmp_path / "projects"), "--no-wait"]) == 0
+    shown = capsys.readouterr()
+    assert "2 sessions, 8 messages added" in shown.out
+    assert "1 conversation without a message left out" in shown.err
+    assert "2 files without a session: agent-a1b2c3d.meta.json, torn.jsonl" in shown.err
+    assert "1 file not read" in shown.err
+    assert "zstd -d" in shown.err
+    made = {each.name for each in places_in(home).folder.parent.iterdir()}
+    main = "claude-code-5c1d7c1e-0000-4000-8000-000000000001"
+    assert made == {main, f"{main}-a1b2c3d"}
+
+
+def test_the_storage_of_opencode_gives_sessions_and_not_their_pieces(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["import", str(IMPORTS / "opencode-storage"), "--no-wait"]) == 0
+    shown = capsys.readouterr()
+    assert "1 session, 5 messages added" in shown.out
+    assert "1 file without a session: ses_0000000002.json" in shown.err
+
+
+def test_a_file_without_a_message_makes_no_session(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "silent.jsonl"
+    path.write_text('{"type":"summary","summary":"Nothing","leafUuid":"x"}\n')
+    assert run(["import", str(path), "--no-wait"]) == 0
+    assert "has no message" in capsys.readouterr().out
+    assert not places_in(home).folder.parent.exists()
+
+
+def test_an_import_waits_for_a_turn_that_is_being_taken(home: Path) -> None:
+    own = places_in(home, "agent:default:busy")
+    own.folder.mkdir(parents=True)
+    lease = Lease(own)
+    assert lease.try_take()
+    words = ["import", str(IMPORTS / "messages.jsonl"), "--session", "busy", "--no-wait"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mindstone_tui", *words],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stderr is not None
+        assert "Waiting" in program.stderr.readline()
+        assert not own.transcript.exists()
+        lease.give_back()
+        out, _ = program.communicate(timeout=60)
+    assert "6 messages added" in out
+
+
+def test_the_sample_is_imported_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", "--sample", "--no-wait", "--json"]) == 0
+    (first,) = heard(capsys)
+    assert (first["session"], first["added"]) == ("agent:sample:tidewatch", 477)
+    assert run(["import", "--sample", "--no-wait", "--json"]) == 0
+    (second,) = heard(capsys)
+    assert (second["added"], second["already_there"]) == (0, 477)
+
+
+def test_a_file_or_the_sample_but_not_both_and_not_neither(home: Path) -> None:
+    assert run(["import"]) == 2
+    assert run(["import", "x.jsonl", "--sample"]) == 2
+
+
+def test_search_says_where_to_go_on_and_when_nobody_said_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(IMPORTS / "claude-code.jsonl")
+    assert run(["import", path, "--session", "old", "--json"]) == 0
+    capsys.readouterr()
+    assert run(["search", "which port"]) == 0
+    said = capsys.readouterr()
+    assert "Nobody said" not in said.out
+    assert "mindstone chat -s agent:default:old --at " in said.err
+    assert "'/fork turn 1'" in said.err
+    assert run(["search", "EADDRINUSE"]) == 0
+    assert "Nobody said “EADDRINUSE”" in capsys.readouterr().out

@@ -1,0 +1,165 @@
+"""The chat without a screen."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.cli.chat import check_terminal
+from mindstone_tui.cli.line_chat import Plain
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.errors import UsageError
+from tests.builders import places_in
+from tests.cli.program import ROOT
+from tests.core.session.stage import read
+from tests.tui.staged import Staged, asked, done, pruned, recorded, streamed
+
+Reply = Callable[[str], list[ev.AnyEvent]]
+
+
+class Answering(Staged):
+    """Announces a reply whenever something is said."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__()
+        self._reply = reply
+
+    def send(self, text: str, **more: object) -> None:
+        self.did.append(("send", text))
+        self.announce(*self._reply(text))
+
+    def command(self, line: str) -> None:
+        super().command(line)
+        self.announce(*self._reply(line))
+
+
+async def chat(
+    said: str, reply: Reply, *, interactive: bool = False
+) -> tuple[int, str, str, Answering]:
+    lines = iter(said.splitlines(keepends=True))
+
+    async def read() -> str:
+        return next(lines, "")
+
+    out, err = io.StringIO(), io.StringIO()
+    talk = Answering(reply)
+    code = await Plain(talk, read, out=out, err=err, interactive=interactive).run()
+    return code, out.getvalue(), err.getvalue(), talk
+
+
+def echo(text: str) -> list[ev.AnyEvent]:
+    return [asked(1, text), *streamed(1, f"You said {text}."), recorded(1, ""), done(1)]
+
+
+async def test_a_line_in_a_pipe_is_answered_on_stdout_and_ends_well() -> None:
+    code, out, _, talk = await chat("hello\n", echo)
+    assert (code, out) == (0, "You said hello.\n")
+    assert talk.did == [("send", "hello"), ("close",)]
+
+
+async def test_each_line_is_a_message_of_its_own_unless_it_ends_in_a_backslash() -> None:
+    _, out, _, talk = await chat("one\n\ntwo \\\nthree", echo)
+    assert [deed[1] for deed in talk.did if deed[0] == "send"] == ["one", "two \nthree"]
+    assert out.count("You said") == 2
+
+
+async def test_what_happened_to_the_window_goes_to_stderr() -> None:
+    _, out, err, _ = await chat("hi\n", lambda text: [*echo(text)[:-1], pruned(1, 3, 4), done(1)])
+    assert "left the window" in err
+    assert "left the window" not in out
+
+
+async def test_a_failed_turn_is_the_exit_code() -> None:
+    failed = ev.TurnEnded(turn=1, ending="failed", why="No route to the model.")
+    code, _, err, _ = await chat("hi\n", lambda text: [asked(1, text), failed])
+    assert code == 1
+    assert "No route to the model." in err
+
+
+async def test_nobody_can_be_asked_on_a_pipe_so_the_tool_is_refused() -> None:
+    wish = ev.ToolAsked(turn=1, call="c", name="shell", risk="write", shown="rm x", digest="0")
+    _, _, err, talk = await chat("hi\n", lambda text: [asked(1, text), wish, done(1)])
+    assert ("answer", "c", ev.Answer(allowed=False, why="nobody could be asked")) in talk.did
+    assert "rm x" in err
+
+
+@pytest.mark.parametrize(("word", "allowed"), [("y", True), ("", False), ("no", False)])
+async def test_on_a_terminal_a_person_is_asked(word: str, allowed: bool) -> None:
+    wish = ev.ToolAsked(turn=1, call="c", name="shell", risk="write", shown="rm x", digest="0")
+    _, _, _, talk = await chat(
+        f"hi\n{word}\n", lambda text: [asked(1, text), wish, done(1)], interactive=True
+    )
+    answers = [deed[2] for deed in talk.did if deed[0] == "answer"]
+    assert [answer.allowed for answer in answers if isinstance(answer, ev.Answer)] == [allowed]
+
+
+async def test_commands_print_and_quit_ends_the_chat() -> None:
+    def reply(line: str) -> list[ev.AnyEvent]:
+        if line == "/quit":
+            return [ev.ScreenAsked(screen="quit"), ev.CommandEnded(command=line, ok=True)]
+        return [
+            ev.CommandPrinted(command=line, text="$0.41"),
+            ev.CommandEnded(command=line, ok=True),
+        ]
+
+    code, out, _, talk = await chat("/cost\n/quit\nnever said\n", reply)
+    assert (code, out) == (0, "$0.41\n")
+    assert ("send", "never said") not in talk.did
+
+
+async def test_an_exclamation_mark_runs_a_shell_line() -> None:
+    _, _, _, talk = await chat("! ls -l\n", lambda line: [ev.CommandEnded(command=line, ok=True)])
+    assert ("command", "/shell ls -l") in talk.did
+
+
+async def test_what_only_the_app_can_do_is_printed_where_that_is_possible() -> None:
+    def reply(line: str) -> list[ev.AnyEvent]:
+        return [
+            ev.ScreenAsked(screen="context", otherwise="42 % full"),
+            ev.ScreenAsked(screen="theme"),
+            ev.CommandEnded(command=line, ok=False),
+        ]
+
+    code, out, err, _ = await chat("/context\n", reply)
+    assert (code, out) == (1, "42 % full\n")
+    assert "theme can only be opened in the app" in err
+
+
+async def test_no_control_byte_of_the_model_reaches_the_terminal() -> None:
+    _, out, err, _ = await chat(
+        "x\n", lambda text: [asked(1, text), *streamed(1, "a\x1b[2Jb\x9d0;t\x07c", 1), done(1)]
+    )
+    assert not [sign for sign in out + err if ord(sign) < 32 and sign != "\n"]
+
+
+@pytest.mark.parametrize("term", ["", "dumb"])
+def test_an_unsupported_terminal_says_so_in_one_sentence(term: str) -> None:
+    with pytest.raises(UsageError, match="cannot draw on this terminal"):
+        check_terminal({"TERM": term})
+
+
+def test_on_a_pipe_a_memory_waits_for_somebody_who_can_be_asked(home: Path, tmp_path: Path) -> None:
+    asks = {"title": "Commits", "text": "Imperative subjects.", "source": "#2", "kind": "fact"}
+    replies = [{"tool_calls": [{"name": "remember", "arguments": asks}]}, {"text": "Fine."}]
+    model = tmp_path / "model.jsonl"
+    model.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    ended = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "chat", "--model", f"scripted/{model}"],
+        input="I like imperative subjects.\n",
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    kinds = [line.kind for line in read(places_in(home))]
+    assert "memory_proposed" in kinds
+    assert "memory_decided" not in kinds
+    assert "tool_refused" not in kinds

@@ -1,0 +1,237 @@
+"""What every verb shares: the version at once, errors in words, quiet pipes, no colour in them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui import __version__
+from mindstone_tui.cli import main
+from mindstone_tui.cli.main import run
+from mindstone_tui.cli.output import harmless_json
+from tests.builders import say, transcript_in
+from tests.cli.program import ROOT, mindstone
+
+
+def test_the_version_is_answered_before_anything_else_is_loaded() -> None:
+    for flag in ("--version", "-V"):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "mindstone_tui", flag],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.stdout == f"mindstone {__version__}\n"
+        for heavy in ("typer", "msgspec", "textual", "rich", "litellm", "mindstone_tui.core"):
+            assert f"| {heavy}" not in done.stderr.replace("  ", ""), heavy
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="others have no such switch")
+def test_nothing_that_it_starts_can_read_the_program_s_keys() -> None:
+    program = (
+        "import ctypes, sys\nfrom mindstone_tui.__main__ import main\n"
+        "main()\nprint('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.endswith("dumpable 0\n")
+
+
+def test_every_verb_in_the_list_exists_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for verb in main.known():
+        assert f"  {verb} " in shown
+        assert run([verb, "--help"]) == 0
+        assert "Usage: mindstone " + verb in capsys.readouterr().out
+
+
+def test_wrong_use_is_exit_2_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["frobnicate"], ["log", "--frobnicate"], ["log", "--tail", "many"]):
+        assert run(arguments) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "help" in said.err
+
+
+def test_no_line_of_the_help_breaks_off(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["config", "--help"], ["models", "--help"]):
+        assert run(arguments) == 0
+        said = capsys.readouterr().out
+        assert not [line for line in said.splitlines() if line.endswith("...") and line[:1] == " "]
+    assert "mindstone --model NAME" in " ".join(_help(["--help"], capsys).split())
+
+
+def test_an_option_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in main.known():
+        assert "range>" not in _help([verb, "--help"], capsys), verb
+
+
+def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(arguments) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["search", " "], "There is nothing to look for."),
+        (["recall", "x", "--kind", "user_mesage"], "Did you mean user_message?"),
+        (["replay", "--prompt"], "--prompt is about one turn."),
+        (["replay", "--call", "2"], "--call is about one turn."),
+        (["chat", "--at", "4"], "--at shows history in the app"),
+        (["chat", "--cwd", "/nonexistent"], "/nonexistent is not a folder."),
+        (["run", "x", "--approve", "maybe"], "--approve: approvals.mode wants one of"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    home: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_reindexing_a_session_that_does_not_exist_makes_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["reindex", "-s", "tpyo"]) == 1
+    assert "There is no session agent:default:tpyo." in capsys.readouterr().err
+    assert not (home / "agents" / "default" / "sessions").exists()
+
+
+def test_an_error_is_what_happened_and_what_to_do_and_no_traceback() -> None:
+    done = mindstone("log", "--session", "nosuch")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "mindstone: There is no session agent:default:nosuch.",
+        "`mindstone sessions` lists those that exist.",
+    ]
+
+
+def test_the_traceback_goes_to_a_log_that_only_its_owner_reads(home: Path) -> None:
+    mindstone("log", "--session", "nosuch", env={"MY_API_TOKEN": "agent-default-nosuch-secret"})
+    log = home / "state" / "mindstone.log"
+    assert "Traceback" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_bug_ends_in_a_sentence_that_names_the_log(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(main.FAMILIES, "no_such_module", ("broken",))
+    assert run(["broken"]) == 1
+    said = capsys.readouterr().err
+    assert "Something went wrong that should not" in said
+    assert str(home / "state" / "mindstone.log") in said
+    assert "Traceback" not in said
+
+
+def test_a_reader_who_leaves_ends_the_program_quietly(home: Path) -> None:
+    transcript = transcript_in(home)
+    for number in range(60):
+        say(transcript, f"question {number}", "answer " * 400)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mindstone_tui", "log"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141
+
+
+def test_an_interrupt_is_exit_130_for_a_verb_that_waits(home: Path) -> None:
+    say(transcript_in(home), "question", "answer")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mindstone_tui", "log", "--follow", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # A runner in the background has interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout is not None
+    for _ in range(5):
+        process.stdout.readline()
+    say(transcript_in(home), "another", "answer")
+    assert b'"seq":5' in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in complaint
+
+
+def test_a_pipe_and_no_color_get_no_colour(home: Path) -> None:
+    say(transcript_in(home), "question", "answer")
+    for env in ({"TERM": "xterm-256color"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}):
+        for arguments in (["sessions"], ["log"], ["verify"], ["config", "show"], ["--help"]):
+            done = mindstone(*arguments, env=env)
+            assert "\x1b" not in done.stdout + done.stderr, arguments
+
+
+def test_text_from_outside_cannot_steer_the_terminal(home: Path) -> None:
+    hostile = "\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202eevil\x00\r\b"
+    say(transcript_in(home), hostile, hostile)
+    for arguments in (["log"], ["log", "--json"], ["sessions"], ["sessions", "--json"]):
+        done = mindstone(*arguments)
+        assert done.returncode == 0
+        assert not set(done.stdout) & set("\x1b\x07\x9b\u202e\x00\r\b"), arguments
+
+
+def test_json_is_the_same_value_after_it_was_made_harmless() -> None:
+    import json
+
+    text = "ü漢\u202e\x9b\U000e0041\u2028😀\x7f"
+    harmless = harmless_json(json.dumps(text, ensure_ascii=False))
+    assert json.loads(harmless) == text
+    assert harmless.isprintable()
+    assert "ü漢" in harmless
+
+
+def test_help_loads_neither_the_app_nor_a_provider() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "mindstone_tui", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    loaded = {row.rsplit("|", 1)[-1].strip() for row in done.stderr.splitlines()}
+    assert not loaded & {"textual", "litellm", "onnxruntime", "pydantic", "tiktoken"}
+
+
+def test_no_home_at_all_is_said_in_words() -> None:
+    done = mindstone("sessions", env={"MINDSTONE_HOME": "~nobody-has-this-name/x"})
+    assert done.returncode == 1
+    assert "nobody has such a home" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", [("chat", "--plain"), ("run", "hello")])
+def test_a_folder_that_is_not_there_is_wrong_use_wherever_it_is_named(
+    home: Path, verb: tuple[str, ...]
+) -> None:
+    missing = str(home / "nowhere")
+    done = mindstone(*verb, "--cwd", missing)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"mindstone: {missing} is not a folder.",
+        "Name one that exists with --cwd.",
+    ]

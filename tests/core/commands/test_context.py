@@ -1,0 +1,124 @@
+"""Commands that look at the window and steer it by hand, in a live session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.derived import CheckpointSaved, StandingInstructionOffered
+from mindstone_tui.core.entries.window import ToolResultsTrimmed
+from mindstone_tui.core.handoff.checkpoint_store import read
+from tests.core.session.stage import Stage, calls, on_stage, script
+from tests.core.session.test_modes import PADDING, settle
+
+LOOKS = 8
+
+
+def looking(tmp_path: Path) -> str:
+    """A model that reads a file, again and again."""
+    (tmp_path / "big.txt").write_text("\n".join(f"value_{n} = {n}" for n in range(60)))
+    look = calls(("read", {"path": "big.txt"}))
+    return script(tmp_path, *[look, {"text": "Seen."}] * LOOKS)
+
+
+async def data_of(stage: Stage, line: str) -> dict[str, Any]:
+    """What a command has for programs."""
+    here = len(stage.heard)
+    ended, said = await stage.run(line)
+    assert ended.ok, said
+    printed = [e for e in stage.heard[here:] if isinstance(e, events.CommandPrinted)]
+    assert printed[-1].data is not None
+    return dict(printed[-1].data)
+
+
+async def test_older_tool_results_are_trimmed_by_hand_and_stay_in_history(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home)
+    async with on_stage(home, model=looking(tmp_path), context_window=60_000) as stage:
+        for number in range(LOOKS):
+            await stage.say(f"Look again, {number}.")
+        before = stage.session.bench.desk.report().prompt.tokens
+        ended, said = await stage.run("/prune results")
+        assert ended.ok, said
+        assert "4 tool results are placeholders now" in said
+        (trimmed,) = stage.entries(ToolResultsTrimmed)
+        assert trimmed.trigger == "manual"
+        assert stage.session.bench.desk.report().prompt.tokens < before / 1.5
+        _, again = await stage.run("/prune results")
+        assert "No older tool result" in again
+
+
+async def test_the_budget_says_what_each_share_uses_and_whether_more_would_fit(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home)
+    model = script(tmp_path, {"text": "Good."}, {"text": "Good."})
+    async with on_stage(home, model=model, context_window=8_000) as stage:
+        await stage.say(f"Listen. {PADDING}")
+        await stage.say("And now?")
+        found = await data_of(stage, "/budget")
+        report = stage.session.bench.desk.report()
+        assert found["total_used"] == sum(each["used"] for each in found["components"])
+        assert found["total_used"] == report.prompt.tokens
+        history = next(each for each in found["components"] if each["name"] == "message_history")
+        assert history["remaining"] == history["limit"] - history["used"]
+        assert history["turns_left"] > 0
+        assert found["turns_until_exhausted"] > 0
+        small = await data_of(stage, "/budget 100")
+        assert (small["allowed"], small["component"]) == (True, "message_history")
+        large = await data_of(stage, "/budget 90000 tool_results")
+        assert not large["allowed"]
+        assert large["excess"] > 80_000
+        ended, _ = await stage.run("/budget many")
+        assert ended.exit_code == 2
+
+
+async def test_status_names_the_window_and_a_checkpoint_counts_it(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, min_recent=2)
+    model = script(tmp_path, *[{"text": "Good."}] * 12)
+    async with on_stage(home, model=model, context_window=4_000) as stage:
+        first = await data_of(stage, "/status")
+        assert (first["windows"], first["window_status"]) == (1, "healthy")
+        for number in range(12):
+            await stage.say(f"Part {number}. {PADDING}")
+        later = await data_of(stage, "/status")
+        assert later["windows"] > 1
+        assert later["budget"]["total_used"] > 0
+        ended, _ = await stage.run("/checkpoint")
+        assert ended.ok
+        saved = read(stage.places.checkpoint.read_bytes())
+        assert saved.window == later["windows"]
+        assert saved.version == stage.entries(CheckpointSaved)[-1].version
+        assert "note" in saved.environment.tools
+
+
+async def test_the_same_rule_is_offered_once_while_it_is_in_view(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home)
+    model = script(tmp_path, *[{"text": "Good."}] * 3)
+    async with on_stage(home, model=model) as stage:
+        for number in range(3):
+            await stage.say(f"Never use port 9999. Part {number}, please.")
+        assert len(stage.entries(StandingInstructionOffered)) == 1
+
+
+async def test_what_a_prune_would_cost_is_known_where_the_price_is(
+    home: Path, tmp_path: Path
+) -> None:
+    settle(home, min_recent=2)
+    model = script(tmp_path, *[{"text": "Good."}] * 6)
+    async with on_stage(home, model=model, context_window=4_000) as stage:
+        await stage.say("Begin.")
+        assert stage.all(events.ContextReported)[-1].report.prune.once is None
+    with (home / "config.toml").open("a") as file:
+        file.write(f'[models.prices]\n"{model}" = [3.0, 15.0]\n')
+    async with on_stage(home, model=model, context_window=4_000) as stage:
+        for number in range(4):
+            await stage.say(f"Part {number}. {PADDING}")
+        reports = [each.report for each in stage.all(events.ContextReported)]
+        assert any(report.prune.saves_per_turn for report in reports)

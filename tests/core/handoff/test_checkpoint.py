@@ -1,0 +1,488 @@
+"""A checkpoint resumes at the right place in another process, or is refused with its reason."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.derived import CheckpointSaved, NoteTaken, TaskDone
+from mindstone_tui.core.errors import ContinuityError, NotSaved, UsageError
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, advance, fresh, validate
+from mindstone_tui.core.handoff.checkpoint_store import (
+    Saved,
+    archive,
+    load,
+    load_proven,
+    read,
+    save,
+    standing,
+)
+from mindstone_tui.core.handoff.environment import (
+    Environment,
+    FileState,
+    drift,
+    files_touched,
+    git_position,
+    observe,
+)
+from mindstone_tui.core.handoff.resume import (
+    bootstrap,
+    done,
+    parse_start,
+    resume_block,
+    show,
+    start,
+)
+from mindstone_tui.core.transcript import Transcript
+from tests.builders import places_in, say, transcript_in
+from tests.core.context.fake_models import words
+
+SESSION = "agent:default:main"
+
+
+def lines_of(transcript: Transcript) -> list[Line]:
+    with transcript.history() as history:
+        return [line for line in history.read() if isinstance(line, Line)]
+
+
+def work(home: Path) -> Transcript:
+    """A task with two subtasks done, one under way and one planned."""
+    transcript = transcript_in(home)
+    transcript.append(
+        start("Speed up the parser", ["p95 below 40 ms"], ["Never touch the lexer."]), turn=1
+    )
+    say(transcript, "Start. Always keep src/lexer.py as it is.", "We decided to use parse_block.")
+    plan = (
+        "- [x] measure the parser\n- [x] write parse_block\n- [~] wire it in\n- [ ] release notes"
+    )
+    say(transcript, "What is the plan?", plan)
+    for category, text in (
+        ("bugs", "parse_block fails on empty input with IndexError."),
+        ("learnings", "The tokenizer caches per file, not per call."),
+        ("task_progress", "p95 is at 55 ms after the first change."),
+    ):
+        transcript.append(NoteTaken(category=category, text=text), turn=transcript.last_turn)
+    return transcript
+
+
+def hash_at(transcript: Transcript) -> dict[int, str]:
+    return {line.seq: line.hash for line in lines_of(transcript)}
+
+
+def saved(transcript: Transcript, home: Path, **kwargs: object) -> Saved:
+    draft = advance(fresh(SESSION), lines_of(transcript))
+    return save(
+        places_in(home),
+        draft,
+        environment=Environment(cwd="/work"),
+        saved_at="2026-01-01T00:00:00Z",
+        trigger="test",
+        **kwargs,  # type: ignore[arg-type]
+    )
+
+
+def test_the_state_of_a_task_is_read_from_what_was_said_and_noted(home: Path) -> None:
+    state = advance(fresh(SESSION), lines_of(work(home)))
+    assert state.goal == "Speed up the parser"
+    assert state.criteria == ("p95 below 40 ms",)
+    assert [one.text for one in state.constraints] == [
+        "Never touch the lexer.",
+        "Always keep src/lexer.py as it is.",
+    ]
+    assert [(one.title, one.status) for one in state.subtasks] == [
+        ("measure the parser", "done"),
+        ("write parse_block", "done"),
+        ("wire it in", "in_progress"),
+        ("release notes", "planned"),
+    ]
+    assert state.current is not None
+    assert state.current.title == "wire it in"
+    assert [one.text for one in state.decisions] == ["We decided to use parse_block."]
+    assert [one.text for one in state.issues] == [
+        "parse_block fails on empty input with IndexError."
+    ]
+    assert state.progress[0].text == "p95 is at 55 ms after the first change."
+    assert set(state.sources) <= {line.seq for line in lines_of(work(home / "b"))}
+
+
+def test_a_checkpoint_goes_on_from_the_one_before(home: Path) -> None:
+    transcript = work(home)
+    whole = lines_of(transcript)
+    for cut in range(len(whole)):
+        half = advance(fresh(SESSION), whole[:cut])
+        assert advance(half, whole) == advance(fresh(SESSION), whole)
+
+
+def test_subtasks_move_on_and_issues_are_closed(home: Path) -> None:
+    transcript = work(home)
+    for category, text in (
+        ("task_progress", "done: wire it in"),
+        ("task_progress", "doing: release notes"),
+        ("bugs", "fixed: parse_block fails on empty input"),
+    ):
+        transcript.append(NoteTaken(category=category, text=text), turn=3)
+    state = advance(fresh(SESSION), lines_of(transcript))
+    assert state.current is not None
+    assert (state.current.title, state.issues) == ("release notes", ())
+    transcript.append(TaskDone(title="x"), turn=3)
+    assert advance(state, lines_of(transcript)).goal == ""
+
+
+def test_versions_count_up_and_a_draft_behind_them_is_refused(home: Path) -> None:
+    transcript = work(home)
+    first = saved(transcript, home)
+    assert first.entry.version == 1
+    draft = first.checkpoint
+    second = save(
+        places_in(home), draft, environment=Environment(), saved_at="later", trigger="test"
+    )
+    assert second.checkpoint.version == 2
+    with pytest.raises(ContinuityError, match="stale"):
+        save(places_in(home), draft, environment=Environment(), saved_at="late", trigger="test")
+    with pytest.raises(ContinuityError, match="stale"):
+        saved(
+            transcript,
+            home / "other",
+            newest=CheckpointSaved(version=7, path="", sha256="", trigger=""),
+        )
+
+
+def test_a_saved_checkpoint_is_read_by_programs_and_by_people(home: Path) -> None:
+    transcript = work(home)
+    kept = saved(transcript, home)
+    places = places_in(home)
+    loaded = load(places, kept.entry, hash_at(transcript).get)
+    assert loaded == kept.checkpoint
+    text = places.progress.read_text()
+    assert text.startswith("# Speed up the parser")
+    assert "- [~] wire it in" in text
+    assert "- [ ] release notes" in text
+    assert "Never touch the lexer." in text
+    assert 1_000 < places.checkpoint.stat().st_size < 8_000
+
+
+@pytest.fixture
+def kept(home: Path) -> tuple[Transcript, Saved]:
+    transcript = work(home)
+    return transcript, saved(transcript, home)
+
+
+def refuse(home: Path, kept: tuple[Transcript, Saved], newest: CheckpointSaved | None) -> str:
+    with pytest.raises(ContinuityError) as caught:
+        load(places_in(home), newest, hash_at(kept[0]).get)
+    assert caught.value.remedy
+    return caught.value.what
+
+
+def test_a_stale_checkpoint_is_refused(home: Path, kept: tuple[Transcript, Saved]) -> None:
+    newer = msgspec.structs.replace(kept[1].entry, version=2)
+    assert "is stale" in refuse(home, kept, newer)
+
+
+def test_a_torn_checkpoint_is_refused_at_every_length(
+    home: Path, kept: tuple[Transcript, Saved]
+) -> None:
+    path = places_in(home).checkpoint
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 2, 97):
+        path.write_bytes(whole[:size])
+        assert "is torn" in refuse(home, kept, kept[1].entry)
+
+
+def test_an_edited_checkpoint_is_refused(home: Path, kept: tuple[Transcript, Saved]) -> None:
+    path = places_in(home).checkpoint
+    whole = path.read_bytes()
+    for before, after in (
+        (b"wire it in", b"delete all"),
+        (b'"status": "planned"', b'"status": "done"'),
+        (b'"version": 1', b'"version": 9'),
+        (b'"goal": ', b'"aim": "x", "goal": '),
+        (b"\n  ", b"\n   "),
+    ):
+        path.write_bytes(whole.replace(before, after, 1))
+        assert "is edited" in refuse(home, kept, kept[1].entry), before
+
+
+def test_a_checkpoint_of_another_history_is_refused(
+    home: Path, kept: tuple[Transcript, Saved]
+) -> None:
+    elsewhere = places_in(home, "agent:default:other")
+    elsewhere.folder.mkdir(parents=True)
+    elsewhere.checkpoint.write_bytes(places_in(home).checkpoint.read_bytes())
+    with pytest.raises(ContinuityError, match="foreign"):
+        load(elsewhere, None, hash_at(kept[0]).get)
+    with pytest.raises(ContinuityError, match="foreign"):
+        load(places_in(home), None, lambda _seq: None)
+    with pytest.raises(ContinuityError, match="foreign"):
+        load(places_in(home), None, lambda _seq: "0" * 64)
+
+
+def test_no_checkpoint_says_how_to_get_one(home: Path) -> None:
+    with pytest.raises(ContinuityError) as caught:
+        load(places_in(home), None, lambda _seq: None)
+    assert "/checkpoint" in caught.value.remedy
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_checkpoint_or_refused(data: bytes) -> None:
+    with pytest.raises(ContinuityError):
+        read(data)
+
+
+def test_a_checkpoint_without_a_goal_is_not_saved(home: Path) -> None:
+    with pytest.raises(ContinuityError, match="no goal"):
+        save(
+            places_in(home), fresh(SESSION), environment=Environment(), saved_at="", trigger="test"
+        )
+    checked = validate(Checkpoint(session=SESSION, window=0))
+    assert len(checked.errors) == 4
+    assert not checked.valid
+
+
+class FullDisk(Disk):
+    """Refuses to write a file's bytes."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        return min(10, len(data))
+
+
+def test_a_full_disk_leaves_the_checkpoint_before_it_whole(home: Path) -> None:
+    transcript = work(home)
+    kept = saved(transcript, home)
+    with pytest.raises(NotSaved):
+        save(
+            places_in(home),
+            kept.checkpoint,
+            environment=Environment(),
+            saved_at="later",
+            trigger="test",
+            disk=FullDisk(),
+        )
+    assert load(places_in(home), kept.entry, hash_at(transcript).get) == kept.checkpoint
+
+
+RESUMER = """
+import os, sys
+from pathlib import Path
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.handoff.environment import observe
+from mindstone_tui.core.handoff.checkpoint_store import load
+from mindstone_tui.core.handoff.resume import bootstrap
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript.reader import History
+
+places = Places.resolve(os.environ).session(SessionKey.parse("main"))
+with History(places) as history:
+    hashes = {line.seq: line.hash for line in history.read() if isinstance(line, Line)}
+    newest = [l.entry for l in history.read() if isinstance(l, Line)
+              and l.kind == "checkpoint_saved"][-1]
+result = bootstrap(
+    lambda: load(places, newest, hashes.get),
+    lambda files: observe(Path(sys.argv[1]), files),
+    lambda text: len(text.split()),
+)
+print(result.resume_at)
+print(result.block)
+"""
+
+
+def test_another_process_resumes_at_the_right_subtask(home: Path, tmp_path: Path) -> None:
+    transcript = work(home)
+    transcript.append(saved(transcript, home).entry, turn=3)
+    transcript.close()
+    run = subprocess.run(
+        [sys.executable, "-c", RESUMER, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert run.stderr == ""
+    first, block = run.stdout.split("\n", 1)
+    assert first == "wire it in"
+    assert "- [x] write parse_block" in block
+    assert block.index("Never touch the lexer.") < block.index("Speed up the parser")
+
+
+def test_the_five_steps_report_what_they_found(home: Path, tmp_path: Path) -> None:
+    transcript = work(home)
+    source = tmp_path / "parser.py"
+    source.write_text("one")
+    draft = advance(fresh(SESSION), lines_of(transcript))
+    kept = save(
+        places_in(home),
+        draft,
+        environment=observe(tmp_path, ["parser.py", "gone.py"], tools=["grep"]),
+        saved_at="2026-01-01T00:00:00Z",
+        trigger="test",
+    )
+    source.write_text("two")
+    result = bootstrap(
+        lambda: load(places_in(home), kept.entry, hash_at(transcript).get),
+        lambda files: observe(tmp_path, files),
+        words,
+    )
+    assert [step.name for step in result.steps] == ["orient", "load", "verify", "inject", "resume"]
+    assert result.drift == (
+        "parser.py has changed.",
+        "These tools are no longer there: grep.",
+    )
+    assert "parser.py has changed." in result.block
+
+
+def test_the_resume_block_is_bounded_and_keeps_every_rule_and_issue(home: Path) -> None:
+    transcript = transcript_in(home)
+    transcript.append(start("Big", [], [f"Never break rule {n}." for n in range(30)]), turn=1)
+    boxes = [f"- [x] finished {n}" for n in range(40)] + [f"- [ ] open {n}" for n in range(40)]
+    say(transcript, "Plan?", "\n".join(boxes))
+    for n in range(25):
+        transcript.append(NoteTaken(category="decisions", text=f"Chose way {n}."), turn=1)
+        transcript.append(NoteTaken(category="bugs", text=f"Bug number {n} is open."), turn=1)
+    state = advance(fresh(SESSION), lines_of(transcript))
+    block = resume_block(state, (), words, 100_000)
+    assert block.count("- [x] finished") == 10
+    assert "finished 39" in block
+    assert block.count("- [ ] open") == 10
+    assert block.count("Chose way") == 5
+    assert block.count("Never break rule") == 30
+    assert block.count("Bug number") == 25
+    assert block.index("Never break rule 0") < block.index("Goal:")
+    small = resume_block(state, (), words, 50)
+    assert small.count("Never break rule") == 30
+    assert small.count("Bug number") == 25
+    assert "open 0" in small
+    assert "finished" not in small
+
+
+def test_drift_names_what_changed_around_the_task() -> None:
+    then = Environment(
+        cwd="/a",
+        branch="main",
+        commit="1" * 40,
+        files=(FileState(path="x", digest="1"), FileState(path="y", digest="2")),
+    )
+    now = Environment(cwd="/b", branch="dev", commit="2" * 40, files=(FileState(path="x"),))
+    assert drift(then, now) == (
+        "The working folder was /a and is /b.",
+        "The branch was main and is dev.",
+        "The commit was 111111111111 and is 222222222222.",
+        "x is gone.",
+        "y is gone.",
+    )
+    assert drift(then, then) == ()
+
+
+def test_branch_and_commit_are_read_without_running_anything(tmp_path: Path) -> None:
+    git = tmp_path / ".git"
+    (git / "refs/heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "refs/heads/main").write_text("a" * 40 + "\n")
+    below = tmp_path / "src"
+    below.mkdir()
+    assert git_position(below) == ("main", "a" * 40)
+    (git / "refs/heads/main").unlink()
+    (git / "packed-refs").write_text(f"# pack-refs\n{'b' * 40} refs/heads/main\n")
+    assert git_position(tmp_path) == ("main", "b" * 40)
+    (git / "HEAD").write_text("c" * 40)
+    assert git_position(tmp_path) == ("", "c" * 40)
+    (git / "HEAD").unlink()
+    (git / "HEAD").symlink_to("/etc/hostname")
+    assert git_position(tmp_path) == ("", "")
+
+
+def test_files_count_as_touched_when_the_tool_succeeded(home: Path) -> None:
+    transcript = transcript_in(home)
+
+    def call(number: int, name: str, arguments: str, status: str) -> None:
+        calls = (ToolCall(id=f"c{number}", name=name, arguments=arguments),)
+        transcript.append(AssistantMessage(text="", calls=calls), turn=number)
+        transcript.append(
+            ToolReturned(call=f"c{number}", name=name, text="", status=status),  # type: ignore[arg-type]
+            turn=number,
+        )
+
+    transcript.append(UserMessage(text="go"), turn=1)
+    call(1, "write", '{"path":"a.py"}', "ok")
+    call(2, "read", '{"path":"b.py"}', "ok")
+    call(3, "read", '{"path":"a.py"}', "ok")
+    call(4, "edit", '{"path":"c.py"}', "refused")
+    call(5, "edit", '{"path":', "ok")
+    assert [(one.path, one.changed) for one in files_touched(lines_of(transcript))] == [
+        ("b.py", False),
+        ("a.py", True),
+    ]
+
+
+def test_a_finished_task_says_what_was_done_and_keeps_its_checkpoint(home: Path) -> None:
+    transcript = work(home)
+    kept = saved(transcript, home)
+    path = archive(places_in(home))
+    assert path.read_bytes() == places_in(home).checkpoint.read_bytes()
+    entry = done(kept.checkpoint, archived=path.name, trend="utilization is stable")
+    assert "Finished: measure the parser; write parse_block." in entry.summary
+    assert "Left: wire it in; release notes." in entry.summary
+    assert entry.checkpoint == "checkpoint-000001.json"
+    assert "wire it in" in show(kept.checkpoint)
+    assert "No task" in show(fresh(SESSION))
+    with pytest.raises(ContinuityError):
+        done(fresh(SESSION), archived="")
+
+
+def test_a_task_is_started_from_one_typed_line() -> None:
+    entry = parse_start("Fix it | when: tests pass | rule: no new files")
+    assert (entry.title, entry.criteria, entry.constraints) == (
+        "Fix it",
+        ("tests pass",),
+        ("no new files",),
+    )
+    for wrong in ("", "  | when: x", "Fix | by: tomorrow"):
+        with pytest.raises(UsageError):
+            parse_start(wrong)
+
+
+def test_the_task_as_it_stands_goes_on_from_the_checkpoint_on_disk(home: Path) -> None:
+    transcript = work(home)
+    kept = saved(transcript, home)
+    transcript.append(kept.entry, turn=3)
+    transcript.append(NoteTaken(category="task_progress", text="done: wire it in"), turn=3)
+    with transcript.history() as history:
+        now = standing(places_in(home), history)
+        assert load_proven(places_in(home), history) == kept.checkpoint
+    assert now.problem == ""
+    assert now.newest == kept.entry
+    assert now.checkpoint.current is not None
+    assert now.checkpoint.current.title == "release notes"
+    again = save(
+        places_in(home),
+        now.checkpoint,
+        environment=Environment(),
+        saved_at="later",
+        trigger="test",
+        newest=now.newest,
+    )
+    assert again.entry.version == 2
+
+
+def test_a_refused_checkpoint_is_made_anew_from_history(home: Path) -> None:
+    transcript = work(home)
+    first = saved(transcript, home)
+    old = places_in(home).checkpoint.read_bytes()
+    transcript.append(first.entry, turn=3)
+    second = save(
+        places_in(home), first.checkpoint, environment=Environment(), saved_at="x", trigger="test"
+    )
+    transcript.append(second.entry, turn=3)
+    places_in(home).checkpoint.write_bytes(old)
+    with transcript.history() as history:
+        with pytest.raises(ContinuityError, match="stale"):
+            load_proven(places_in(home), history)
+        now = standing(places_in(home), history)
+    assert "stale" in now.problem
+    assert now.checkpoint.version == 2
+    assert now.checkpoint.current is not None
+    assert now.checkpoint.current.title == "wire it in"
