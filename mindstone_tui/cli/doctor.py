@@ -12,15 +12,15 @@ import typer
 from mindstone_tui import __version__
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import say, say_json
-from mindstone_tui.core.checks import Check, Surroundings
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.doctor.base import Check, CheckEnvironment
 from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.paths import DEFAULT_SESSION, SessionKey
 
 ROOMS: Final = (
-    "mindstone_tui.cli.checks.ground:checks",
-    "mindstone_tui.cli.checks.engines:checks",
-    "mindstone_tui.core.health.checks:checks",
+    "mindstone_tui.core.doctor.home:checks",
+    "mindstone_tui.core.doctor.engines:checks",
+    "mindstone_tui.core.doctor.continuity:checks",
 )
 """Functions `(Surroundings) -> Iterable[Check]`, in the order in which they are shown."""
 
@@ -57,13 +57,13 @@ def _examine(session: str) -> Iterator[Check]:
         yield Check(id="config", outcome="pass", detail="The settings are sound.")
     except MindstoneError as error:
         yield Check(id="config", outcome="fail", detail=error.what, remedy=error.remedy)
-    around = Surroundings(places(), os.environ, settings, key)
+    around = CheckEnvironment(places(), os.environ, settings, key)
     for room in ROOMS:
         module, _, function = room.partition(":")
         try:
             yield from getattr(import_module(module), function)(around)
         except MindstoneError as error:
-            name = module.removesuffix(".checks").rpartition(".")[2]
+            name = module.rpartition(".")[2]
             yield Check(id=name, outcome="fail", detail=error.what, remedy=error.remedy)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.cli import doctor
-from mindstone_tui.cli.checks.ground import file_system_of
 from mindstone_tui.cli.main import run
 from mindstone_tui.core.config import all_keys
+from mindstone_tui.core.doctor.home import file_system_of
 from tests.builders import places_in, say, transcript_in
 
 Capture = pytest.CaptureFixture[str]

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.checks import Surroundings
 from mindstone_tui.core.config.settings import HealthSettings, Settings
 from mindstone_tui.core.context.report import ContextReport, Marks, OutsideWindow, Prompt, Tokens
+from mindstone_tui.core.doctor.base import CheckEnvironment
+from mindstone_tui.core.doctor.continuity import checks
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import (
@@ -24,7 +25,6 @@ from mindstone_tui.core.entries.window import (
     WindowState,
 )
 from mindstone_tui.core.health.alerts import Alert, active
-from mindstone_tui.core.health.checks import checks
 from mindstone_tui.core.health.export import otlp, prometheus, write_textfile
 from mindstone_tui.core.health.metrics import (
     RANGES,
@@ -309,7 +309,7 @@ def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
 
 def test_the_doctor_is_told_what_continuity_rests_on(home: Path) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
-    around = Surroundings(places, {}, Settings(), SessionKey("default", "main"))
+    around = CheckEnvironment(places, {}, Settings(), SessionKey("default", "main"))
     assert [check.outcome for check in checks(around)] == ["pass"]
     agent, session = places.agent("default"), places_in(home)
     agent.memory.mkdir(parents=True)

@@ -29,7 +29,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it; empty when it passed."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class CheckEnvironment(msgspec.Struct, frozen=True):
     """All that a check may look at."""
 
     places: Places

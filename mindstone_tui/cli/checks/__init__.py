@@ -1,1 +1,0 @@
-"""Checks of `mindstone doctor`, a file per subject."""

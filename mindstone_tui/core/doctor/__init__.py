@@ -1,0 +1,1 @@
+"""Checks of an installation: the home, the engines under it, and what continuity rests on."""
