@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check format lock bench faults pictures clean
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults pictures clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -27,15 +27,25 @@ test: $(STAMP) ## Run the tests
 smoke: $(STAMP) ## Three short runs to watch; RUN=context-window, sliding-window or unified-session
 	@$(BIN)/python -m tests.smoke $(RUN)
 
-check: $(STAMP) ## Formatter, linter, types, import contracts
+check: lint types imports ## Formatter, linter, types, import contracts
+
+lint: $(STAMP) ## Formatter and linter only
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+
+types: $(STAMP) ## Types only
 	@$(BIN)/mypy
+
+imports: $(STAMP) ## Import contracts only
 	@$(BIN)/lint-imports
 
 format: $(STAMP) ## Bring the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+coverage: $(STAMP) ## Which lines the tests reach, in one process; ARGS=tests/core/recall for a part
+	@$(BIN)/coverage run -m pytest -q $(ARGS)
+	@$(BIN)/coverage report
 
 bench: $(STAMP) ## Measure speed and size, at full length
 	@for bench in tests/bench/bench_*.py; do \
@@ -55,6 +65,7 @@ lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming n
 
 clean: ## Remove what was built
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf .coverage
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The package itself is installed last and editable, so that the lock alone decides the rest.
