@@ -14,7 +14,13 @@ import typer
 from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
 from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
 from mindstone_tui.core.entries import KINDS, Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    UserMessage,
+)
 from mindstone_tui.core.errors import ExitCode, NoSuchSession, UsageError
+from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
@@ -26,7 +32,6 @@ from mindstone_tui.core.transcript import (
     list_sessions,
     verify,
 )
-from mindstone_tui.core.transcript.wording import heading, wording
 
 _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
@@ -182,16 +187,24 @@ def _print(item: Line | Damaged, json: bool) -> int:
         if json:
             say_json({"damaged": {"offset": item.offset, "why": item.why, "size": len(item.raw)}})
         else:
-            say(f"  ?  {len(item.raw)} unreadable bytes at offset {item.offset}: {item.why}", "red")
+            say(f"  ?  {describe_line(item).text}", "red")
         return 1
     if json:
         say_raw_json(item.raw.decode())
-    elif item.role in ("user", "assistant") and item.kind != "message_cut":
-        say(f"{heading(item)}  {_local(item.ts)}", "bold")
-        say(wording(item))
-        say()
-    else:
-        say(f"{heading(item)}  {one_line(wording(item), 160)}", "dim")
+        return 0
+    heading = f"#{item.seq}  turn {item.turn}  {item.kind}"
+    match item.entry:
+        case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
+            say(f"{heading}  {_local(item.ts)}", "bold")
+            calls = item.entry.calls if isinstance(item.entry, AssistantMessage) else ()
+            wanted = [f"→ {call.name} {call.arguments}" for call in calls]
+            say("\n".join(filter(None, [text, *wanted])))
+            say()
+        case _:
+            line = describe_line(item)
+            say(f"{heading}  {line.text}", "dim")
+            for each in line.more:
+                say(f"    {one_line(each, 160)}", "dim")
     return 0
 
 

@@ -38,7 +38,18 @@ def styled(text: str, style: str, stream: TextIO | None = None) -> str:
 
 def say(text: str = "", style: str = "") -> None:
     """Print one text of our own or from outside, harmless, on stdout."""
-    _write(sys.stdout, styled(for_terminal(text), style) + "\n")
+    say_styled(text, style, sys.stdout)
+
+
+def say_styled(text: str, style: str, stream: TextIO) -> None:
+    """Print one harmless text on a stream, in a colour where the stream can show it."""
+    _write(stream, styled(for_terminal(text), style, stream) + "\n")
+
+
+def prompt(text: str) -> None:
+    """Ask for a line on stderr, leaving the cursor behind the question."""
+    _write(sys.stderr, for_terminal(text))
+    _flush(sys.stderr)
 
 
 def say_piece(text: str) -> None:
@@ -72,7 +83,7 @@ def _escaped(sign: str) -> str:
 
 def hint(text: str) -> None:
     """Print something about the work, not its result, on stderr."""
-    _write(sys.stderr, styled(for_terminal(text), "dim", sys.stderr) + "\n")
+    say_styled(text, "dim", sys.stderr)
 
 
 def complain(what: str, remedy: str = "") -> None:

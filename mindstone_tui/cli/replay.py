@@ -29,18 +29,15 @@ from mindstone_tui.cli.output import (
     line_chart,
     say,
     say_json,
-    say_piece,
-    say_raw_json,
     table,
 )
-from mindstone_tui.core import events as ev
+from mindstone_tui.cli.printer import EventPrinter, print_json
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.replay.playback import Replay, playable
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
 from mindstone_tui.core.replay.what_if import Outcome, WhatIf, parse_changes, what_if
-from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 
 
@@ -93,47 +90,11 @@ async def _in_lines(watching: Watching) -> int:
     )
     if watching.at is not None and not replay.go_to_turn(watching.at):
         raise NoSuchEntry(f"There is no turn {watching.at}.", "Leave out --at to play it all.")
+    show = print_json if watching.json else EventPrinter(recorded=True).show
     async for event in replay.events():
-        if watching.json:
-            say_raw_json(ev.encode(event).decode().rstrip("\n"))
-        else:
-            _print_event(event)
+        show(event)
     sys.stdout.flush()
     return 0
-
-
-def _print_event(event: ev.AnyEvent) -> None:
-    """One event as people read it; everything stands on stdout, in order."""
-    from mindstone_tui.tui.event_lines import tell
-
-    match event:
-        case ev.SessionReady(session=session, turns=turns, note=note):
-            say(f"{session} · {turns:,} turns", "bold")
-            hint(note)
-        case ev.TurnStarted(turn=turn, text=text):
-            say(f"\n── turn {turn}", "dim")
-            say(f"> {text}", "cyan")
-        case ev.EntryAppeared(text=text):
-            say(f"> {text}", "cyan")
-        case ev.TextDelta(text=text):
-            say_piece(text)
-        case ev.AnswerRecorded(text=text):
-            say() if text else None
-        case ev.ToolStarted(name=name, shown=shown):
-            say(f"· {one_line(name, 30)}: {one_line(shown, 120)}", "dim")
-        case ev.ToolEnded(status=status, finding=finding, text=text):
-            say(f"  {status} {one_line(finding or text, 120)}".rstrip(), "dim")
-        case ev.RecallInjected(passages=passages, tokens=tokens):
-            turns_named = ", ".join(str(each.turn) for each in passages)
-            say(f"↩ recalled from turn {turns_named} ({tokens:,} tokens)", "cyan")
-        case ev.ModelCalled(call=call, tokens=tokens, model=model):
-            say(f"→ call {call}: {tokens:,} tokens to {one_line(model, 40)}", "dim")
-        case ev.TurnEnded(ending="done"):
-            pass
-        case _:
-            if told := tell(event):
-                style = "yellow" if told.tone in ("warning", "window") else ""
-                say(f"{told.sign} {told.what}" + (f" ({told.hint})" if told.hint else ""), style)
 
 
 _MISSED_SHOWN = 10

@@ -6,23 +6,26 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_piece, say_raw_json
+from mindstone_tui.cli.output import PIPE_CLOSED, complain
+from mindstone_tui.cli.printer import EventPrinter, print_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.events.narrate import aside
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.build import Opening
     from mindstone_tui.core.session.session import Session
 
 
+Show = Callable[[events.AnyEvent], None]
+"""Prints what an event has to say, if anything."""
 ModelOption = Annotated[
     str, typer.Option("--model", "-m", metavar="NAME", help="Who answers, for now.")
 ]
@@ -97,7 +100,7 @@ def run(
     )
     text = _prompt(prompt)
     is_command = text.startswith("/") and "\n" not in text
-    show: _Show = _Events() if json else _Words(quiet=quiet, introduce=not is_command)
+    show = print_json if json else EventPrinter(quiet=quiet, introduce=not is_command).show
     ending = asyncio.run(_take(opening, text, image or [], timeout, show))
     raise typer.Exit(ending)
 
@@ -125,7 +128,7 @@ def _prompt(argument: str) -> str:
 
 
 async def _take(
-    opening: Opening, prompt: str, images: list[Path], seconds: float, show: _Show
+    opening: Opening, prompt: str, images: list[Path], seconds: float, show: Show
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
     from mindstone_tui.core.session.build import open_session
@@ -154,21 +157,17 @@ async def _take(
 
 
 def _show_trouble(event: events.AnyEvent) -> None:
-    """What went wrong after the turn was over is said on stderr, whatever else is printed."""
-    match event:
-        case events.NotSaved(what=what, remedy=remedy):
-            complain(what, remedy)
-        case events.Noticed(message=message, level="error"):
-            complain(message)
-        case _:
-            pass
+    """Report on stderr what went wrong after the turn was over, whatever else is printed."""
+    line = aside(event)
+    if line is not None and line.tone == "error":
+        complain(line.text, line.detail)
 
 
-async def _listen(conversation: Session, show: _Show) -> int:
+async def _listen(conversation: Session, show: Show) -> int:
     """Show events until the turn or the command is over, or nobody reads any more."""
     async for event in conversation.events():
         try:
-            show.event(event)
+            show(event)
         except SystemExit:  # a task that raises this would end the loop before the session
             return PIPE_CLOSED
         match event:
@@ -195,103 +194,3 @@ def _interrupt_on_signals(conversation: Session) -> None:
             conversation.interrupt()
 
         loop.add_signal_handler(number, stop)
-
-
-class _Show(Protocol):
-    def event(self, event: events.AnyEvent) -> None:
-        """Print what this event has to say, if anything."""
-        ...
-
-
-class _Events:
-    """Every event as one line of JSON."""
-
-    def event(self, event: events.AnyEvent) -> None:
-        say_raw_json(msgspec.json.encode(event).decode())
-
-
-class _Words:
-    """The answer on stdout, what happens around it on stderr."""
-
-    def __init__(self, *, quiet: bool, introduce: bool) -> None:
-        self._quiet = quiet
-        self._introduce = introduce
-        self._open_line = False
-
-    def event(self, event: events.AnyEvent) -> None:
-        match event:
-            case events.TextDelta(text=text):
-                say_piece(text)
-                self._open_line = not text.endswith("\n")
-            case events.AnswerRecorded():
-                self._end_line()
-            case events.CommandPrinted(text=text, ok=ok):
-                say(text) if ok else complain(text)
-            case events.ScreenAsked(otherwise=text):
-                say(text)
-            case events.TurnEnded(ending="failed", why=why, remedy=remedy):
-                self._end_line()
-                complain(why, remedy)
-            case events.TurnEnded(ending="interrupted"):
-                self._end_line()
-                hint("Interrupted.")
-            case _ if not self._quiet:
-                self._aside(event)
-            case _:
-                pass
-
-    def _end_line(self) -> None:
-        if self._open_line:
-            say_piece("\n")
-            self._open_line = False
-
-    def _aside(self, event: events.AnyEvent) -> None:
-        if isinstance(event, events.SessionReady) and not self._introduce:
-            return
-        if text := aside(event):
-            self._end_line()
-            hint(text)
-
-
-def aside(event: events.AnyEvent) -> str:
-    """One line about something that happens around the answer; empty for what is not worth one."""
-    match event:
-        case events.SessionReady(note=note) if note:
-            return note
-        case events.ToolStarted(shown=shown):
-            return f"→ {one_line(shown, 160)}"
-        case events.ToolEnded(status=status, finding=finding, name=name):
-            mark = "✓" if status == "ok" else "✗"
-            return f"{mark} {name}: {one_line(finding, 160)}"
-        case events.RecallInjected(passages=passages, tokens=tokens):
-            places = ", ".join(f"turn {each.turn}" for each in passages)
-            return f"recalled {plural(len(passages), 'passage')} ({tokens} tokens) from {places}"
-        case events.WindowPruned(left=left, tokens_before=before, tokens_after=after):
-            gone = plural(sum(each.exchanges for each in left), "exchange")
-            return f"{gone} left the window: {before:,} → {after:,} tokens, all indexed"
-        case events.SummaryDerived(tokens_before=before, tokens_after=after, fallback=fallback):
-            what = "sentences of them stand" if fallback else "a labelled summary stands"
-            return f"{what} for older messages: {before:,} → {after:,} tokens; the originals stay"
-        case events.WindowChanged(kind="head_shortened" | "window_repaired", detail=detail):
-            return detail
-        case events.PruneBlocked(detail=detail):
-            return f"nothing could leave the window: {detail}"
-        case events.ShareCrossed(component="tool_results", after="hard") as share:
-            return f"tool results are over their share: {share.tokens:,} of {share.limit:,} tokens"
-        case events.ResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
-            gone = plural(len(results), "tool result")
-            return f"{gone} trimmed: {before:,} → {after:,} tokens, whole in history"
-        case events.ZoneChanged(after=zone, utilization=utilization):
-            return f"the window is in the {zone} zone ({utilization:.0%} full)"
-        case events.AlertRaised(message=message, remedy=remedy):
-            return f"{message} {remedy}".strip()
-        case events.InstructionOffered(text=text):
-            return f"that sounds like a lasting rule; `/pin` keeps it: {one_line(text, 120)}"
-        case events.ModelRetried(why=why, wait=wait):
-            return f"trying again in {wait:g} s: {why}"
-        case events.NotSaved(what=what, remedy=remedy):
-            return f"{what} {remedy}"
-        case events.Noticed(message=message):
-            return message
-        case _:
-            return ""

@@ -6,11 +6,12 @@ the lists are what is kept. They are kept small: once an answer is recorded its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.events.from_entry import announcements, tool_ended, turn_ended
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.transcript.reader import Damaged
 
 _BETWEEN = (
@@ -22,6 +23,10 @@ _BETWEEN = (
     ev.ModelCalled,
 )
 """Events the chat does not draw."""
+_PASSED_OVER: Final = frozenset(
+    {"model_changed", "message_queued", "message_withdrawn", "model_failed", "command_run"}
+)
+"""Kinds that mattered while they happened; reading back, the turn itself says enough."""
 
 
 class Exchange:
@@ -134,7 +139,11 @@ def exchanges_in(lines: Iterable[Line | Damaged]) -> list[Exchange]:
     found: list[Exchange] = []
     for line in lines:
         turn = line.turn if isinstance(line, Line) else (found[-1].turn if found else 0)
+        if isinstance(line, Line) and line.kind in _PASSED_OVER:
+            continue
         for event in events_of(line):
+            if isinstance(event, _BETWEEN):
+                continue
             if not found or found[-1].turn != turn:
                 found.append(Exchange(turn))
             found[-1].add(event)
@@ -150,38 +159,3 @@ def split_at_turn(
         if isinstance(line, Line) and line.turn != first:
             return list(lines[:at]), list(lines[at:])
     return list(lines), []
-
-
-def events_of(line: Line | Damaged) -> Iterator[ev.AnyEvent]:
-    """The events that announce a line; none for bookkeeping."""
-    if isinstance(line, Damaged):
-        yield ev.Noticed(
-            level="error",
-            message=f"A line at byte {line.offset} of this transcript cannot be read ({line.why}); "
-            "`mindstone verify` explains it.",
-        )
-        return
-    if isinstance(line.entry, conversation.AssistantMessage):
-        for thought in line.entry.thinking:
-            if thought.text:
-                yield ev.ThinkingDelta(turn=line.turn, text=thought.text)
-    said = _of_conversation(line)
-    yield from [said] if said is not None else announcements(line)
-
-
-def _of_conversation(line: Line) -> ev.AnyEvent | None:
-    turn = line.turn
-    match line.entry:
-        case conversation.UserMessage(text=text, queued=queued):
-            return ev.TurnStarted(turn=turn, entry=line.id, text=text, queued=queued)
-        case conversation.AssistantMessage(text=text, calls=calls):
-            return ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=len(calls))
-        case conversation.AssistantPartial(text=text):
-            return ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=0, partial=True)
-        case conversation.ToolCalled(call=call, name=name, shown=shown):
-            return ev.ToolStarted(turn=turn, call=call, name=name, shown=shown)
-        case conversation.ToolReturned() as entry:
-            return tool_ended(line, entry)
-        case conversation.TurnEnded() as entry:
-            return turn_ended(line, entry)
-    return None

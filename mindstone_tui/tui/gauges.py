@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from mindstone_tui.core import numbers
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.core.text import plural
@@ -70,18 +71,18 @@ def _ticks(report: ContextReport, cells: int) -> Content:
 def size(report: ContextReport) -> Content:
     """`94.2k of 122.9k tokens · 77 % · anchored`."""
     return Content.assemble(
-        (show.tokens(report.prompt.tokens), "bold"),
-        f" of {show.tokens(report.usable)} tokens · {show.percent(report.utilization)} ",
+        (numbers.tokens(report.prompt.tokens), "bold"),
+        f" of {numbers.tokens(report.usable)} tokens · {numbers.percent(report.utilization)} ",
         (report.prompt.label, "$muted"),
     )
 
 
 def room(report: ContextReport) -> Content:
     """The window behind the usable room, how it is known, and how good the last estimate was."""
-    window = f"window {show.tokens(report.window.tokens)}"
+    window = f"window {numbers.tokens(report.window.tokens)}"
     if report.window.label != "measured":
         window += f" {report.window.label}"
-    parts = [window, f"reserve {show.tokens(report.reserve)}"]
+    parts = [window, f"reserve {numbers.tokens(report.reserve)}"]
     if report.prompt.error_percent is not None:
         parts.append(f"±{abs(report.prompt.error_percent):.0f} %")
     return Content.styled(" · ".join(parts), "$muted")
@@ -94,7 +95,7 @@ def budget(components: Sequence[Component], width: int) -> Content:
 
 def _share(component: Component, width: int) -> Content:
     name = NAMES.get(component.name, component.name)[:8].ljust(8)
-    figures = f"{show.tokens(component.tokens)}/{show.tokens(component.hard)}".rjust(12)
+    figures = f"{numbers.tokens(component.tokens)}/{numbers.tokens(component.hard)}".rjust(12)
     cells = max(width - len(name) - len(figures) - 2, 4)
     hard = max(component.hard, 1)
     filled = min(cells, round(component.tokens / hard * cells))
@@ -133,7 +134,7 @@ def pace(report: ContextReport, width: int) -> Content:
     lines = []
     if report.velocities:
         lines.append(Content.styled(spark(report.velocities, width), "$primary"))
-    speed = f"{show.tokens(round(report.velocity))} tokens a turn · {report.velocity_class}"
+    speed = f"{numbers.tokens(round(report.velocity))} tokens a turn · {report.velocity_class}"
     lines.append(Content.styled(speed, "$muted"))
     if report.turns_until_red is not None and report.zone != "red":
         turns = max(0, round(report.turns_until_red))
@@ -149,30 +150,30 @@ def pace(report: ContextReport, width: int) -> Content:
 
 def money(report: ContextReport) -> Content:
     """What was spent, and how much of the last prompt came from the cache."""
-    parts = [show.dollars(report.cost, unknown=report.cost_unknown) + " spent"]
+    parts = [numbers.dollars(report.cost, unknown=report.cost_unknown) + " spent"]
     if report.cached_tokens is not None and report.prompt.tokens:
         share = min(1.0, report.cached_tokens / report.prompt.tokens)
-        parts.append(f"{show.percent(share)} cached")
+        parts.append(f"{numbers.percent(share)} cached")
     if report.prune.once is not None:
-        parts.append(f"a prune costs {show.dollars(report.prune.once)}")
+        parts.append(f"a prune costs {numbers.dollars(report.prune.once)}")
     return Content.styled(" · ".join(parts), "$muted")
 
 
 def status(report: ContextReport, *, wide: bool, model: int = 40) -> Content:
     """The part of the status line that is never left out; a model's name takes so many columns."""
     figures = (
-        f"{show.tokens(report.prompt.tokens)}/{show.tokens(report.usable)}"
+        f"{numbers.tokens(report.prompt.tokens)}/{numbers.tokens(report.usable)}"
         if wide
-        else show.tokens(report.prompt.tokens)
+        else numbers.tokens(report.prompt.tokens)
     )
     return Content.assemble(
         zone(report),
-        f" {show.percent(report.utilization)}",
+        f" {numbers.percent(report.utilization)}",
         ("  ", ""),
         f"{figures} ",
         (report.prompt.label, "$muted"),
         ("  ", ""),
         show.line(report.model if wide else report.model.rsplit("/", 1)[-1], model),
         ("  ", ""),
-        (show.dollars(report.cost, unknown=report.cost_unknown), "$muted"),
+        (numbers.dollars(report.cost, unknown=report.cost_unknown), "$muted"),
     )

@@ -10,35 +10,10 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, Unknown, conversation, derived
+from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.errors import NoSuchEntry
+from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged, History, read_line
-from mindstone_tui.tui.event_lines import tell
-from mindstone_tui.tui.from_entries import events_of
-
-
-def headline(line: Line | Damaged) -> str:
-    """What a line is about, in one; foreign text, to be made inert by whoever draws it."""
-    if isinstance(line, Damaged):
-        return f"cannot be read: {line.why}"
-    match line.entry:
-        case conversation.ToolCalled(shown=shown):
-            return shown
-        case conversation.ToolReturned(name=name, text=text, finding=finding):
-            return f"{name}: {finding or text}"
-        case conversation.AssistantMessage(text="", calls=calls):
-            return "calls " + ", ".join(call.name for call in calls)
-        case derived.RecallInjected(passages=passages):
-            return f"{len(passages)} passages recalled"
-        case _:
-            return _text_of(line) or _told(line) or line.kind.replace("_", " ")
-
-
-def _told(line: Line) -> str:
-    for event in events_of(line):
-        if told := tell(event):
-            return told.what
-    return ""
 
 
 def _text_of(line: Line) -> str:
@@ -61,7 +36,7 @@ def whole(line: Line | Damaged) -> str:
 def contains(line: Line | Damaged, text: str) -> bool:
     """The text, in capitals or not, stands in what the line says."""
     wanted = text.casefold()
-    return wanted in headline(line).casefold() or wanted in whole(line).casefold()
+    return wanted in describe_line(line).text.casefold() or wanted in whole(line).casefold()
 
 
 _STRIDE: Final = 2_000

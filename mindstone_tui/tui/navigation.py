@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from mindstone_tui.core import numbers
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.errors import UnknownName, UsageError
-from mindstone_tui.tui import show, terminal
+from mindstone_tui.tui import terminal
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
@@ -148,7 +149,9 @@ class Doors:
         choices = [
             Choice(
                 choice.name,
-                f"{show.tokens(choice.window)} · {choice.note}" if choice.window else choice.note,
+                f"{numbers.tokens(choice.window)} · {choice.note}"
+                if choice.window
+                else choice.note,
                 choice.name == current,
             )
             for choice in await self._app.around.models()

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from mindstone_tui.cli.chat import check_terminal
-from mindstone_tui.cli.line_chat import Plain
+from mindstone_tui.cli.line_chat import LineChat
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import UsageError
 from tests.builders import places_in
@@ -50,7 +51,8 @@ async def chat(
 
     out, err = io.StringIO(), io.StringIO()
     talk = Answering(reply)
-    code = await Plain(talk, read, out=out, err=err, interactive=interactive).run()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = await LineChat(talk, read, interactive=interactive).run()
     return code, out.getvalue(), err.getvalue(), talk
 
 

@@ -26,7 +26,7 @@ def test_in_a_pipe_a_session_plays_in_lines(home: Path, capsys: pytest.CaptureFi
     assert "> Which port stands in server_port.toml?" in out
     assert "── turn 24" in out
     assert "exchanges left the window" in out
-    assert "→ call 1:" in out
+    assert "→ Request 1 to " in out
     assert "\x1b" not in out
 
 
@@ -60,8 +60,8 @@ def test_an_imported_session_is_rehearsed_and_says_so(
     before = transcript.places.transcript.read_bytes()
     assert run(["replay", "--plain"]) == 0
     shown = capsys.readouterr()
-    assert "rehearsed" in shown.err
-    assert "→ call 1:" in shown.out
+    assert "rehearsed" in shown.out
+    assert "→ Request 1 to test" in shown.out
     assert transcript.places.transcript.read_bytes() == before
 
 

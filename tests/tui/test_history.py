@@ -10,10 +10,12 @@ from textual.events import Key
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
+from mindstone_tui.core.events.from_entry import events_of
+from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged, History
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.from_entries import Exchange, Feed, events_of, exchanges_in, split_at_turn
-from mindstone_tui.tui.history import HistoryBrowse, contains, headline, whole
+from mindstone_tui.tui.from_entries import Exchange, Feed, exchanges_in, split_at_turn
+from mindstone_tui.tui.history import HistoryBrowse, contains, whole
 from mindstone_tui.tui.widgets.conversation import MOST, STEP
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
 from tests.builders import places_in, transcript_in
@@ -206,7 +208,7 @@ def test_a_damaged_line_is_shown_in_its_place() -> None:
     events = list(events_of(Damaged(120, b"\x00\x00", "not JSON")))
     assert isinstance(events[0], ev.Noticed)
     assert "byte 120" in events[0].message
-    assert "not JSON" in headline(Damaged(120, b"\x00", "not JSON"))
+    assert "not JSON" in describe_line(Damaged(120, b"\x00", "not JSON")).text
 
 
 async def test_browsing_reads_finds_and_places_lines(home: Path) -> None:
@@ -232,7 +234,7 @@ def test_every_line_has_a_headline_and_can_be_read_whole(home: Path) -> None:
     fill(home, 4)
     with History(places_in(home)) as history:
         for line in history.read():
-            assert headline(line)
+            assert describe_line(line).text
             assert whole(line)
 
 

@@ -1,4 +1,9 @@
-"""Recorded lines as the events that a live session announced for them, in the same order."""
+"""The one table from recorded lines to events: live sessions, replay and history use it.
+
+`announcements` covers what a live session announces the moment it is written: decisions about the
+window, recall and pressure. `events_of` covers every line. `Announcer` plays lines in order, so
+that each turn that starts also ends.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +12,52 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from mindstone_tui.core import events
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    ToolReturned,
-    TurnEnded,
-    UserMessage,
-)
-from mindstone_tui.core.text import inside
+from mindstone_tui.core.text import inside, plural
 from mindstone_tui.core.transcript import Damaged
 
-ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[events.AnyEvent]]] = {
-    window.ContextWindowPruned: events.WindowPruned,
-    window.ContextPruneBlocked: events.PruneBlocked,
-    window.ToolResultsTrimmed: events.ResultsTrimmed,
-    derived.RecallInjected: events.RecallInjected,
-    derived.SummaryDerived: events.SummaryDerived,
-    derived.StandingInstructionOffered: events.InstructionOffered,
-    derived.MemoryProposed: events.MemoryProposed,
-    derived.DelegationEnded: events.DelegationEnded,
-    derived.CheckpointSaved: events.CheckpointSaved,
-    derived.HandoffWritten: events.HandoffWritten,
-    window.ZoneChanged: events.ZoneChanged,
-    window.ShareCrossed: events.ShareCrossed,
-    window.VelocitySpiked: events.VelocitySpiked,
-    window.AlertRaised: events.AlertRaised,
+ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[ev.AnyEvent]]] = {
+    window.ContextWindowPruned: ev.WindowPruned,
+    window.ContextPruneBlocked: ev.PruneBlocked,
+    window.ToolResultsTrimmed: ev.ResultsTrimmed,
+    derived.RecallInjected: ev.RecallInjected,
+    derived.SummaryDerived: ev.SummaryDerived,
+    derived.StandingInstructionOffered: ev.InstructionOffered,
+    derived.MemoryProposed: ev.MemoryProposed,
+    derived.DelegationEnded: ev.DelegationEnded,
+    derived.CheckpointSaved: ev.CheckpointSaved,
+    derived.HandoffWritten: ev.HandoffWritten,
+    window.ZoneChanged: ev.ZoneChanged,
+    window.ShareCrossed: ev.ShareCrossed,
+    window.VelocitySpiked: ev.VelocitySpiked,
+    window.AlertRaised: ev.AlertRaised,
 }
-"""Entries whose event says a part of what they say, field by field under the same names.
+"""Entries whose event repeats some of their fields under the same names.
 
 `turn` and `entry` of an event are the line's own: its turn and its id.
 """
 
 
-def announcements(*lines: Line) -> list[events.AnyEvent]:
+def announcements(*lines: Line) -> list[ev.AnyEvent]:
     """The events for decisions about the window, recall and pressure; other lines have none."""
     return [event for line in lines if (event := _announced(line)) is not None]
 
 
-def tool_ended(line: Line, entry: ToolReturned) -> events.ToolEnded:
-    """A result that is on disk, as clients hear of it."""
-    return events.ToolEnded(
+def events_of(line: Line | Damaged) -> list[ev.AnyEvent]:
+    """Every event that tells of one line; none for bookkeeping."""
+    if isinstance(line, Damaged):
+        message = (
+            f"Unreadable line at byte {line.offset} of this transcript ({line.why}); "
+            "`mindstone verify` explains it."
+        )
+        return [ev.Noticed(level="error", message=message)]
+    return _of_turn(line) or _of_session(line) or announcements(line)
+
+
+def tool_ended(line: Line, entry: conversation.ToolReturned) -> ev.ToolEnded:
+    """A tool result that is on disk."""
+    return ev.ToolEnded(
         turn=line.turn,
         call=entry.call,
         name=entry.name,
@@ -61,14 +70,14 @@ def tool_ended(line: Line, entry: ToolReturned) -> events.ToolEnded:
     )
 
 
-def appeared(line: Line) -> events.EntryAppeared:
-    """A line that is there without a turn of ours around it; only what was said has words."""
+def appeared(line: Line) -> ev.EntryAppeared:
+    """A line written outside a turn of ours; only messages come with their text."""
     match line.entry:
-        case UserMessage(text=text) | AssistantMessage(text=text):
+        case conversation.UserMessage(text=text) | conversation.AssistantMessage(text=text):
             said = text
         case _:
             said = ""
-    return events.EntryAppeared(
+    return ev.EntryAppeared(
         entry=line.id,
         seq=line.seq,
         kind=line.kind,
@@ -79,54 +88,8 @@ def appeared(line: Line) -> events.EntryAppeared:
     )
 
 
-def turn_ended(line: Line, entry: TurnEnded) -> events.TurnEnded:
-    """The end of a turn that is on disk, as clients hear of it."""
-    return events.TurnEnded(
-        turn=line.turn,
-        ending=entry.ending,
-        why=entry.why,
-        remedy=entry.remedy,
-        calls=entry.calls,
-        tools=entry.tools,
-        usage=entry.usage,
-    )
-
-
-def _announced(line: Line) -> events.AnyEvent | None:
-    event = ANNOUNCED_AS.get(type(line.entry))
-    if event is None:
-        return _window_change(line)
-    said: dict[str, Any] = {**asdict(line.entry), "turn": line.turn, "entry": line.id}
-    return event(**{name: said[name] for name in event.__struct_fields__})
-
-
-def _window_change(line: Line) -> events.WindowChanged | None:
-    match line.entry:
-        case window.Pinned(pinned_turn=turn):
-            detail = f"turn {turn} is pinned"
-        case window.Unpinned(pinned_turn=turn):
-            detail = f"turn {turn} may leave again"
-        case window.Restored(turns=turns):
-            detail = f"back in the window: turns {', '.join(map(str, turns))}"
-        case window.Rewound(to_turn=turn):
-            detail = f"the conversation goes on after turn {turn}"
-        case window.WindowRepaired(why=why):
-            detail = why
-        case window.HeadShortened(summaries=summaries, handoff=handoff):
-            gone = [f"{len(summaries)} summaries"] if summaries else []
-            gone += ["the handoff"] if handoff is not None else []
-            detail = f"{' and '.join(gone)} left the prompt for want of room; history has them"
-        case window.ModeChanged(mode=mode):
-            detail = f"mode {mode}"
-        case window.PolicyChanged(policy=policy):
-            detail = f"policy {policy}"
-        case _:
-            return None
-    return events.WindowChanged(turn=line.turn, entry=line.id, kind=line.kind, detail=detail)
-
-
 class Announcer:
-    """Turns lines into events; each turn that starts also ends, exactly once."""
+    """Turns lines into the stream a live session would have sent; every turn ends exactly once."""
 
     def __init__(self) -> None:
         self.open_turn = 0
@@ -134,19 +97,23 @@ class Announcer:
 
     def events_of(self, line: Line | Damaged) -> Iterator[ev.AnyEvent]:
         """Everything a client hears about one line; nothing for bookkeeping."""
-        if isinstance(line, Damaged):
-            yield ev.Noticed(
-                level="error",
-                message=f"A line at byte {line.offset} cannot be read ({line.why}).",
-            )
-            return
-        match line.entry:
-            case conversation.UserMessage() as message:
-                yield from self._said(line, message)
-            case conversation.TurnEnded() as entry:
-                yield from self._ended(line, entry)
-            case _:
-                yield from _of_turn(line) or _of_session(line)
+        for event in events_of(line):
+            match event:
+                case ev.TurnStarted(turn=turn) if turn == self.open_turn and isinstance(line, Line):
+                    yield appeared(line)
+                case ev.TurnStarted(turn=turn):
+                    yield from self.end_open_turn("No end of this turn was recorded.")
+                    self.open_turn = turn
+                    yield event
+                case ev.TurnEnded(turn=turn):
+                    if turn == self.open_turn:
+                        self.open_turn = 0
+                        yield event
+                case ev.AnswerRecorded(turn=turn, text=text) if text:
+                    yield ev.TextDelta(turn=turn, text=text)
+                    yield event
+                case _:
+                    yield event
 
     def end_open_turn(self, why: str) -> Iterator[ev.AnyEvent]:
         """Close a turn that history, or the viewer, left open."""
@@ -154,59 +121,73 @@ class Announcer:
             yield ev.TurnEnded(turn=self.open_turn, ending="interrupted", why=why)
             self.open_turn = 0
 
-    def _said(self, line: Line, message: conversation.UserMessage) -> Iterator[ev.AnyEvent]:
-        if self.open_turn == line.turn:
-            yield appeared(line)
-            return
-        yield from self.end_open_turn("No end of this turn was recorded.")
-        self.open_turn = line.turn
-        yield ev.TurnStarted(
-            turn=line.turn, entry=line.id, text=message.text, queued=message.queued
-        )
 
-    def _ended(self, line: Line, entry: conversation.TurnEnded) -> Iterator[ev.AnyEvent]:
-        if self.open_turn == line.turn:
-            self.open_turn = 0
-            yield turn_ended(line, entry)
+def _announced(line: Line) -> ev.AnyEvent | None:
+    event = ANNOUNCED_AS.get(type(line.entry))
+    if event is None:
+        return _window_change(line)
+    said: dict[str, Any] = {**asdict(line.entry), "turn": line.turn, "entry": line.id}
+    return event(**{name: said[name] for name in event.__struct_fields__})
+
+
+def _window_change(line: Line) -> ev.WindowChanged | None:
+    match line.entry:
+        case window.Pinned(pinned_turn=turn):
+            detail = f"turn {turn} is pinned"
+        case window.Unpinned(pinned_turn=turn):
+            detail = f"turn {turn} is no longer pinned"
+        case window.Restored(turns=turns):
+            named = "turn" if len(turns) == 1 else "turns"
+            detail = f"{named} {', '.join(map(str, turns))} restored to the window"
+        case window.Rewound(to_turn=turn):
+            detail = f"rewound to turn {turn}; later turns stay in the transcript"
+        case window.WindowRepaired(why=why):
+            detail = why
+        case window.HeadShortened(summaries=summaries, handoff=handoff):
+            gone = [plural(len(summaries), "summary", "summaries")] if summaries else []
+            gone += ["the handoff"] if handoff is not None else []
+            detail = f"{' and '.join(gone)} left the prompt to make room; the transcript keeps them"
+        case window.ModeChanged(mode=mode):
+            detail = f"mode {mode}"
+        case window.PolicyChanged(policy=policy):
+            detail = f"policy {policy}"
+        case _:
+            return None
+    return ev.WindowChanged(turn=line.turn, entry=line.id, kind=line.kind, detail=detail)
 
 
 def _of_turn(line: Line) -> list[ev.AnyEvent]:
     turn = line.turn
     match line.entry:
-        case conversation.AssistantMessage() as said:
-            thoughts = [
-                ev.ThinkingDelta(turn=turn, text=thought.text)
-                for thought in said.thinking
-                if thought.text
+        case conversation.UserMessage(text=text, queued=queued):
+            return [ev.TurnStarted(turn=turn, entry=line.id, text=text, queued=queued)]
+        case conversation.AssistantMessage(text=text, calls=calls, thinking=thinking):
+            thoughts = [each.text for each in thinking if each.text]
+            return [
+                *(ev.ThinkingDelta(turn=turn, text=thought) for thought in thoughts),
+                ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=len(calls)),
             ]
-            return [*thoughts, *_answer(line, said.text, len(said.calls))]
         case conversation.AssistantPartial(text=text):
-            return _answer(line, text, 0, partial=True)
+            return [ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=0, partial=True)]
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             return [ev.ToolStarted(turn=turn, call=call, name=name, shown=shown)]
         case conversation.ToolReturned() as entry:
             return [tool_ended(line, entry)]
         case window.PromptPlanned(purpose="") as plan:
-            tokens = plan.measure.tokens if plan.measure else plan.raw_tokens
             return [
                 ev.ModelCalled(
                     turn=turn,
                     call=plan.call,
                     model=plan.model,
                     prompt_hash=plan.prompt_hash,
-                    tokens=tokens,
+                    tokens=plan.measure.tokens if plan.measure else plan.raw_tokens,
                 )
             ]
         case conversation.UsageReported(call=number, model=model, usage=usage):
             return [ev.UsageReported(turn=turn, call=number, model=model, usage=usage)]
+        case conversation.TurnEnded() as end:
+            return [ev.TurnEnded(turn=turn, **asdict(end))]
     return []
-
-
-def _answer(line: Line, text: str, calls: int, *, partial: bool = False) -> list[ev.AnyEvent]:
-    whole = ev.AnswerRecorded(
-        turn=line.turn, entry=line.id, text=text, calls=calls, partial=partial
-    )
-    return [ev.TextDelta(turn=line.turn, text=text), whole] if text else [whole]
 
 
 def _of_session(line: Line) -> list[ev.AnyEvent]:
@@ -224,4 +205,4 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
                 ev.CommandPrinted(command=command, text=output, ok=ok),
                 ev.CommandEnded(command=command, ok=ok),
             ]
-    return announcements(line)
+    return []

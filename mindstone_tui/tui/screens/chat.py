@@ -15,8 +15,8 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.tui import show
 from mindstone_tui.tui.host import OpenConversation, Surroundings
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import (
@@ -212,7 +212,7 @@ class ChatScreen(Screen[None]):
 
     def _tick(self) -> None:
         if self.running:
-            elapsed = show.seconds(float(int(self.around.clock() - self._since)))
+            elapsed = numbers.seconds(float(int(self.around.clock() - self._since)))
             self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
 
     # approvals

@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
+from mindstone_tui.core import numbers
 from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.entries.window import Left
 from mindstone_tui.core.text import plural
@@ -190,8 +191,8 @@ class InspectorScreen(Screen[None]):
         effect.update(
             Content.assemble(
                 (f"{count} marked", "bold $accent"),
-                f"  {show.tokens(before.prompt.tokens)} → {show.tokens(tokens)} tokens"
-                f"  {show.percent(before.utilization)} → {show.percent(full)}",
+                f"  {numbers.tokens(before.prompt.tokens)} → {numbers.tokens(tokens)} tokens"
+                f"  {numbers.percent(before.utilization)} → {numbers.percent(full)}",
                 ("  estimated, indexed and read back first", "$muted"),
                 (ask, "$accent"),
             )
@@ -249,7 +250,7 @@ def _block(block: Block, marked: bool) -> Content:
     return Content.assemble(
         ("[x] " if marked else "    ", "bold $accent"),
         (f"{block.turn:>5}", "$muted"),
-        f"{show.tokens(block.tokens):>9}",
+        f"{numbers.tokens(block.tokens):>9}",
         (f"{block.age:>5}", "$muted"),
         "  ",
         show.line(what, 14).pad_right(max(0, 16 - len(what[:14]))),
@@ -263,7 +264,7 @@ def _gone(left: Left) -> Content:
     return Content.assemble(
         "    ",
         (f"{left.turn:>5}", "$context-pruned"),
-        f"{show.tokens(left.tokens):>9}",
+        f"{numbers.tokens(left.tokens):>9}",
         "       ",
         ("exchange        ", "$muted"),
         ("outside    ", "$context-pruned"),

@@ -17,6 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
@@ -128,7 +129,7 @@ def _found(sessions: int, places: int, typed: str) -> str:
 
 def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
     try:
-        when = show.ago(datetime.fromisoformat(row.changed), now)
+        when = numbers.ago(datetime.fromisoformat(row.changed), now)
     except ValueError:
         when = ""
     key = show.line(row.key, 34, "bold")
@@ -147,6 +148,6 @@ def _hit(hit: SessionHit) -> Content:
     return Content.assemble(
         ("↺ ", "$context-recalled"),
         show.line(name, 22, "$muted"),
-        (f" · turn {hit.turn} · {show.day(hit.ts)}  ", "$muted"),
+        (f" · turn {hit.turn} · {numbers.day(hit.ts)}  ", "$muted"),
         show.line(f"{hit.speaker}: {hit.text}", 160),
     )

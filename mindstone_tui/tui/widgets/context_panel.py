@@ -18,6 +18,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core import numbers
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Left
 from mindstone_tui.core.text import plural
@@ -121,7 +122,7 @@ def _left(left: Left) -> Content:
     )
     return Content.assemble(
         (f"turn {left.name}".ljust(10), "$context-pruned"),
-        show.tokens(left.tokens).rjust(6),
+        numbers.tokens(left.tokens).rjust(6),
         "  ",
         show.line(left.reason + state, 40, "$muted"),
     )
@@ -158,7 +159,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
             count = plural(outside.exchanges, "exchange")
             self._title_log(
                 Content.styled(
-                    f"{count} · {show.tokens(outside.tokens)} · {state}",
+                    f"{count} · {numbers.tokens(outside.tokens)} · {state}",
                     "$muted" if outside.indexed else "$warning",
                 )
             )

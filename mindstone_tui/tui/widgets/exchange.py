@@ -12,9 +12,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.text import for_terminal, plural
+from mindstone_tui.core.events.narrate import EventLine, aside, describe, turn_cost
+from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
-from mindstone_tui.tui.event_lines import Told, tell
 from mindstone_tui.tui.from_entries import Exchange
 from mindstone_tui.tui.widgets.fold import Fold
 from mindstone_tui.tui.widgets.markdown import GrowsQuietly, Prose
@@ -69,14 +69,13 @@ class LongQuestion(Fold):
 class Aside(Static):
     """One line about what happened to the window, the session or the turn."""
 
-    def __init__(self, told: Told) -> None:
-        colours = {"quiet": "$muted", "window": "$muted", "good": "$success"}
-        colour = colours.get(told.tone, f"${told.tone}")
-        parts = [Content.styled(f"{told.sign} ", colour), show.text(told.what, colour)]
-        if told.hint:
-            loud = told.tone in ("warning", "error")
-            parts.append(show.text(f"  {told.hint}", "$muted" if loud else "$faint"))
-        super().__init__(Content("").join(parts), markup=False, classes=f"aside -{told.tone}")
+    def __init__(self, line: EventLine) -> None:
+        colour = {"note": "$muted", "good": "$success"}.get(line.tone, f"${line.tone}")
+        parts = [Content.styled(f"{line.sign} {line.text}", colour)]
+        if line.detail:
+            loud = line.tone in ("warning", "error")
+            parts.append(Content.styled(f"  {line.detail}", "$muted" if loud else "$faint"))
+        super().__init__(Content("").join(parts), markup=False, classes=f"aside -{line.tone}")
 
 
 class Printed(Static):
@@ -118,7 +117,7 @@ class ExchangeView(Vertical, GrowsQuietly):
                 self._ask(text)
             case ev.MessageSteered(text=text):
                 self._answer = self._thought = None
-                self._ask(text, "said while it ran")
+                self._ask(text, "sent while the turn was running")
             case ev.TextDelta(text=text):
                 self._stream(text)
             case ev.ThinkingDelta(text=text):
@@ -138,8 +137,8 @@ class ExchangeView(Vertical, GrowsQuietly):
             case ev.TurnEnded():
                 self._end(event)
             case _:
-                if told := tell(event):
-                    self._add(Aside(told))
+                if line := aside(event):
+                    self._add(Aside(line))
 
     def _add(self, widget: W) -> W:
         """Put a widget below the others; one-liners stand close together."""
@@ -191,32 +190,18 @@ class ExchangeView(Vertical, GrowsQuietly):
         elif event.role == "assistant" and event.text:
             self._add(Prose(event.text, classes="answer"))
         elif event.text:
-            what = f"{event.kind.replace('_', ' ')} ({event.channel}): {event.text}"
-            self._add(Aside(Told(sign="·", what=for_terminal(what)[:300])))
+            self._add(Aside(describe(event)))
 
     def _end(self, event: ev.TurnEnded) -> None:
         self._answer = self._thought = None
         self.add_class(f"-{event.ending}")
-        if told := tell(event):
-            self._add(Aside(told))
+        if line := aside(event):
+            self._add(Aside(line))
         elif event.elapsed or event.usage.prompt:
-            self._add(Static(ending(event), markup=False, classes="ending"))
+            cost = Content.styled(turn_cost(event), "$faint")
+            self._add(Static(cost, markup=False, classes="ending"))
 
     @property
     def codes(self) -> list[str]:
         """The code blocks of its answers, in order."""
         return [code for prose in self.query(Prose) for code in prose.codes]
-
-
-def ending(event: ev.TurnEnded) -> Content:
-    """What a turn took, in one quiet line."""
-    parts = []
-    if event.elapsed:
-        parts.append(show.seconds(event.elapsed))
-    if event.tools:
-        parts.append(plural(event.tools, "tool call"))
-    if event.usage.completion is not None:
-        parts.append(f"{show.tokens(event.usage.completion)} tokens out")
-    if event.usage.cost is not None:
-        parts.append(show.dollars(event.usage.cost))
-    return Content.styled(" · ".join(parts), "$faint")

@@ -18,9 +18,9 @@ from textual.style import Style
 from textual.visual import RenderOptions
 
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui import show
-from mindstone_tui.tui.history import headline
 from mindstone_tui.tui.host import Browse
 
 PAGE: Final = 100
@@ -152,11 +152,12 @@ _COLOURS = {"user": "$context-you", "assistant": "$foreground", "tool": "$succes
 
 def row_of(line: Line | Damaged, row: int, width: int) -> Content:
     """A line of the transcript as one row."""
+    text = describe_line(line).text
     if isinstance(line, Damaged):
-        return Content.assemble((f"{row:>8}  ", "$muted"), show.line(headline(line), 200, "$error"))
+        return Content.assemble((f"{row:>8}  ", "$muted"), (text, "$error"))
     when = line.ts[:16].replace("T", " ")
     return Content.assemble(
         (f"{line.seq:>8}  {when}  {line.turn:>5}  ", "$muted"),
         (f"{line.role:<10}", _COLOURS.get(line.role, "$faint")),
-        show.line(headline(line), max(width, 40)),
+        show.line(text, max(width, 40)),
     )

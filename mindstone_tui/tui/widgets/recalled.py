@@ -12,8 +12,9 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core import numbers
 from mindstone_tui.core.entries.derived import RecalledPassage
-from mindstone_tui.core.text import plural
+from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.tui import show
 
 
@@ -50,7 +51,7 @@ class Card(Static, can_focus=True):
         place = [passage.session, f"turn {passage.turn}", f"#{passage.seq}"]
         if passage.seq < 0:  # a section of a file, which has no turn
             place = [passage.entry]
-        where = [*place, show.day(passage.ts)]
+        where = [*place, numbers.day(passage.ts)]
         head = Content.assemble(
             (f"{passage.score:.2f} ", "bold $context-recalled"),
             (f"{show.line(passage.speaker, 20).plain} ", "$muted"),
@@ -87,12 +88,7 @@ class Recalled(Vertical):
         self._event = event
 
     def compose(self) -> ComposeResult:
-        count = plural(len(self._event.passages), "passage")
-        yield Static(
-            Content.styled(
-                f"↺ {count} recalled · {show.tokens(self._event.tokens)} tokens", "$muted"
-            ),
-            markup=False,
-        )
+        line = describe(self._event)
+        yield Static(Content.styled(f"{line.sign} {line.text}", "$muted"), markup=False)
         for passage in self._event.passages:
             yield Card(passage)

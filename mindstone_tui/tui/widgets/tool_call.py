@@ -9,6 +9,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core import numbers
+from mindstone_tui.core.events.narrate import without_name
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import diffed
@@ -62,10 +64,10 @@ class ToolCall(Fold):
             Content.styled(f"{sign} ", colour),
             show.line(self.tool, 30, "bold"),
             Content("  "),
-            show.line(_without_name(self.shown.partition("\n")[0], self.tool), 90),
+            show.line(without_name(self.shown.partition("\n")[0], self.tool), 90),
         ]
         if self.ended is not None:
-            parts.append(Content.styled(f"  {show.seconds(self.ended.elapsed)}", "$faint"))
+            parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))
             parts.append(Content("  ") + show.line(self.ended.finding, 120, "$muted"))
         if self.state in ("refused", "interrupted", "timeout", "asked"):
             words = {"asked": "waits for you", "timeout": "took too long"}
@@ -91,7 +93,3 @@ class ToolCall(Fold):
         if self.opened and self.is_mounted:
             for live in self.query(".live").results(Static):
                 live.update(self._live())
-
-
-def _without_name(shown: str, name: str) -> str:
-    return shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown

@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core import numbers
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import ModelChoice
 
@@ -89,7 +90,7 @@ class Welcome(Vertical):
 
 
 def _drawn(choice: ModelChoice) -> Content:
-    window = f"  {show.tokens(choice.window)} window" if choice.window else ""
+    window = f"  {numbers.tokens(choice.window)} window" if choice.window else ""
     return Content.assemble(
         show.line(choice.name, 50, "bold"),
         (window, "$muted"),

@@ -106,8 +106,10 @@ def test_a_page_shows_zones_prunes_recalls_and_tools(home: Path) -> None:
     classes = [attrs.get("class") or "" for _, attrs in page.tags]
     for wanted in ("turn", "said user", "tool ok", "recall", "red", "green", "prune"):
         assert wanted in classes, wanted
-    assert "1 exchange left the window (93 → 43 tokens; fifo, ceiling)" in page.text
-    assert "turn 1: 50 tokens, oldest, 2 passages read back" in page.text
+    assert "1 exchange left the window: turn 1 · 93 → 43 tokens" in page.text
+    assert "policy fifo, trigger ceiling" in page.text
+    assert "turn 1: 50 tokens, oldest, score" in page.text
+    assert "2 passages read back" in page.text
     anchors = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
     inside = [
         (attrs["href"] or "")[1:]

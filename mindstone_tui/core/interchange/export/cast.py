@@ -20,7 +20,7 @@ from mindstone_tui.core.interchange.export.story import (
     Source,
     Spoken,
     ToolUse,
-    tell,
+    turns_in,
 )
 from mindstone_tui.core.text import for_terminal, one_line
 
@@ -53,7 +53,7 @@ def cast_pieces(source: Source) -> Iterator[str]:
     yield _json(header)
     clock = 0.0
     before = session.began
-    for turn in tell(source.lines()):
+    for turn in turns_in(source.lines()):
         for scene in turn.scenes:
             clock += min(max(_seconds(scene.ts) - _seconds(before), 0.2), _LONGEST_PAUSE)
             before = scene.ts

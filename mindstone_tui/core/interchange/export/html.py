@@ -31,10 +31,9 @@ from mindstone_tui.core.interchange.export.story import (
     Spoken,
     ToolUse,
     Turn,
-    count,
-    tell,
+    turns_in,
 )
-from mindstone_tui.core.text import for_terminal, one_line
+from mindstone_tui.core.text import for_terminal, one_line, plural
 
 _LONGEST: Final = 200_000
 """Longer texts are shown as they are: nobody reads them as prose."""
@@ -109,8 +108,8 @@ def timeline(session: Overview) -> str:
     )
     peak = max(point.utilization for point in session.points)
     words = (
-        f"Context: {count(len(session.points), 'request')}, fullest {peak:.0%}, "
-        f"{count(len(session.prunes), 'prune')}"
+        f"Context: {plural(len(session.points), 'request')}, fullest {peak:.0%}, "
+        f"{plural(len(session.prunes), 'prune')}"
     )
     key = " ".join(f'<span class="key {zone}">{zone}</span>' for zone in ZONES)
     return (
@@ -157,14 +156,6 @@ def _notch(x: float, seq: int, title: str) -> str:
 
 _OPEN_LINES: Final = 12
 """Tool results up to this many lines are shown unfolded."""
-_SIGNS: Final = {
-    "context_window_pruned": "✂",
-    "tool_results_trimmed": "⌿",
-    "pinned": "⌖",
-    "imported": "⤓",
-    "zone_changed": "◔",
-    "summary_derived": "∑",
-}
 
 
 def html_pieces(source: Source) -> Iterator[str]:
@@ -174,7 +165,7 @@ def html_pieces(source: Source) -> Iterator[str]:
     script = page.joinpath("page.js").read_text(encoding="utf-8")
     session = overview(source.session, source.lines())
     yield _head(session, style, script)
-    for turn in tell(source.lines()):
+    for turn in turns_in(source.lines()):
         yield _turn(turn)
     yield f"</main>\n<script>{script}</script>\n</body>\n</html>\n"
 
@@ -294,8 +285,7 @@ def _pointer(passage: RecalledPassage, session: str) -> str:
 
 
 def _marker(scene: Marker) -> str:
-    sign = _SIGNS.get(scene.kind, "·")
-    title = f"{sign} {escaped(one_line(scene.title, 400))}"
+    title = f"{scene.sign} {escaped(one_line(scene.title, 400))}"
     kind = f'class="marker {escaped(scene.kind)}" id="s{scene.seq}"'
     if not scene.details:
         return f"<p {kind}>{title}</p>\n"

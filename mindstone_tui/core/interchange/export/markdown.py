@@ -14,7 +14,7 @@ from mindstone_tui.core.interchange.export.story import (
     Spoken,
     ToolUse,
     Turn,
-    tell,
+    turns_in,
 )
 from mindstone_tui.core.text import for_terminal, one_line
 
@@ -22,7 +22,7 @@ from mindstone_tui.core.text import for_terminal, one_line
 def markdown_pieces(source: Source) -> Iterator[str]:
     """The session, a turn at a time."""
     yield _head(overview(source.session, source.lines()))
-    for turn in tell(source.lines()):
+    for turn in turns_in(source.lines()):
         yield _turn(turn)
 
 

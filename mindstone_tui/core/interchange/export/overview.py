@@ -13,7 +13,8 @@ from mindstone_tui.core.entries.window import (
     PromptPlanned,
     ZoneChanged,
 )
-from mindstone_tui.core.interchange.export.story import count, pruned_marker
+from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.text import plural
 
 
 class Point(Part):
@@ -46,7 +47,7 @@ class Overview(Part):
         """How much there is of everything, in words."""
         counted = [(self.turns, "turn"), (self.messages, "message"), (self.tools, "tool result")]
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
-        return tuple(count(number, noun) for number, noun in [*counted, *prunes])
+        return tuple(plural(number, noun) for number, noun in [*counted, *prunes])
 
 
 def overview(session: str, lines: Iterable[Line]) -> Overview:
@@ -99,8 +100,8 @@ class _Seen:
                 self.imported = name
             case PromptPlanned(measure=Measure() as measure, purpose=""):
                 self.points.append(self._point(line, measure))
-            case ContextWindowPruned() as pruned:
-                self.prunes.append((line.turn, line.seq, pruned_marker(line, pruned).title))
+            case ContextWindowPruned():
+                self.prunes.append((line.turn, line.seq, describe_line(line).text))
 
     def _point(self, line: Line, measure: Measure) -> Point:
         return Point(

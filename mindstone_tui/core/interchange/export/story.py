@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,21 +16,9 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, SummaryDerived
-from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.entries.window import (
-    AlertRaised,
-    ContextPruneBlocked,
-    ContextWindowPruned,
-    ModelChanged,
-    Pinned,
-    Restored,
-    Rewound,
-    ToolResultsTrimmed,
-    Unpinned,
-    ZoneChanged,
-)
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.encode import Clean
 
@@ -41,68 +29,49 @@ class Marker(Part):
     seq: int
     ts: str
     kind: str
+    sign: str
     title: str
     details: tuple[str, ...] = ()
+
+
+_MARKED: Final = frozenset(
+    {
+        "context_window_pruned",
+        "context_prune_blocked",
+        "tool_results_trimmed",
+        "pinned",
+        "unpinned",
+        "restored",
+        "rewound",
+        "zone_changed",
+        "summary_derived",
+        "model_changed",
+        "alert_raised",
+        "imported",
+        "turn_ended",
+    }
+)
+"""Kinds that a reader elsewhere should see; the rest is bookkeeping."""
 
 
 def marker_of(line: Line) -> Marker | None:
     """What a person should see of a decision; None for pure bookkeeping."""
     match line.entry:
-        case ContextWindowPruned() as pruned:
-            return pruned_marker(line, pruned)
-        case ContextPruneBlocked(why=why, detail=detail):
-            return _mark(line, f"Nothing could leave the window: {why}", detail)
-        case ToolResultsTrimmed(results=results, tokens_before=before, tokens_after=after):
-            title = f"{count(len(results), 'tool result')} became placeholders"
-            return _mark(line, f"{title} ({before:,} → {after:,} tokens)")
-        case Pinned(pinned_turn=turn, why=why):
-            return _mark(line, f"Turn {turn} was pinned", why)
-        case Unpinned(pinned_turn=turn):
-            return _mark(line, f"Turn {turn} was unpinned")
-        case Restored(turns=turns):
-            listed = ", ".join(map(str, turns))
-            return _mark(line, f"Back in the window: turn {listed}")
-        case Rewound(to_turn=turn):
-            return _mark(line, f"Rewound to turn {turn}; what came later stays in history")
-        case ZoneChanged(before=before, after=after, utilization=share):
-            return _mark(line, f"Zone {before} → {after} at {share:.0%}")
-        case SummaryDerived(strategy=strategy, text=text, model=model):
-            return _mark(line, f"Derived summary ({strategy}, by {model})", text)
-        case ModelChanged(model=model, why=why):
-            return _mark(line, f"Model: {model}", why)
-        case AlertRaised(level=level, message=message, remedy=remedy):
-            return _mark(line, f"{level}: {message}", remedy)
-        case Imported(format=name, added=added, skipped=skipped):
-            details = [f"line {each.line}: {each.why}" for each in skipped]
-            return _mark(line, f"Imported from {name}: {count(added, 'message')}", *details)
-        case TurnEnded(ending=ending, why=why) if ending != "done":
-            return _mark(
-                line, f"The turn was {ending}" if ending != "failed" else "The turn failed", why
+        case TurnEnded(ending="done"):
+            return None
+        case _ if line.kind in _MARKED:
+            told = describe_line(line)
+            details = tuple(filter(None, (told.detail, *told.more)))
+            return Marker(
+                seq=line.seq,
+                ts=line.ts,
+                kind=line.kind,
+                sign=told.sign,
+                title=told.text,
+                details=details,
             )
         case _:
             return None
-
-
-def pruned_marker(line: Line, pruned: ContextWindowPruned) -> Marker:
-    """Which exchanges left, and the proof that each can be found again."""
-    title = f"{count(sum(each.exchanges for each in pruned.left), 'exchange')} left the window"
-    sizes = f"{pruned.tokens_before:,} → {pruned.tokens_after:,} tokens"
-    details = [
-        f"turn {each.name}: {each.tokens:,} tokens, {each.reason}"
-        + (f", {count(each.receipt.passages, 'passage')} read back" if each.receipt else "")
-        for each in pruned.left
-    ]
-    return _mark(line, f"{title} ({sizes}; {pruned.policy}, {pruned.trigger})", *details)
-
-
-def _mark(line: Line, title: str, *details: str) -> Marker:
-    shown = tuple(detail for detail in details if detail)
-    return Marker(seq=line.seq, ts=line.ts, kind=line.kind, title=title, details=shown)
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things, in words."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class Spoken(Part):
@@ -159,7 +128,7 @@ class Turn(Part):
         return next((text for text in spoken if text), "")
 
 
-def tell(lines: Iterable[Line]) -> Iterator[Turn]:
+def turns_in(lines: Iterable[Line]) -> Iterator[Turn]:
     """The story, a turn at a time; turns that hold nothing to tell are left out."""
     number, ts = 0, ""
     scenes: list[Scene] = []

@@ -1,0 +1,487 @@
+"""Every event and every recorded line in words: the one place that writes them.
+
+The app, the command line, replay, exports and `log` all show these words and choose only colour
+and layout. A line is harmless on a terminal: one row, no control characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, assert_never
+
+import msgspec
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.events.from_entry import events_of
+from mindstone_tui.core.events.types import (
+    CommandEvent,
+    MemoryEvent,
+    SessionEvent,
+    ToolEvent,
+    TurnEvent,
+    WindowEvent,
+)
+from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
+from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.transcript import Damaged
+from mindstone_tui.core.values import Value
+
+Tone = Literal["note", "good", "warning", "error"]
+
+LONGEST: Final = 400
+"""Characters of one line; whoever has less room cuts further."""
+_ELSEWHERE: Final = (
+    ev.TurnStarted,
+    ev.TextDelta,
+    ev.ThinkingDelta,
+    ev.AnswerRecorded,
+    ev.ModelCalled,
+    ev.UsageReported,
+    ev.MessageQueued,
+    ev.MessageSteered,
+    ev.ToolAsked,
+    ev.ToolStarted,
+    ev.ToolOutput,
+    ev.ToolEnded,
+    ev.RecallInjected,
+    ev.ContextReported,
+    ev.SessionReady,
+    ev.SessionClosed,
+    ev.EntryAppeared,
+    ev.CommandPrinted,
+    ev.CommandEnded,
+    ev.ScreenAsked,
+)
+"""Events that are the conversation itself, or that surfaces show in a form of their own."""
+_FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
+"""Shares that do not grow with the conversation; the panel and `/budget` show them."""
+_SHARE_LEVELS: Final = {"hard": "over budget", "soft": "close to budget", "free": "within budget"}
+_BLOCKED: Final = {
+    "protected": "everything left is protected",
+    "unindexed": "the rest is not indexed yet",
+    "index unavailable": "the index is unavailable",
+}
+_TOOL_SIGNS: Final = {"ok": "✓", "refused": "⊘", "interrupted": "■"}
+_TOOL_WORDS: Final = {
+    "ok": "done",
+    "error": "failed",
+    "refused": "declined",
+    "interrupted": "interrupted",
+    "timeout": "timed out",
+}
+_LEVELS: Final[dict[str, Tone]] = {
+    "info": "note",
+    "warning": "warning",
+    "error": "error",
+    "critical": "error",
+}
+
+
+class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What happened in one line, with an optional detail or next step."""
+
+    sign: str = "·"
+    text: str
+    detail: str = ""
+    tone: Tone = "note"
+    more: tuple[str, ...] = ()
+    """Particulars for a reader who wants all of them; unlike the rest, foreign text as it came."""
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
+
+
+def aside(event: ev.AnyEvent) -> EventLine | None:
+    """The line to show beside the conversation; None if the event is shown in another form."""
+    match event:
+        case ev.TurnEnded(ending="done"):
+            return None
+        case ev.ShareCrossed(component=component) if component in _FIXED_SHARES:
+            return None
+        case _:
+            return None if isinstance(event, _ELSEWHERE) else describe(event)
+
+
+def describe(event: ev.AnyEvent) -> EventLine:
+    """Any event in words."""
+    line = _worded(event)
+    return EventLine(
+        sign=line.sign,
+        text=one_line(line.text, LONGEST) or event.tag.replace("_", " "),
+        detail=one_line(line.detail, LONGEST),
+        tone=line.tone,
+        more=line.more,
+    )
+
+
+def describe_line(line: Line | Damaged) -> EventLine:
+    """Any line of a transcript in words: its event's, or its own where it has no event."""
+    if isinstance(line, Line):
+        own = _of_entry(line.entry)
+        if own is not None:
+            text = one_line(own.text, LONGEST) or line.kind.replace("_", " ")
+            return msgspec.structs.replace(own, text=text, detail=one_line(own.detail, LONGEST))
+    main = next(event for event in events_of(line) if not isinstance(event, ev.ThinkingDelta))
+    told = describe(main)
+    extra = _particulars(line.entry) if isinstance(line, Line) else ()
+    return msgspec.structs.replace(told, more=(*told.more, *filter(None, extra)))
+
+
+def turn_names(turns: Iterable[int]) -> str:
+    """Turns as runs: `turn 7`, `turns 3–14, 17`."""
+    runs: list[list[int]] = []
+    for turn in sorted(turns):
+        if runs and runs[-1][1] + 1 >= turn:
+            runs[-1][1] = turn
+        else:
+            runs.append([turn, turn])
+    named = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+    return f"turns {named}" if "–" in named or "," in named else f"turn {named}"
+
+
+def turn_cost(event: ev.TurnEnded) -> str:
+    """What a turn took: time, tool calls, tokens, money; empty if nothing was measured."""
+    parts = []
+    if event.elapsed:
+        parts.append(seconds(event.elapsed))
+    if event.tools:
+        parts.append(plural(event.tools, "tool call"))
+    if event.usage.completion is not None:
+        parts.append(f"{tokens(event.usage.completion)} tokens out")
+    if event.usage.cost is not None:
+        parts.append(dollars(event.usage.cost))
+    return " · ".join(parts)
+
+
+def without_name(shown: str, name: str) -> str:
+    """A call as it is shown, without the tool's name in front."""
+    return shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
+
+
+# Each family of events, then each entry that has no event.
+
+
+def _worded(event: ev.AnyEvent) -> EventLine:
+    if isinstance(event, TurnEvent):
+        return _of_turn(event)
+    if isinstance(event, ToolEvent):
+        return _of_tool(event)
+    if isinstance(event, WindowEvent):
+        return _of_window(event)
+    if isinstance(event, SessionEvent):
+        return _of_session(event)
+    return _of_memory_or_command(event)
+
+
+def _of_turn(event: TurnEvent) -> EventLine:
+    match event:
+        case ev.TurnStarted(text=text):
+            return EventLine(sign="❯", text=text)
+        case ev.TextDelta(text=text):
+            return EventLine(sign="●", text=text)
+        case ev.ThinkingDelta(text=text):
+            return EventLine(text=f"Thinking: {text}")
+        case ev.AnswerRecorded(text=text, calls=calls, partial=partial):
+            said = text or (f"Calls {plural(calls, 'tool')}" if calls else "Empty answer")
+            return EventLine(sign="●", text=said, detail="cut off here" if partial else "")
+        case ev.ModelCalled(call=call, model=model, tokens=sent):
+            return EventLine(sign="→", text=f"Request {call} to {model} · {tokens(sent)} tokens")
+        case ev.ModelRetried(attempt=attempt, wait=wait, why=why):
+            text = f"Retrying in {seconds(wait)} (attempt {attempt}): {why}"
+            return EventLine(sign="↻", text=text, tone="warning")
+        case ev.UsageReported(model=model, usage=usage):
+            known = [
+                f"{tokens(count)} tokens {way}"
+                for count, way in ((usage.prompt, "in"), (usage.completion, "out"))
+                if count is not None
+            ]
+            return EventLine(text=" · ".join([f"Usage of {model}", *known]))
+        case ev.MessageQueued(text=text):
+            return EventLine(sign="…", text=f"Queued: {text}")
+        case ev.MessageWithdrawn():
+            return EventLine(sign="↩", text="Queued message withdrawn")
+        case ev.MessageSteered(text=text):
+            return EventLine(sign="❯", text=text, detail="sent while the turn was running")
+        case ev.TurnEnded(ending="done"):
+            return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
+        case ev.TurnEnded(ending="interrupted", why=why):
+            kept = "the answer so far is kept"
+            more = (why,) if why else ()
+            return EventLine(sign="■", text="Interrupted", detail=kept, tone="warning", more=more)
+        case ev.TurnEnded(why=why, remedy=remedy):
+            return EventLine(sign="✗", text=why or "The turn failed", detail=remedy, tone="error")
+        case _:
+            assert_never(event)
+
+
+def _of_tool(event: ToolEvent) -> EventLine:
+    match event:
+        case ev.ToolAsked(name=name, shown=shown):
+            return EventLine(sign="?", text=f"Approval needed: {_call(name, shown)}")
+        case ev.ToolStarted(name=name, shown=shown):
+            return EventLine(sign="→", text=_call(name, shown))
+        case ev.ToolOutput(text=text):
+            return EventLine(text=text)
+        case ev.ToolEnded(name=name, status=status, finding=finding, text=text):
+            tone: Tone = "good" if status == "ok" else "warning"
+            found = one_line(finding or text, 160) or _TOOL_WORDS[status]
+            return EventLine(sign=_TOOL_SIGNS.get(status, "✗"), text=f"{name}: {found}", tone=tone)
+        case ev.DelegationEnded(child=child, ending=ending, tokens=used, cost=cost):
+            text = f"Sub-agent {child}: {ending} · {tokens(used)} tokens · {dollars(cost)}"
+            return EventLine(sign="⑂", text=text)
+        case _:
+            assert_never(event)
+
+
+def _call(name: str, shown: str) -> str:
+    rest = without_name(shown.partition("\n")[0], name)
+    return f"{name}: {one_line(rest, 160)}" if rest else name
+
+
+def _of_window(event: WindowEvent) -> EventLine:
+    match event:
+        case ev.RecallInjected(passages=passages, tokens=used):
+            count = plural(len(passages), "passage")
+            return EventLine(
+                sign="↺",
+                text=f"{count} recalled · {tokens(used)} tokens",
+                detail=_sources(passages),
+            )
+        case ev.WindowPruned():
+            return _pruned(event)
+        case ev.PruneBlocked(why=why, detail=detail):
+            return EventLine(
+                sign="!",
+                text=f"Could not free enough of the window: {_BLOCKED.get(why, why)}",
+                detail=f"{detail} /context shows what is protected".strip(),
+                tone="warning",
+            )
+        case ev.ResultsTrimmed(results=results):
+            count = plural(len(results), "tool result")
+            return EventLine(
+                sign="✂",
+                text=f"{count} shortened in the prompt · {_shrunk(event)}",
+                detail="full text kept in the transcript",
+                more=tuple(f"line {one.result}: {one.reason}" for one in results if one.reason),
+            )
+        case ev.WindowChanged(kind=kind, detail=detail):
+            text = detail[:1].upper() + detail[1:] if detail else kind.replace("_", " ")
+            return EventLine(sign="◆", text=text)
+        case ev.SummaryDerived(fallback=fallback, model=model, strategy=strategy):
+            by = "without a model" if fallback else f"by {model}"
+            return EventLine(
+                sign="≈",
+                text=f"Summary derived {by} ({strategy.replace('_', ' ')}) · {_shrunk(event)}",
+                detail="the originals stay in the transcript",
+            )
+        case ev.ZoneChanged(before=before, after=after, utilization=share):
+            return EventLine(
+                sign="●",
+                text=f"Context window {before} → {after} · {percent(share)} full",
+                tone="warning" if after in ("orange", "red") else "note",
+            )
+        case ev.ShareCrossed(component=component, after=after, tokens=used, limit=limit):
+            name = component.replace("_", " ").capitalize()
+            fits = after == "free"
+            return EventLine(
+                sign="✓" if fits else "▪",
+                text=f"{name} {'back ' if fits else ''}{_SHARE_LEVELS[after]} · "
+                f"{tokens(used)} of {tokens(limit)} tokens",
+                detail="" if fits else "/budget",
+                tone="good" if fits else "note",
+            )
+        case ev.VelocitySpiked(tokens=grown, baseline=usual):
+            text = f"The prompt grew by {tokens(grown)} tokens; {tokens(round(usual))} is usual"
+            return EventLine(sign="↗", text=text, tone="warning")
+        case ev.AlertRaised(level=level, message=message, remedy=remedy):
+            good = level == "info" and not remedy  # what is over needs no remedy
+            return EventLine(
+                sign="✓" if good else "·" if level == "info" else "!",
+                text=message,
+                detail=remedy,
+                tone="good" if good else _LEVELS[level],
+            )
+        case ev.ContextReported(report=report):
+            room = f"{tokens(report.prompt.tokens)} of {tokens(report.usable)} tokens"
+            return EventLine(text=f"Context window {percent(report.utilization)} full · {room}")
+        case _:
+            assert_never(event)
+
+
+def _pruned(event: ev.WindowPruned) -> EventLine:
+    count = plural(sum(left.exchanges for left in event.left), "exchange")
+    named = turn_names(turn for left in event.left for turn in left.turns)
+    each = [
+        f"turn {left.name}: {left.tokens:,} tokens, {left.reason}, score {left.score:.2f}"
+        + (f", {plural(left.receipt.passages, 'passage')} read back" if left.receipt else "")
+        for left in event.left
+    ]
+    return EventLine(
+        sign="↥",
+        text=f"{count} left the window: {named} · {_shrunk(event)}",
+        detail="still searchable; /restore brings one back",
+        more=(f"policy {event.policy}, trigger {event.trigger}", *each),
+    )
+
+
+def _shrunk(event: ev.WindowPruned | ev.ResultsTrimmed | ev.SummaryDerived) -> str:
+    return f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
+
+
+def _sources(passages: Iterable[derived.RecalledPassage]) -> str:
+    """Where passages come from: turns, and files, which have none."""
+    found = list(passages)
+    turns = [each.turn for each in found if each.seq >= 0]
+    files = {each.entry: None for each in found if each.seq < 0}
+    return ", ".join([*([turn_names(turns)] if turns else []), *files])
+
+
+def _of_memory_or_command(event: MemoryEvent | CommandEvent) -> EventLine:
+    match event:
+        case ev.InstructionOffered(turn=turn, text=text):
+            return EventLine(
+                sign="☆",
+                text=f"This sounds like a standing instruction: {one_line(text, 160)}",
+                detail=f"/pin turn {turn} keeps it in the window",
+            )
+        case ev.MemoryProposed(path=path):
+            return EventLine(
+                sign="☆",
+                text=f"New memory proposed: {path}",
+                detail="F6 or /memory to review; nothing is stored until you approve it",
+            )
+        case ev.CheckpointSaved(version=version, path=path):
+            return EventLine(sign="⚑", text=f"Checkpoint {version} saved", detail=path)
+        case ev.HandoffWritten(path=path):
+            return EventLine(sign="⚑", text="Handoff written", detail=path)
+        case ev.CommandPrinted(command=command, text=text, ok=ok):
+            said = f"{command}: {text}" if text else command
+            return EventLine(sign="/", text=said, tone="note" if ok else "error")
+        case ev.CommandEnded(command=command, ok=ok):
+            end = "done" if ok else "failed"
+            return EventLine(sign="/", text=f"{command}: {end}", tone="note" if ok else "error")
+        case ev.ScreenAsked(screen=screen, otherwise=otherwise):
+            return EventLine(text=otherwise or f"{screen} can only be opened in the app")
+        case _:
+            assert_never(event)
+
+
+def _of_session(event: SessionEvent) -> EventLine:
+    match event:
+        case ev.SessionReady(session=session, turns=turns, note=note):
+            return EventLine(text=f"{session} · {plural(turns, 'turn')}", detail=note)
+        case ev.ModelChanged(model=model, note=note):
+            return EventLine(sign="◇", text=f"Now using {model}", detail=note)
+        case ev.EntryAppeared(kind=kind, channel=channel, text=text):
+            what = f"{kind.replace('_', ' ').capitalize()} via {channel}"
+            return EventLine(text=f"{what}: {text}" if text else what)
+        case ev.NotSaved(what=what, remedy=remedy):
+            return EventLine(sign="✗", text=f"NOT SAVED: {what}", detail=remedy, tone="error")
+        case ev.SavedAgain(entries=entries):
+            count = plural(entries, "entry", "entries")
+            return EventLine(sign="✓", text=f"Everything is saved again ({count})", tone="good")
+        case ev.Noticed(message=message, level=level):
+            return EventLine(text=message, tone=_LEVELS[level])
+        case ev.SessionClosed(seq=seq):
+            return EventLine(text=f"Session closed at line {seq}")
+        case _:
+            assert_never(event)
+
+
+def _particulars(entry: Entry | Unknown) -> tuple[str, ...]:
+    """What an entry says beyond its event."""
+    match entry:
+        case derived.SummaryDerived(text=text):
+            return (text,)
+        case window.Pinned(why=why):
+            return (why,)
+        case _:
+            return ()
+
+
+def _of_entry(entry: Entry | Unknown) -> EventLine | None:
+    """The words for an entry that no event stands for."""
+    match entry:
+        case conversation.AssistantMessage(text="", calls=calls) if calls:
+            return EventLine(sign="●", text=f"Calls {', '.join(call.name for call in calls)}")
+        case Unknown(kind=kind, fields=fields):
+            known = {name: value for name, value in fields.items() if name != "kind"}
+            text = f"{kind.replace('_', ' ')}: {msgspec.json.encode(known).decode()}"
+            return EventLine(text=text)
+        case store.Imported(format=name, added=added, skipped=skipped):
+            text = f"Imported {plural(added, 'message')} from {name}"
+            more = tuple(f"line {each.line}: {each.why}" for each in skipped)
+            return EventLine(sign="⤓", text=text, more=more)
+        case _:
+            text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
+            return EventLine(text=text, detail=detail) if text else None
+
+
+def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
+    match entry:
+        case conversation.SessionOpened(agent=agent, main=main, forked_from=fork):
+            return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
+        case conversation.TurnStarted(origin=origin):
+            return "Turn started", origin
+        case conversation.ToolApproved(by="person", remember=remember):
+            return "You approved this", f"remembered for this {remember}" if remember else ""
+        case conversation.ToolApproved(by=by, rule=rule):
+            return f"Approved by {by}", rule
+        case conversation.ToolRefused(by="person", why=why):
+            return "You declined this", "" if "by the user" in why else why
+        case conversation.ToolRefused(by=by, why=why):
+            return f"Declined by {by}", why
+        case conversation.SideRequestSent(purpose=purpose, model=model):
+            return f"Side request to {model}: {purpose}", ""
+        case window.PromptPlanned(purpose=purpose, model=model) if purpose:
+            return f"Side request to {model}: {purpose}", ""
+        case conversation.MessageCut(target=target, tokens_before=before, tokens_after=after):
+            text = f"Message at line {target} shortened · {tokens(before)} → {tokens(after)} tokens"
+            return text, "full text kept in the transcript"
+        case derived.Delegated(task=task, child=child):
+            return f"Delegated to {child}: {task}", ""
+        case derived.TaskStarted(title=title):
+            return f"Task started: {title}", ""
+        case derived.TaskDone(title=title, summary=summary):
+            return f"Task done: {title}", summary
+        case derived.NoteTaken(category=category, text=text):
+            return f"Note ({category}): {text}", ""
+        case derived.MemoryDigested(files=files):
+            return f"From approved memory: {', '.join(files)}", ""
+        case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
+            return f"Memory {proposal} {decision}", f"by {by}"
+    return None
+
+
+def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
+    match entry:
+        case derived.RecallDropped(entry=source, from_session=session):
+            return f"Recalled passage dropped: {source}", session
+        case derived.RecallUsed(used=used, unused=unused):
+            total = plural(len(used) + len(unused), "recalled passage")
+            return f"The answer used {len(used)} of {total}", ""
+        case derived.HandoffReplayed():
+            return "Handoff loaded", ""
+        case derived.BackfillChecked(unindexed=waiting):
+            return f"{plural(waiting, 'exchange')} waiting to be indexed", ""
+        case derived.Consolidated(through=through, proposals=proposals):
+            found = plural(len(proposals), "memory proposed", "memories proposed")
+            return f"History reviewed up to line {through} · {found}", ""
+        case window.Forked(child=child, at=at):
+            return f"Forked to {child} at line {at}", ""
+        case window.InstructionsChanged(sections=sections):
+            return f"System prompt set · {plural(len(sections), 'section')}", ""
+        case window.ToolsChanged(tools=tools):
+            return f"{plural(len(tools), 'tool')} offered to the model", ""
+        case window.WindowCarried():
+            return "Window state saved", ""
+        case window.HealthMeasured(utilization=share):
+            return f"Health measured · {percent(share)} full", ""
+        case store.TailRecovered(length=length, copy=copy):
+            return f"An incomplete last line ({length} bytes) was moved aside", copy
+        case store.FileReplaced():
+            return "Another program replaced the transcript file", ""
+        case store.ProjectTrusted(folder=folder):
+            return f"Folder trusted: {folder}", ""
+    return None

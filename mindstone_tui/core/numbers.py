@@ -1,0 +1,61 @@
+"""Numbers as people read them: tokens, money, durations, ages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def tokens(count: int) -> str:
+    """`842`, `54.2k`, `1.05M`: three figures are enough for a glance."""
+    if abs(count) < 1_000:
+        return str(count)
+    if abs(count) < 99_950:
+        return f"{count / 1_000:.1f}k"
+    if abs(count) < 999_500:
+        return f"{count / 1_000:.0f}k"
+    return f"{count / 1_000_000:.2f}M"
+
+
+def percent(share: float) -> str:
+    """A share of one, as whole percent."""
+    return f"{share * 100:.0f} %"
+
+
+def dollars(cost: float | None, *, unknown: bool = False) -> str:
+    """Money spent; a question mark where a price is not known."""
+    if cost is None:
+        return "$?"
+    shown = f"${cost:.2f}" if cost == 0 or cost >= 1 else f"${cost:.4f}"
+    return f"{shown}+?" if unknown else shown
+
+
+def seconds(elapsed: float) -> str:
+    """`0.3 s`, `42 s`, `3 min 05 s`, `2 h 10 min`."""
+    if elapsed < 9.95:
+        return f"{elapsed:.1f} s"
+    whole = round(elapsed)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def day(ts: str) -> str:
+    """The day of an ISO timestamp, `3 Jan 2026`; the text itself when it is none."""
+    try:
+        moment = datetime.fromisoformat(ts)
+    except ValueError:
+        return ts[:10]
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago something was, in one unit."""
+    elapsed = (now.astimezone(UTC) - moment.astimezone(UTC)).total_seconds()
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if elapsed >= size:
+            return f"{elapsed // size:.0f} {unit} ago"
+    return "just now"
