@@ -85,7 +85,11 @@ def test_log_shows_what_was_said_and_done_in_order(home: Path, capsys: Capture) 
     use_tool(transcript_in(home), "what is in it?", "a secret", "a secret, it seems")
     assert run(["log"]) == 0
     shown = capsys.readouterr().out
-    assert shown.index("what is in it?") < shown.index("read: notes.txt, read") < shown.index("it seems")
+    assert (
+        shown.index("what is in it?")
+        < shown.index("read: notes.txt, read")
+        < shown.index("it seems")
+    )
 
 
 def test_log_tail_is_the_last_lines_and_json_is_the_lines_themselves(

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from mindstone_tui.core.checks import Check, Surroundings
+from mindstone_tui.core.checks import Check, CheckEnvironment
 from mindstone_tui.core.transcript import History
 
 
-def checks(around: Surroundings) -> Iterator[Check]:
+def checks(around: CheckEnvironment) -> Iterator[Check]:
     """All checks of this file."""
     yield _sqlite()
     yield _vectors()
@@ -34,7 +34,7 @@ def _sqlite() -> Check:
             id="sqlite",
             outcome="fail",
             detail=f"SQLite cannot be used: {error}.",
-            remedy="Install the package again; recall needs apsw.",
+            remedy="Reinstall the package; recall needs apsw.",
         )
     return Check(
         id="sqlite", outcome="pass", detail=f"SQLite {apsw.sqlite_lib_version()} with FTS5."
@@ -55,20 +55,20 @@ def _vectors() -> Check:
         return Check(
             id="sqlite.vectors",
             outcome="warn",
-            detail=f"sqlite-vec does not load ({error}); recall works on words alone.",
-            remedy="Install the package again on this machine.",
+            detail=f"sqlite-vec does not load ({error}); recall searches by words only.",
+            remedy="Reinstall the package on this machine.",
         )
     return Check(id="sqlite.vectors", outcome="pass", detail=f"sqlite-vec {version} loads.")
 
 
-def _index(around: Surroundings) -> Check:
+def _index(around: CheckEnvironment) -> Check:
     """Whether the session's index is sound and agrees with the transcript; recall mends both."""
     import apsw
 
     places = around.places.session(around.session)
     remedy = f"mindstone reindex --session {around.session}"
     if not places.index.exists():
-        return Check(id="index", outcome="pass", detail="No index yet; it is made when needed.")
+        return Check(id="index", outcome="pass", detail="No index yet; it is built when needed.")
     try:
         connection = apsw.Connection(str(places.index), flags=apsw.SQLITE_OPEN_READONLY)
         verdict = str(connection.execute("pragma quick_check(1)").get)
@@ -82,7 +82,7 @@ def _index(around: Surroundings) -> Check:
     return _agreement(around, int(facts.get("seq") or -1), str(facts.get("hash", "")), remedy)
 
 
-def _agreement(around: Surroundings, seq: int, digest: str, remedy: str) -> Check:
+def _agreement(around: CheckEnvironment, seq: int, digest: str, remedy: str) -> Check:
     """Whether the line up to which the index has come is still that line."""
     with History(around.places.session(around.session)) as history:
         newest = history.head.seq
@@ -104,7 +104,7 @@ def _tokenizer() -> Check:
         id="tokenizer",
         outcome="warn",
         detail="The bundled vocabularies are missing; tokens are estimated from bytes.",
-        remedy="Install the package again; they come with litellm.",
+        remedy="Reinstall the package; they come with litellm.",
     )
 
 
@@ -114,8 +114,8 @@ def _embedder() -> Check:
         return Check(
             id="embedder",
             outcome="warn",
-            detail="The embedder is missing; recall works on words alone.",
-            remedy="Install the package again.",
+            detail="The embedder is missing; recall searches by words only.",
+            remedy="Reinstall the package.",
         )
     return Check(
         id="embedder",
@@ -124,7 +124,7 @@ def _embedder() -> Check:
     )
 
 
-def _model(around: Surroundings) -> Check:
+def _model(around: CheckEnvironment) -> Check:
     """Whether the model that answers by default can be reached as far as that is known."""
     from mindstone_tui.core.providers.registry import available
 
@@ -137,12 +137,12 @@ def _model(around: Surroundings) -> Check:
             id="model",
             outcome="fail",
             detail=f"{name} cannot answer: {why}",
-            remedy="`mindstone models` shows who can.",
+            remedy="`mindstone models` lists models that can.",
         )
     return Check(id="model", outcome="pass", detail=f"{chosen.name}: {chosen.why.rstrip('.')}.")
 
 
-def _sandbox(around: Surroundings) -> Check:
+def _sandbox(around: CheckEnvironment) -> Check:
     """What really confines a command here: tried, not assumed."""
     from mindstone_tui.core.tools.sandbox_probe import find
 
@@ -151,7 +151,7 @@ def _sandbox(around: Surroundings) -> Check:
         return Check(
             id="sandbox",
             outcome="warn",
-            detail=f"Nothing confines commands, so each one asks. {told.why}".strip(),
+            detail=f"Commands run without a sandbox, so each needs approval. {told.why}".strip(),
             remedy="Install bubblewrap.",
         )
     broken = [gap for gap in told.does_not_hold if gap.startswith("not so")]
