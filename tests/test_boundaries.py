@@ -58,7 +58,7 @@ def test_the_app_is_drawn_before_recall_and_its_libraries_are_loaded() -> None:
         """
 import asyncio
 from pathlib import Path
-from mindstone_tui.cli.app_host import surroundings
+from mindstone_tui.cli.app_host import host_for
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places
 from mindstone_tui.tui.app import MindstoneApp
@@ -68,7 +68,7 @@ async def never(key):
 
 async def draw():
     home = Places(*[Path("nowhere")] * 3)
-    around = surroundings(home, Settings(), "agent:default:main", Path("nowhere"))
+    around = host_for(home, Settings(), "agent:default:main", Path("nowhere"))
     async with MindstoneApp(never, around).run_test() as pilot:
         await pilot.pause()
 

@@ -1,4 +1,4 @@
-"""The command line: a file per family of verbs, one frame around them all.
+"""The command line: one file per family of commands.
 
 Standard output is output, standard error is diagnostics. Exit codes: 0 done, 1 failed, 2 wrong
 use, 130 interrupted, 141 nobody reads the output any more.

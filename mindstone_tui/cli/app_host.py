@@ -1,4 +1,4 @@
-"""What the app is given besides its conversation: commands, sessions, models, themes."""
+"""The app's host: commands, sessions, models and themes of this user."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mindstone_tui.core.transcript.directory import list_sessions
 from mindstone_tui.tui.colours import palette_of
 from mindstone_tui.tui.history import HistoryBrowse
 from mindstone_tui.tui.host import (
+    AppHost,
     Browse,
     CommandHelp,
     ModelChoice,
     SessionHit,
     SessionRow,
-    Surroundings,
 )
 
 if TYPE_CHECKING:
     from mindstone_tui.core.replay.playback import Replay
 
 
-def surroundings(
+def host_for(
     home: Places, settings: Settings, session: str, folder: Path, *, at: str = ""
-) -> Surroundings:
-    """Everything the app needs to know about this user's place."""
-    return Surroundings(
+) -> AppHost:
+    """The host for the app: settings, commands, sessions, models and themes."""
+    return AppHost(
         settings=settings.tui,
         commands=SlashCommands(),
         library=HomeLibrary(home, settings),

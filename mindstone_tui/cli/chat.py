@@ -18,40 +18,40 @@ from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.paths import SessionKey
 
 if TYPE_CHECKING:
-    from mindstone_tui.tui.host import OpenConversation, Surroundings
+    from mindstone_tui.tui.host import AppHost, OpenConversation
 
 
-def start(open_conversation: OpenConversation, around: Surroundings, *, plain: bool = False) -> int:
-    """Open a conversation in the best way this terminal allows; returns the exit code."""
+def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = False) -> int:
+    """Open the app, or the line chat where there is no terminal; returns the exit code."""
     if plain or not has_terminal():
-        return asyncio.run(_in_lines(open_conversation, around.session))
+        return asyncio.run(_in_lines(open_conversation, host.session))
     check_terminal(os.environ)
     # Textual is the larger part of the start; a pipe does not need it.
     from mindstone_tui.tui.app import MindstoneApp
 
-    app = MindstoneApp(open_conversation, around)
-    code = app.run(mouse=around.settings.mouse)
+    app = MindstoneApp(open_conversation, host)
+    code = app.run(mouse=host.settings.mouse)
     return app.return_code or code or 0
 
 
 def check_terminal(environ: Mapping[str, str]) -> None:
-    """Raise where a screen cannot be drawn."""
+    """Raise if the terminal cannot show the app."""
     if environ.get("TERM", "") in ("", "dumb", "unknown"):
         name = environ.get("TERM") or "unset"
         raise UsageError(
-            f"The app cannot draw on this terminal (TERM is {name}).",
-            "`mindstone --plain` chats in lines on any terminal.",
+            f"The app cannot run on this terminal (TERM is {name}).",
+            "Use `mindstone --plain`, a line-by-line chat that works on any terminal.",
         )
 
 
 def has_terminal() -> bool:
-    """Whether a person sits at a terminal that an app can take."""
+    """Whether there is a terminal for the app."""
     # Textual draws on stderr and reads the keyboard from stdin.
     return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def can_ask() -> bool:
-    """Whether a person can be shown a question and answer it."""
+    """Whether a person is there to answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -78,10 +78,13 @@ def chat(
     ] = "",
     at: Annotated[
         str,
-        typer.Option(metavar="PLACE", help="Show history first, at a line, its id, or `turn 7`."),
+        typer.Option(
+            metavar="PLACE",
+            help="Open the transcript first, at a line number, an entry id or `turn 7`.",
+        ),
     ] = "",
     plain: Annotated[
-        bool, typer.Option("--plain", help="Chat in lines, without taking the screen.")
+        bool, typer.Option("--plain", help="Chat line by line instead of opening the app.")
     ] = False,
 ) -> None:
     """Open the app on a session; without a terminal, chat in lines.
@@ -95,8 +98,8 @@ def chat(
     plain = plain or not has_terminal()
     if plain and at:
         raise UsageError(
-            "--at shows history in the app, which needs a terminal.",
-            "In lines: `mindstone log`, or `mindstone replay --plain --at TURN`.",
+            "--at opens the transcript browser, which needs a terminal.",
+            "Without one: `mindstone log`, or `mindstone replay --plain --at TURN`.",
         )
 
     async def open_conversation(name: str) -> Conversation:
@@ -118,7 +121,7 @@ def chat(
             )
         )
 
-    from mindstone_tui.cli.app_host import surroundings
+    from mindstone_tui.cli.app_host import host_for
 
-    around = surroundings(home, settings, str(key), folder, at=at.removeprefix("#"))
-    raise typer.Exit(start(open_conversation, around, plain=plain))
+    host = host_for(home, settings, str(key), folder, at=at.removeprefix("#"))
+    raise typer.Exit(start(open_conversation, host, plain=plain))

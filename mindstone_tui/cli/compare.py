@@ -37,17 +37,15 @@ from mindstone_tui.core.replay.what_if import PriceOf, Prices
 from mindstone_tui.core.transcript import History
 
 SessionArgument = Annotated[
-    str, typer.Argument(help="Which session; the default one if left out.", metavar="[SESSION]")
+    str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
 ]
 SameSessionOption = Annotated[
-    str, typer.Option("--session", "-s", metavar="KEY", help="The same, as an option.")
+    str, typer.Option("--session", "-s", metavar="KEY", help="The same as an option.")
 ]
-SampleOption = Annotated[
-    bool, typer.Option("--sample", help="The session that ships with the program.")
-]
+SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
 VectorsOption = Annotated[
     bool,
-    typer.Option("--vectors", help="Let recall search by meaning, too: truer, and slower."),
+    typer.Option("--vectors", help="Also search by meaning: more accurate, slower."),
 ]
 SHIPPED_EMBEDDER = "minilm"
 
@@ -56,7 +54,7 @@ SHIPPED_EMBEDDER = "minilm"
 def source_of(name: str, *, sample: bool) -> Iterator[History]:
     """The session that was named, for reading only, or the sample."""
     if sample and name:
-        raise UsageError("Name a session or ask for the sample, not both.")
+        raise UsageError("Give a session or --sample, not both.")
     if sample:
         yield open_sample(places())
         return
@@ -79,7 +77,7 @@ def rehearsal_options(
 ) -> RehearsalOptions:
     """How to rehearse; only the model that ships with the program is asked for meaning."""
     if vectors and settings.recall.embedder != SHIPPED_EMBEDDER:
-        hint("A rehearsal asks nobody: recall searches by words alone.")
+        hint("A rehearsal calls no model, so recall searches by words only.")
         vectors = False
     embedder = open_embedder(SHIPPED_EMBEDDER) if vectors else None
     return RehearsalOptions(
@@ -116,21 +114,26 @@ def compare_modes(
     session: SessionArgument = "",
     named: SameSessionOption = "",
     sample: SampleOption = False,
-    modes: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Ways of making room to compare.")
-    ] = ",".join(MODES),
+    modes: Annotated[str, typer.Option(metavar="A,B,…", help="Modes to compare.")] = ",".join(
+        MODES
+    ),
     window: Annotated[
         int,
-        typer.Option("--context-window", metavar="TOKENS", min=0, help="The window to fill."),
+        typer.Option("--context-window", metavar="TOKENS", min=0, help="Context window to fill."),
     ] = 0,
     model: Annotated[
         str,
-        typer.Option("--model", "-m", metavar="NAME", help="Also let a model write and judge."),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="Also let a model write summaries and judge answers.",
+        ),
     ] = "",
     vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Ask each way of making room what it still knows.
+    """Compare what each context mode still remembers.
 
     One long session is held under several modes and asked for facts, sources, the user's
     corrections, what would wrongly be taken for true, and reasons. The probes are the same every
@@ -138,7 +141,7 @@ def compare_modes(
     """
     chosen = [mode.strip() for mode in modes.split(",") if mode.strip()]
     if unknown := [mode for mode in chosen if mode not in MODES]:
-        raise UsageError(f"There is no mode {unknown[0]}.", f"Use {', '.join(MODES)}.")
+        raise UsageError(f"Unknown mode {unknown[0]}.", f"Use {', '.join(MODES)}.")
     flags: dict[str, object] = {"context.window": window} if window else {}
     settings = {
         mode: settings_for(sample=sample, flags={**flags, "context.mode": mode}) for mode in chosen
@@ -152,7 +155,7 @@ def compare_modes(
         )
         if not probes:
             raise UsageError(
-                "Nothing in this session can be asked about.", "`compare --sample` shows how it is."
+                "This session has nothing to ask about.", "`compare --sample` shows an example."
             )
         own = next(iter(settings.values()))
         how = _comparing(own, bar, model, vectors=vectors)
@@ -189,7 +192,7 @@ def _print(found: Comparison) -> None:
     heads = ["", *(one.mode for one in found.modes)]
     table(heads, rows, right=())
     say()
-    say("█ at hand  ▒ by recall  · lost", "dim")
+    say("█ in the window  ▒ by recall  · lost", "dim")
     for name, words in MEASURES:
         if name != "false":
             for one in found.modes:
@@ -219,7 +222,7 @@ def comparison_rows(found: Comparison) -> list[list[str]]:
 def _share(share: Share, name: str) -> str:
     if name == "false":
         return f"{share.hits} of {share.asked}"
-    return f"{share.hits} of {share.asked} ({share.in_window} at hand)"
+    return f"{share.hits} of {share.asked} ({share.in_window} in the window)"
 
 
 def _judged(one: Compared) -> str:

@@ -16,7 +16,9 @@ from mindstone_tui.core.config.edit import sections, toml_value
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="As in context.ceiling.")]
+KeyArgument = Annotated[
+    str, typer.Argument(metavar="KEY", help="Setting, such as context.ceiling.")
+]
 
 _NEW_FILE = """\
 # MindStone's settings. `mindstone config explain` says what there is; what is not set here has
@@ -27,7 +29,7 @@ _NEW_FILE = """\
 def register(app: typer.Typer) -> None:
     """Add the verbs of this family."""
     group = typer.Typer(
-        help="See and change settings.", no_args_is_help=True, rich_markup_mode=None
+        help="Show and change settings.", no_args_is_help=True, rich_markup_mode=None
     )
     group.command("show")(show)
     group.command("path")(path)
@@ -41,9 +43,11 @@ def register(app: typer.Typer) -> None:
 def show(
     json: JsonOption = False,
     profile: ProfileOption = "",
-    changed: Annotated[bool, typer.Option("--changed", help="Only what is not default.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only settings that differ from the default.")
+    ] = False,
 ) -> None:
-    """Print every setting with its value and where that comes from."""
+    """Print every setting with its value and its source."""
     loaded = _load(profile)
     wanted = {
         key: source
@@ -63,7 +67,7 @@ def show(
 
 
 def path(json: JsonOption = False) -> None:
-    """Print where the settings are read from."""
+    """Print the files that settings are read from."""
     file = places().config_file
     if json:
         say_json({"config": str(file), "exists": file.exists(), "profiles": str(places().profiles)})
@@ -73,9 +77,11 @@ def path(json: JsonOption = False) -> None:
 
 def set_key(
     key: KeyArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="As TOML; texts need no quotes.")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="Value as TOML; text needs no quotes.")
+    ],
 ) -> None:
-    """Set one key in your file. Comments stay, and nothing unsound is written."""
+    """Set one key in your config file. Comments stay; invalid values are refused."""
     file = store(places(), key, value)
     hint(f"{key} is set in {file}.")
 
@@ -83,7 +89,7 @@ def set_key(
 def explain(
     key: Annotated[str, typer.Argument(metavar="[KEY]")] = "", json: JsonOption = False
 ) -> None:
-    """Say what a setting does, may be, and is now. Without a key, all."""
+    """Explain a setting: what it does, its values, its current value. Without a key, all."""
     chosen = [key_named(key)] if key and key not in sections() else _of_section(key)
     loaded = _load("")
     if json:
@@ -110,13 +116,11 @@ def explain(
 
 
 def edit() -> None:
-    """Open your file in $VISUAL or $EDITOR."""
+    """Open your config file in $VISUAL or $EDITOR."""
     file = places().config_file
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
-        raise UsageError(
-            "No editor is set.", f"Set EDITOR, or open {file} with an editor of your choice."
-        )
+        raise UsageError("No editor is set.", f"Set $EDITOR, or open {file} in your editor.")
     if not file.exists():
         replace_file(file, _NEW_FILE.encode())
     subprocess.run(["/bin/sh", "-c", f'{editor} "$1"', "sh", str(file)], check=False)
@@ -125,7 +129,7 @@ def edit() -> None:
 
 
 def list_profiles(json: JsonOption = False) -> None:
-    """List the profiles that `--profile` knows."""
+    """List the profiles for `--profile`."""
     found = profiles(places())
     if json:
         say_json({"profiles": [{"name": name, "from": where} for name, where in found.items()]})
@@ -149,7 +153,7 @@ def _of_section(section: str) -> list[Any]:
 
 def _print_settings(loaded: Loaded, wanted: dict[str, Source]) -> None:
     if not wanted:
-        hint("Every setting has its default.")
+        hint("All settings are at their defaults.")
     section = ""
     for key, source in wanted.items():
         name, _, field = key.partition(".")

@@ -21,27 +21,25 @@ def register(app: typer.Typer) -> None:
 
 
 def context(
-    what: Annotated[str, typer.Argument(metavar="[list|detail]", help="How much to show.")] = (
-        "list"
-    ),
+    what: Annotated[
+        str, typer.Argument(metavar="[list|detail]", help="What to show: list or detail.")
+    ] = ("list"),
     session: SessionOption = "",
     json: JsonOption = False,
-    turn: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="A turn of the past.")
-    ] = None,
+    turn: Annotated[int | None, typer.Option(metavar="N", min=1, help="As of this turn.")] = None,
     call: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="One model call of it.")
+        int | None, typer.Option(metavar="N", min=1, help="A model call of that turn.")
     ] = None,
     model: ModelOption = "",
     context_window: WindowOption = 0,
     profile: ProfileOption = "",
 ) -> None:
-    """Show what the model sees next, and what is out of its window.
+    """Show what the model sees next, and what has left its window.
 
-    Looking changes nothing, and costs the window, not the history.
+    Read-only.
     """
     if what not in ("list", "detail"):
-        raise UsageError(f"There is no view {what}.", "Use list or detail.")
+        raise UsageError(f"Unknown view {what}.", "Use list or detail.")
     report = look_at(
         Look(
             key=session_key(session),

@@ -22,7 +22,7 @@ from mindstone_tui.core.errors import ExitCode, NoSuchSession
 
 WordsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ACTION]...", help="What to do, as above; `show` if left out."),
+    typer.Argument(metavar="[ACTION]...", help="Action, as listed above; `show` if omitted."),
 ]
 
 _BEGINNINGS: Final = frozenset({"/task start", "/memory add"})
@@ -54,7 +54,7 @@ def task(
 def checkpoint(
     words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
 ) -> None:
-    """Show, save or take up the task's state. Actions: save, show, resume.
+    """Show, save or resume the task's checkpoint. Actions: save, show, resume.
 
     A stale, torn, edited or foreign checkpoint is refused with that word and exit code 1.
     """
@@ -68,7 +68,7 @@ def handoff(
     context_window: WindowOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Show, write or take over a handoff. Actions: write, show, use.
+    """Show, write or load a handoff. Actions: write, show, use.
 
     `write prose` lets the model add a marked paragraph; everything else is word for word.
     """
@@ -82,7 +82,7 @@ def memory(
     context_window: WindowOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Show, propose or decide what is remembered.
+    """Show, propose, approve or undo memories.
 
     Actions: show NAME, add TEXT, approve ID, edit ID TEXT, refuse ID, undo ID, consolidate.
 
@@ -103,7 +103,7 @@ def health(
     context_window: WindowOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Show six measures of the working set, alerts and the trend.
+    """Show six health metrics of the context window, alerts and the trend.
 
     `prometheus [FILE]` and `otlp [FILE]` export them; `judge` lets the model say how much of its
     originals the newest summary still knows.

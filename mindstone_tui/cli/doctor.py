@@ -22,7 +22,7 @@ ROOMS: Final = (
     "mindstone_tui.core.doctor.engines:checks",
     "mindstone_tui.core.doctor.continuity:checks",
 )
-"""Functions `(Surroundings) -> Iterable[Check]`, in the order in which they are shown."""
+"""Functions `(CheckEnvironment) -> Iterable[Check]`, in the order in which they are shown."""
 
 _SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(session: SessionOption = "", json: JsonOption = False) -> None:
-    """Check this installation; exit 1 if something fails."""
+    """Check this installation. Exits with 1 if a check fails."""
     found: list[Check] = []
     for check in _examine(session):
         found.append(check)
@@ -54,7 +54,7 @@ def _examine(session: str) -> Iterator[Check]:
     try:
         settings = load(places(), os.environ).settings
         key = session_key(session) if session else SessionKey.parse(settings.session.default)
-        yield Check(id="config", outcome="pass", detail="The settings are sound.")
+        yield Check(id="config", outcome="pass", detail="The settings are valid.")
     except MindstoneError as error:
         yield Check(id="config", outcome="fail", detail=error.what, remedy=error.remedy)
     around = CheckEnvironment(places(), os.environ, settings, key)

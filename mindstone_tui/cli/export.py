@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def export_session(
     name: Annotated[
-        str, typer.Argument(help="Which session; the default one if left out.", metavar="[SESSION]")
+        str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
     ] = "",
     session: SessionOption = "",
     format_: Annotated[
@@ -34,18 +34,18 @@ def export_session(
     ] = "md",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A file; stdout if left out."),
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; stdout if omitted."),
     ] = None,
     redact: Annotated[
-        bool, typer.Option("--redact", help="Look for secrets once more and black them out.")
+        bool, typer.Option("--redact", help="Scan for secrets again and redact them.")
     ] = False,
 ) -> None:
-    """Write a session as one page, Markdown, JSON or a recording.
+    """Export a session as an HTML page, Markdown, JSON or a recording.
 
     The same session always gives the same bytes.
     """
     if format_ not in EXPORTERS:
-        raise UsageError(f"There is no format {format_}.", f"Use {', '.join(EXPORTERS)}.")
+        raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
     redactor = Redactor(secrets_of(os.environ))
     clean = (lambda text: redactor.redact(text).text) if redact else None
     with History(places().session(session_key(session or name))) as history:

@@ -47,13 +47,13 @@ def register(app: typer.Typer) -> None:
 def sessions(
     json: JsonOption = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N; 0 for all.")
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Show at most N; 0 for all.")
     ] = 0,
     sub_agents: Annotated[
-        bool, typer.Option("--sub-agents", help="List the sessions of sub-agents too.")
+        bool, typer.Option("--sub-agents", help="Include sub-agent sessions.")
     ] = False,
 ) -> None:
-    """List sessions, newest first. Those of sub-agents are only counted."""
+    """List sessions, newest first. Sub-agent sessions are only counted."""
     every = list_sessions(places())
     summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
     shown = summaries[:limit] if limit else summaries
@@ -61,7 +61,7 @@ def sessions(
         say_json({"sessions": shown})
         return
     if not summaries:
-        hint("No sessions yet. `mindstone` starts the first.")
+        hint("No sessions yet. Run `mindstone` to start one.")
         return
     rows = [
         (
@@ -77,23 +77,25 @@ def sessions(
     ]
     table(("SESSION", "UPDATED", "TURNS", "SIZE", "LAST"), rows, right=(2, 3))
     if hidden := len(every) - len(summaries):
-        hint(f"{hidden} sessions of sub-agents are not listed; --sub-agents shows them.")
+        hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
 
 
 def log(
     session: SessionOption = "",
     tail: Annotated[
-        int | None, typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last lines.")
+        int | None, typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines.")
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", "-k", metavar="KIND", help="Only lines of this kind; repeatable."),
+        typer.Option("--kind", "-k", metavar="KIND", help="Only entries of this kind; repeatable."),
     ] = None,
     turn: Annotated[
         int | None,
-        typer.Option("--turn", "-t", metavar="N", min=0, help="Only lines of this turn."),
+        typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines appear.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines as they appear.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Read a session's transcript, oldest line first.
@@ -128,13 +130,16 @@ def _wanted(kinds: Collection[str], turn: int | None) -> Callable[[Line | Damage
 
 def verify_sessions(
     session: SessionOption = "",
-    all_sessions: Annotated[bool, typer.Option("--all", help="Every session there is.")] = False,
+    all_sessions: Annotated[bool, typer.Option("--all", help="Verify all sessions.")] = False,
     anchor: Annotated[
-        str, typer.Option("--anchor", metavar="SEQ:HASH", help="A head that was noted elsewhere.")
+        str,
+        typer.Option(
+            "--anchor", metavar="SEQ:HASH", help="A head you noted earlier, to verify against."
+        ),
     ] = "",
     json: JsonOption = False,
 ) -> None:
-    """Prove that a transcript is what was written. Exit 1 if not."""
+    """Verify that a transcript was not altered. Exits with 1 if it was."""
     if all_sessions:
         chosen = sorted(places().sessions(), key=lambda found: found.key)
     else:
@@ -151,7 +156,7 @@ def verify_sessions(
         else:
             _print_verdict(verdict)
     if not chosen:
-        hint("No sessions yet, so nothing can be wrong with them.")
+        hint("No sessions yet; nothing to verify.")
     if not sound:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -228,7 +233,8 @@ def _anchor(text: str) -> Anchor | None:
     seq, _, digest = text.partition(":")
     if not seq.isdecimal() or len(digest) != 64:
         raise UsageError(
-            f"{text!r} is no anchor.", "Write SEQ:HASH as `verify --json` prints its head."
+            f"{text!r} is not an anchor.",
+            "Use SEQ:HASH, as in the head that `verify --json` prints.",
         )
     return Anchor(int(seq), digest)
 

@@ -42,25 +42,28 @@ def register(app: typer.Typer) -> None:
 
 def import_(
     path: Annotated[
-        Path | None, typer.Argument(help="A file that another program recorded, or a folder.")
+        Path | None, typer.Argument(help="Session file of another program, or a folder.")
     ] = None,
     session: SessionOption = "",
     origin: Annotated[
-        str, typer.Option("--from", metavar="FORMAT", help="Its format; auto looks at the content.")
+        str, typer.Option("--from", metavar="FORMAT", help="File format; auto detects it.")
     ] = "auto",
     sample: SampleOption = False,
     json: JsonOption = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Leave the vectors to the background.")
+        bool,
+        typer.Option(
+            "--no-wait", help="Do not wait for the semantic index; it is built in the background."
+        ),
     ] = False,
 ) -> None:
-    """Take over sessions of other agents, to search and replay.
+    """Import sessions from other agents, to search and replay.
 
     Each conversation becomes a session of its own, named after the program and its id; with
     --session everything goes into that one. A second import of the same file adds nothing twice.
     """
     if (path is None) != sample:
-        raise UsageError("Name a file or a folder, or ask for --sample.", "mindstone import --help")
+        raise UsageError("Give a file or a folder, or --sample.", "mindstone import --help")
     if sample:
         path, origin, session = sample_file(), "messages", session or SAMPLE_SESSION
     assert path is not None
@@ -187,7 +190,7 @@ class _Importing:
         own = self._home.session(key)
         ensure_folder(own.folder)
         self._lease = Lease(own)
-        busy = f"Waiting: another program takes a turn in {key}."
+        busy = f"Waiting: another MindStone is using {key}."
         asyncio.run(self._lease.take(wait=True, on_wait=lambda: hint(busy)))
         return Transcript(own, clean=self._clean, channel="import")
 

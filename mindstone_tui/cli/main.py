@@ -108,7 +108,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", "-V", is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", "-V", is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     if version:
@@ -144,8 +144,8 @@ def _report(error: MindstoneError, cause: BaseException | None = None) -> int:
 
 def _report_bug(error: Exception) -> int:
     where = _log(error)
-    what = f"Something went wrong that should not: {type(error).__name__}: {error}"
-    complain(what, f"The details are in {where}." if where else "No log file could be written.")
+    what = f"Unexpected error: {type(error).__name__}: {error}"
+    complain(what, f"Details are in {where}." if where else "No log file could be written.")
     return ExitCode.FAILED
 
 

@@ -18,7 +18,7 @@ from mindstone_tui.core.providers.discovery import discover
 from mindstone_tui.core.providers.registry import Availability, available
 from mindstone_tui.core.providers.smollm2 import SMOLLM2
 
-models_app = typer.Typer(help="Who can answer now, and how to add someone.", no_args_is_help=False)
+models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=False)
 
 
 def register(app: typer.Typer) -> None:
@@ -28,9 +28,9 @@ def register(app: typer.Typer) -> None:
 
 @models_app.callback(invoke_without_command=True)
 def models(context: typer.Context, json: JsonOption = False) -> None:
-    """List every model that is usable now, and why others are not.
+    """List available models, and why others are unavailable.
 
-    Local servers are looked for on this machine only.
+    Local servers are only looked for on this machine.
     """
     if context.invoked_subcommand is not None:
         return
@@ -44,20 +44,20 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
         ("", "model", "window", ""),
         [_row(each) for each in sorted(found, key=lambda each: not each.usable)],
     )
-    hint("* answers by default. Set another: mindstone config set models.default NAME")
-    hint("A key can also be stored for you alone: mindstone models key PROVIDER")
+    hint("* is the default. To change it: mindstone config set models.default NAME")
+    hint("To store an API key: mindstone models key PROVIDER")
 
 
 @models_app.command("add")
 def add(
     name: Annotated[str, typer.Argument(help="smollm2, the small model that runs offline.")],
     if_missing: Annotated[
-        bool, typer.Option("--if-missing", help="Say nothing when it is there already.")
+        bool, typer.Option("--if-missing", help="Print nothing if it is already installed.")
     ] = False,
 ) -> None:
-    """Fetch a model that runs here. Its hash is pinned and checked."""
+    """Download a model that runs on this machine. Its hash is checked."""
     if name.removeprefix("local/") != SMOLLM2.removeprefix("local/"):
-        raise UnknownName(f"There is no model {name} to fetch.", "Fetch smollm2.")
+        raise UnknownName(f"Unknown model {name} to fetch.", "Fetch smollm2.")
     home = places()
     if weights.present(home):
         if not if_missing:
@@ -70,18 +70,18 @@ def add(
 
 @models_app.command("key")
 def key(
-    provider: Annotated[str, typer.Argument(help="Whose key: openai, anthropic, …")],
+    provider: Annotated[str, typer.Argument(help="Provider: openai, anthropic, …")],
 ) -> None:
-    """Store an API key, read from stdin so that no shell history has it.
+    """Store an API key, read from stdin so that it stays out of your shell history.
 
-    The file is readable by you alone. The key is handed to that provider and to nobody else.
+    Only you can read the file. The key is sent to that provider and nowhere else.
     """
     if sys.stdin.isatty():
         secret = typer.prompt(f"Key for {provider}", hide_input=True)
     else:
         secret = sys.stdin.readline()
     if not secret.strip():
-        raise UsageError("There was no key to store.", "Pipe it in, or type it when asked.")
+        raise UsageError("No key given.", "Pipe it in, or type it when asked.")
     home = places()
     address.store_key(home.keys, provider, secret.strip())
     say(f"The key for {provider} is stored in {home.keys}.")

@@ -17,13 +17,11 @@ SessionOption = Annotated[
         "--session",
         "-s",
         metavar="KEY",
-        help="Which session: agent:<agentId>:<mainKey>, or the name of a thread.",
+        help="Session: agent:<agentId>:<mainKey>, or a thread name.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-ProfileOption = Annotated[
-    str, typer.Option("--profile", metavar="NAME", help="Settings for a kind of work.")
-]
+ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
 
 
 def places() -> Places:
@@ -48,6 +46,6 @@ def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:
         if kind not in known:
             near = nearest(kind, known)
             raise UsageError(
-                f"There is no kind of line {kind!r}.",
+                f"Unknown entry kind {kind!r}.",
                 f"{f'Did you mean {near}? ' if near else ''}There are: {', '.join(sorted(known))}.",
             )

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 def recall(
-    query: Annotated[str, typer.Argument(help="What to look for.")] = "",
+    query: Annotated[str, typer.Argument(help="Query.")] = "",
     session: SessionOption = "",
     json: JsonOption = False,
     k: Annotated[
@@ -55,28 +55,30 @@ def recall(
         str,
         typer.Option(metavar="SCOPE", help="session, agent (with its log and journals) or all."),
     ] = "session",
-    since: Annotated[str, typer.Option(metavar="DATE", help="Nothing older than this.")] = "",
+    since: Annotated[str, typer.Option(metavar="DATE", help="Only entries since this date.")] = "",
     kind: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="Only this kind, as user_message; repeatable."),
+        typer.Option(
+            metavar="KIND", help="Only this entry kind, such as user_message; repeatable."
+        ),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = (
+    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of each score.")] = (
         False
     ),
     batch: Annotated[
-        str, typer.Option(metavar="FILE", help="One query a line, from a file or `-` for stdin.")
+        str, typer.Option(metavar="FILE", help="File with one query per line; `-` for stdin.")
     ] = "",
 ) -> None:
-    """Search history and memories: passages with their source.
+    """Search the transcript and memories; prints passages with their source.
 
     The k best are always shown; `abstained` says that a turn would not have used any of them.
     """
     if bool(query) == bool(batch):
         raise UsageError(
-            "Give one query, or --batch with a file of them.", "mindstone recall --help"
+            "Give one query, or a file of queries with --batch.", "mindstone recall --help"
         )
     if scope not in ("session", "agent", "all"):
-        raise UsageError(f"There is no scope {scope}.", "Use session, agent or all.")
+        raise UsageError(f"Unknown scope {scope}.", "Use session, agent or all.")
     check_kinds(kind or (), {*KINDS, *kinds_of_files("all", memories=True)})
     home = places()
     embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
@@ -108,10 +110,13 @@ def reindex(
     all_sessions: Annotated[bool, typer.Option("--all", help="Every session.")] = False,
     json: JsonOption = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Leave the vectors to the background.")
+        bool,
+        typer.Option(
+            "--no-wait", help="Do not wait for the semantic index; it is built in the background."
+        ),
     ] = False,
 ) -> None:
-    """Build the recall index anew from the transcript. Nothing is lost."""
+    """Rebuild the recall index from the transcript. Nothing is lost."""
     home = places()
     embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
@@ -233,7 +238,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 def _print(found: Found, *, explain: bool) -> None:
     if not found.hits:
-        say("Nothing in history fits.")
+        say("No matches.")
     for hit in found.hits:
         passage = hit.passage
         who = passage.speaker or passage.role
@@ -245,30 +250,30 @@ def _print(found: Found, *, explain: bool) -> None:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
             say(f"       {parts}", "dim")
     if found.abstained and found.hits:
-        hint("None of these is good enough to be brought back unasked.")
+        hint("None of these is a strong enough match to be recalled automatically.")
     if not found.vectors:
-        hint("Searched by words alone: no vectors of the current model are stored yet.")
+        hint("Searched by words only: the semantic index is not built yet.")
 
 
 def search(
-    phrase: Annotated[str, typer.Argument(help="What was said, or about what.")],
+    phrase: Annotated[str, typer.Argument(help="Words or topic.")],
     json: JsonOption = False,
     k: Annotated[
-        int, typer.Option("-k", metavar="N", min=1, max=500, help="How many exchanges.")
+        int, typer.Option("-k", metavar="N", min=1, max=500, help="Number of exchanges to show.")
     ] = 10,
 ) -> None:
-    """Search all sessions. Each hit names its session, turn and line."""
+    """Search all sessions. Each match shows its session, turn and line."""
     if not phrase.strip():
-        raise UsageError("There is nothing to look for.", 'Write it: mindstone search "…"')
+        raise UsageError("Nothing to search for.", 'For example: mindstone search "…"')
     home = places()
     found = search_everywhere(home, load(home, os.environ).settings, phrase, k)
     if json:
         say_json(found)
         return
     if not found.hits:
-        say("Nothing in any session fits." if found.sessions else "There are no sessions yet.")
+        say("No session matches." if found.sessions else "No sessions yet.")
     elif not any(hit.says for hit in found.hits):
-        say(f"Nobody said “{one_line(phrase, 80)}”. Nearest in meaning:")
+        say(f"No exact match for “{one_line(phrase, 80)}”. Closest in meaning:")
     for hit in found.hits:
         say(
             f"{hit.score:5.2f}  {hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  "
@@ -278,5 +283,5 @@ def search(
         say(f"       {hit.excerpt}")
     if found.hits:
         best = found.hits[0]
-        hint(f"Open it there: mindstone chat -s {best.session} --at {best.seq}")
-        hint(f"Go on from there: mindstone run -s {best.session} '/fork turn {best.turn}'")
+        hint(f"To open it: mindstone chat -s {best.session} --at {best.seq}")
+        hint(f"To continue from there: mindstone run -s {best.session} '/fork turn {best.turn}'")

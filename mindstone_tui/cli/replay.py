@@ -61,7 +61,7 @@ def watch(watching: Watching) -> int:
     check_terminal(os.environ)
     history, note = asyncio.run(playable(watching.history, watching.settings, watching.options))
     # Textual is the larger part of the start; a pipe does not need it.
-    from mindstone_tui.cli.app_host import surroundings
+    from mindstone_tui.cli.app_host import host_for
     from mindstone_tui.tui.app import ReplayApp
 
     async def open_replay() -> Replay:
@@ -72,9 +72,9 @@ def watch(watching: Watching) -> int:
         return replay
 
     key = str(history.places.key)
-    around = surroundings(places(), watching.settings, key, places().data)
-    app = ReplayApp(open_replay, around)
-    code = app.run(mouse=around.settings.mouse)
+    host = host_for(places(), watching.settings, key, places().data)
+    app = ReplayApp(open_replay, host)
+    code = app.run(mouse=host.settings.mouse)
     return app.return_code or code or 0
 
 
@@ -89,7 +89,7 @@ async def _in_lines(watching: Watching) -> int:
         reports=watching.json,
     )
     if watching.at is not None and not replay.go_to_turn(watching.at):
-        raise NoSuchEntry(f"There is no turn {watching.at}.", "Leave out --at to play it all.")
+        raise NoSuchEntry(f"There is no turn {watching.at}.", "Omit --at to play it all.")
     show = print_json if watching.json else EventPrinter(recorded=True).show
     async for event in replay.events():
         show(event)
@@ -111,29 +111,33 @@ def replay(
     sample: SampleOption = False,
     turn: Annotated[int | None, typer.Option(metavar="N", min=1, help="One turn.")] = None,
     call: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="One model call of it.")
+        int | None, typer.Option(metavar="N", min=1, help="A model call of that turn.")
     ] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the exact request.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Every request.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare with the recorded hash.")] = False,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--what-if", metavar="KEY=VALUE", help="Refold with another setting."),
+        typer.Option("--what-if", metavar="KEY=VALUE", help="Recalculate with another setting."),
     ] = None,
     speed: Annotated[
         float | None,
         typer.Option(
-            metavar="TIMES", min=0, help="Times as fast as normal; 0 does not wait. In lines: 0."
+            metavar="TIMES",
+            min=0,
+            help="Speed factor; 0 does not wait (the default without the app).",
         ),
     ] = None,
     at: Annotated[
-        int | None, typer.Option("--at", metavar="N", min=1, help="Begin at a turn.")
+        int | None, typer.Option("--at", metavar="N", min=1, help="Start at this turn.")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Play in lines, not in the app.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print lines instead of opening the app.")
+    ] = False,
     vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Play a session again, asking nobody and writing nothing.
+    """Replay a session without calling a model or writing anything.
 
     Alone it plays in the app: space pauses, the arrows step by turn and by request, and the panel
     shows the window as it was. --turn N --prompt prints what was sent; --all --check proves every
@@ -142,7 +146,7 @@ def replay(
     """
     if (call or prompt) and not turn:
         given = "--call" if call else "--prompt"
-        raise UsageError(f"{given} is about one turn.", f"Name it: --turn 17 {given}.")
+        raise UsageError(f"{given} needs a turn.", f"For example: --turn 17 {given}.")
     with source_of(named or session, sample=sample) as history:
         if changes:
             _what_if(history, changes, sample=sample, vectors=vectors, json=json)
@@ -205,18 +209,18 @@ def _prove(history: History, *, json: bool) -> None:
         say(
             f"{proof.matched:,} of {proof.requests:,} requests rebuilt byte for byte"
             if proof.requests
-            else "This session sent no request, so there is nothing to prove."
+            else "This session sent no requests, so there is nothing to check."
         )
         for wrong in proof.mismatched:
-            complain(f"turn {wrong.turn}, call {wrong.call}: another hash. {wrong.why}".strip())
+            complain(f"turn {wrong.turn}, call {wrong.call}: the hash differs. {wrong.why}".strip())
         if proof.damaged:
-            complain(f"{proof.damaged} lines cannot be read.", "`mindstone verify` names them.")
+            complain(f"{proof.damaged} lines cannot be read.", "`mindstone verify` lists them.")
     if proof.mismatched or proof.damaged:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _print_rebuilt(rebuilt: Rebuilt, *, whole: bool) -> None:
-    state = {True: "matches its hash", False: "DOES NOT MATCH", None: "was imported, never sent"}
+    state = {True: "matches its hash", False: "DOES NOT MATCH", None: "imported, never sent"}
     say(
         f"turn {rebuilt.turn}, call {rebuilt.call}: {len(rebuilt.messages)} messages, "
         f"{len(rebuilt.tools)} tools, {rebuilt.tokens:,} tokens; {state[rebuilt.matches]}",

@@ -27,17 +27,21 @@ if TYPE_CHECKING:
 Show = Callable[[events.AnyEvent], None]
 """Prints what an event has to say, if anything."""
 ModelOption = Annotated[
-    str, typer.Option("--model", "-m", metavar="NAME", help="Who answers, for now.")
+    str, typer.Option("--model", "-m", metavar="NAME", help="Model to use for this command.")
 ]
 WindowOption = Annotated[
     int,
     typer.Option(
-        "--context-window", metavar="TOKENS", min=0, help="The model's window; 0 for what is known."
+        "--context-window",
+        metavar="TOKENS",
+        min=0,
+        help="The model's context window; 0 uses the known size.",
     ),
 ]
 
 FolderOption = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Where the tools work; here if left out.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder for the tools; the current one by default."),
 ]
 
 
@@ -48,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     prompt: Annotated[
-        str, typer.Argument(help="What to ask, or a slash command; `-` or nothing reads stdin.")
+        str, typer.Argument(help="Message or slash command; `-` or nothing reads stdin.")
     ] = "",
     session: SessionOption = "",
     json: JsonOption = False,
@@ -61,23 +65,24 @@ def run(
         typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto, for this turn."),
     ] = "",
     max_rounds: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Model calls in one turn; 0 takes the setting.")
+        int,
+        typer.Option(metavar="N", min=0, help="Most model calls in one turn; 0 uses the setting."),
     ] = 0,
     timeout: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="How long the turn may take; 0 for no limit."),
+        typer.Option(metavar="SECONDS", min=0, help="Time limit for the turn; 0 for none."),
     ] = 0.0,
     image: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A picture; repeatable.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Image to attach; repeatable.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the answer.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")] = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Refuse when another program takes a turn.")
+        bool, typer.Option("--no-wait", help="Fail if another MindStone is using this session.")
     ] = False,
 ) -> None:
     """Take one turn and print the answer.
 
-    With --json every event is one line, as it happens. Exit code 0 done, 1 failed, 2 wrong use,
+    With --json, prints one line per event. Exit code 0 done, 1 failed, 2 wrong use,
     130 interrupted.
     """
     # Deferred, here and below: help does not wait for the rooms behind a session.
@@ -109,7 +114,7 @@ def working_folder(named: Path | None) -> Path:
     """The folder the tools work in."""
     folder = (named or Path.cwd()).expanduser().absolute()
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder.", "Name one that exists with --cwd.")
+        raise UsageError(f"{folder} is not a folder.", "Pass an existing folder with --cwd.")
     return folder
 
 
@@ -118,12 +123,10 @@ def _prompt(argument: str) -> str:
     if argument.strip() and argument != "-":
         return argument
     if argument != "-" and sys.stdin.isatty():
-        raise UsageError("There is nothing to ask.", 'Write it: mindstone run "…"')
+        raise UsageError("No message given.", 'For example: mindstone run "…"')
     text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not text:
-        raise UsageError(
-            "There is nothing to ask: neither words nor stdin.", 'Write it: mindstone run "…"'
-        )
+        raise UsageError("No message given, and stdin is empty.", 'For example: mindstone run "…"')
     return text
 
 
@@ -145,7 +148,7 @@ async def _take(
         done, _ = await asyncio.wait({outcome}, timeout=seconds or None)
         if not done:
             why = f"The turn took longer than {seconds:g} seconds."
-            complain(why, "Raise --timeout.")
+            complain(why, "Raise --timeout to allow more.")
             conversation.interrupt(why)
             await outcome
             return ExitCode.FAILED

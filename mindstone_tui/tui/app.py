@@ -25,7 +25,7 @@ from mindstone_tui.core.events import Conversation, MemoryProposed
 from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.colours import filter_for
-from mindstone_tui.tui.host import CommandHelp, OpenConversation, Surroundings
+from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.messages import (
@@ -38,7 +38,7 @@ from mindstone_tui.tui.screens.replay import OpenReplay, ReplayScreen
 from mindstone_tui.tui.widgets.markdown import Prose
 
 if TYPE_CHECKING:
-    from mindstone_tui.tui.navigation import Doors
+    from mindstone_tui.tui.navigation import Navigator
 
 
 class MindstoneApp(App[int]):
@@ -50,36 +50,36 @@ class MindstoneApp(App[int]):
         Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit"),
     ]
 
-    def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
-        self.around = around
+    def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
+        self.host = host
         super().__init__()
         self._limit_colours()
-        self.chat = ChatScreen(open_conversation, around)
+        self.chat = ChatScreen(open_conversation, host)
         self.proposals: list[MemoryProposed] = []
-        """Memories that wait for a decision."""
-        found, wanted = self.list_themes(), around.settings.theme
+        """Proposed memories waiting for a decision."""
+        found, wanted = self.list_themes(), host.settings.theme
         usable = wanted in self.available_themes
         self._theme_refused = "" if usable else themes.refusal(wanted, found)
         self.theme = wanted if usable else "basalt"
 
     def _limit_colours(self) -> None:
-        """Draw with what the terminal has; Textual itself would draw greys for `NO_COLOR`."""
-        palette = self.around.palette
+        """Use only the terminal's colours; Textual alone would draw greys for `NO_COLOR`."""
+        palette = self.host.palette
         self.no_color = palette != "full"
         kept = [each for each in self._filters if not isinstance(each, Monochrome | NoColor)]
         limit = filter_for(palette)
         self._filters = [*kept, limit] if limit is not None else kept
 
     @cached_property
-    def doors(self) -> Doors:
-        """The other screens; loaded when the first is wanted, not before the first paint."""
-        from mindstone_tui.tui.navigation import Doors
+    def navigator(self) -> Navigator:
+        """Opens the other screens; loaded on first use, so that the first paint is quick."""
+        from mindstone_tui.tui.navigation import Navigator
 
-        return Doors(self)
+        return Navigator(self)
 
     def list_themes(self) -> themes.Listed:
-        """Look at the theme files, now."""
-        found = themes.find(themes.shipped(), self.around.user_themes)
+        """Read the theme files again."""
+        found = themes.find(themes.shipped(), self.host.user_themes)
         for theme in found.themes.values():
             self.register_theme(theme)
         return found
@@ -91,7 +91,7 @@ class MindstoneApp(App[int]):
         return self.chat
 
     def on_mount(self) -> None:
-        self.set_keymap(self.around.settings.keys)
+        self.set_keymap(self.host.settings.keys)
         if self._theme_refused:
             self.notify(self._theme_refused, severity="warning", timeout=12, markup=False)
 
@@ -105,7 +105,7 @@ class MindstoneApp(App[int]):
     async def _open(self, event: ScreenWanted) -> None:
         event.stop()
         try:
-            await self.doors.open(event.screen, event.argument)
+            await self.navigator.open(event.screen, event.argument)
         except MindstoneError as error:
             self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
 
@@ -118,13 +118,13 @@ class MindstoneApp(App[int]):
     def _measured(self, event: WindowMeasured) -> None:
         event.stop()
         if self.screen is not self.chat:
-            self.doors.measured(event.report)
+            self.navigator.measured(event.report)
 
     @on(TurnFinished)
     def _finished(self, event: TurnFinished) -> None:
-        """Call someone who looks elsewhere back to a turn that took long."""
+        """Notify someone who looked away that a long turn is over."""
         event.stop()
-        settings = self.around.settings
+        settings = self.host.settings
         if self.app_focus or event.elapsed < settings.notify_after:
             return
         if settings.notify == "bell":
@@ -141,7 +141,7 @@ class MindstoneApp(App[int]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a short message; whatever it quotes is harmless and never markup."""
+        """Show a short message; text it quotes is made harmless and never read as markup."""
         super().notify(
             for_terminal(message),
             title=for_terminal(title),
@@ -178,7 +178,7 @@ class MindstoneApp(App[int]):
         self.copied(event.href)
 
     def copied(self, text: str) -> None:
-        """Copy, and say so."""
+        """Copy the text and confirm it."""
         self.copy_to_clipboard(text)
         count = plural(len(text), "character")
         self.notify(f"Copied {count}", timeout=2, markup=False)
@@ -203,7 +203,7 @@ class MindstoneApp(App[int]):
                         ScreenWanted(name, argument)
                     ),
                 )
-        for command in self.around.commands:
+        for command in self.host.commands:
             yield SystemCommand(
                 f"/{command.name}",
                 one_line(command.help, 120).replace("[", "("),
@@ -213,8 +213,8 @@ class MindstoneApp(App[int]):
     def _type_or_run(self, command: CommandHelp) -> None:
         """Run a command that needs nothing more; put any other into the prompt."""
         if command.usage:
-            self.chat.desk.prompt.write(f"/{command.name} ")
-            self.chat.set_focus(self.chat.desk.prompt)
+            self.chat.input_area.prompt.write(f"/{command.name} ")
+            self.chat.set_focus(self.chat.input_area.prompt)
         else:
             self.chat.command(f"/{command.name}")
 
@@ -230,11 +230,11 @@ async def _no_conversation(_key: str) -> Conversation:
 
 
 class ReplayApp(MindstoneApp):
-    """Only the recording; leaving it leaves the app."""
+    """Shows one recording; leaving it quits the app."""
 
-    def __init__(self, open_replay: OpenReplay, around: Surroundings) -> None:
-        self.recording = ReplayScreen(open_replay, panel=around.settings.panel)
-        super().__init__(_no_conversation, around)
+    def __init__(self, open_replay: OpenReplay, host: AppHost) -> None:
+        self.recording = ReplayScreen(open_replay, panel=host.settings.panel)
+        super().__init__(_no_conversation, host)
 
     def get_default_screen(self) -> Screen[None]:
         return self.recording

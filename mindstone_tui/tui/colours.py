@@ -1,4 +1,4 @@
-"""Terminals with few colours or none: what a theme means, said with what they have.
+"""Themes on terminals with few colours or none.
 
 `NO_COLOR` leaves the terminal's own two colours, with bold, italic, reverse and the like. A
 terminal of sixteen colours gets its own palette: the nearest hue for what has one, faint text as

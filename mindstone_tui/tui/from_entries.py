@@ -1,4 +1,4 @@
-"""The conversation as exchanges: each the list of events that tells it.
+"""The conversation as exchanges, each a list of events.
 
 Widgets are made from these lists when they come into view and thrown away when they leave it, so
 the lists are what is kept. They are kept small: once an answer is recorded its pieces are dropped.
@@ -26,7 +26,7 @@ _BETWEEN = (
 _PASSED_OVER: Final = frozenset(
     {"model_changed", "message_queued", "message_withdrawn", "model_failed", "command_run"}
 )
-"""Kinds that mattered while they happened; reading back, the turn itself says enough."""
+"""Kinds worth a line only while they happen; in history the turn itself says enough."""
 
 
 class Exchange:
@@ -135,7 +135,7 @@ class Feed:
 
 
 def exchanges_in(lines: Iterable[Line | Damaged]) -> list[Exchange]:
-    """The exchanges that consecutive lines tell, oldest first."""
+    """The exchanges recorded in consecutive lines, oldest first."""
     found: list[Exchange] = []
     for line in lines:
         turn = line.turn if isinstance(line, Line) else (found[-1].turn if found else 0)

@@ -89,7 +89,7 @@ def room(report: ContextReport) -> Content:
 
 
 def budget(components: Sequence[Component], width: int) -> Content:
-    """One line a share: name, bar with its soft mark, tokens."""
+    """One line per share: name, bar with its soft mark, tokens."""
     return Content("\n").join(_share(component, width) for component in components)
 
 
@@ -130,7 +130,7 @@ def spark(velocities: Sequence[int], width: int) -> str:
 
 
 def pace(report: ContextReport, width: int) -> Content:
-    """How fast the window fills, and how long that can go on."""
+    """How fast the window fills, and how many turns are left before red."""
     lines = []
     if report.velocities:
         lines.append(Content.styled(spark(report.velocities, width), "$primary"))

@@ -24,7 +24,7 @@ def _text_of(line: Line) -> str:
 
 
 def whole(line: Line | Damaged) -> str:
-    """Everything a line says; what is not text is shown as the JSON it is."""
+    """The full content of a line: its text, or its fields as JSON."""
     if isinstance(line, Damaged):
         return line.raw.decode("utf-8", "replace")
     if text := _text_of(line):
@@ -34,7 +34,7 @@ def whole(line: Line | Damaged) -> str:
 
 
 def contains(line: Line | Damaged, text: str) -> bool:
-    """The text, in capitals or not, stands in what the line says."""
+    """Whether the line contains the text, ignoring case."""
     wanted = text.casefold()
     return wanted in describe_line(line).text.casefold() or wanted in whole(line).casefold()
 

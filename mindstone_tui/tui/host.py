@@ -41,7 +41,7 @@ class Browse(Protocol):
         ...
 
     async def search(self, text: str, before: int) -> int | None:
-        """The newest line before number `before` that contains the text, in capitals or not."""
+        """The newest line before number `before` that contains the text, ignoring case."""
         ...
 
     async def place_of(self, entry: str) -> int | None:
@@ -118,7 +118,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Everything the app is given apart from its conversation."""
 
     settings: TuiSettings = TuiSettings()

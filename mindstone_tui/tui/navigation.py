@@ -1,4 +1,4 @@
-"""Where a wish leads: each name that a key or a slash command may ask for, and what opens."""
+"""Navigation: what each name used by a key or a slash command opens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mindstone_tui.tui import terminal
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
-from mindstone_tui.tui.screens.dialog import JudgingScreen
+from mindstone_tui.tui.screens.dialog import DialogScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from mindstone_tui.tui.app import MindstoneApp
 
 
-class Doors:
-    """Opens screens and does what only the app can do."""
+class Navigator:
+    """Opens screens and runs the actions that only the app can do."""
 
     def __init__(self, app: MindstoneApp) -> None:
         self._app = app
-        self._ways: dict[str, Callable[[str], Awaitable[None]]] = {
+        self._routes: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
             "transcript": self._transcript,
             "replay": self._replay,
@@ -55,17 +55,17 @@ class Doors:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that can be asked for."""
-        return tuple(self._ways)
+        """Every name that `open` accepts."""
+        return tuple(self._routes)
 
     async def open(self, name: str, argument: str = "") -> None:
-        """Go where a name leads; raises `UnknownName`."""
-        way = self._ways.get(name)
-        if way is None:
-            near = get_close_matches(name, self._ways, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(self._ways)}."
+        """Open what a name stands for; raises `UnknownName`."""
+        route = self._routes.get(name)
+        if route is None:
+            near = get_close_matches(name, self._routes, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(self._routes)}."
             raise UnknownName(f"The app has no screen named {name}.", hint)
-        await way(argument.strip())
+        await route(argument.strip())
 
     def measured(self, report: ContextReport) -> None:
         """Tell an open inspector about a new report."""
@@ -91,9 +91,9 @@ class Doors:
 
     async def _transcript(self, argument: str) -> None:
         """`turn 7`, a line's number or id, in this session or (named first) in another."""
-        library = self._app.around.library
+        library = self._app.host.library
         if library is None:
-            raise UsageError("There is no history to browse here.")
+            raise UsageError("There is no transcript to browse here.")
         here = self._chat.status.session
         first, _, rest = argument.partition(" ")
         session, where = (first, rest) if first.startswith("agent:") else (here, argument)
@@ -113,9 +113,9 @@ class Doors:
 
     async def _replay(self, turn: str) -> None:
         """This session as a recording, from a turn on or from its beginning."""
-        recordings = self._app.around.recordings
+        recordings = self._app.host.recordings
         if recordings is None:
-            raise UsageError("Nothing can be played again here.")
+            raise UsageError("Replay is not available here.")
         session, number = self._chat.status.session, int(turn) if turn.isdecimal() else 0
         # Playing a recording needs rooms that a live chat has not loaded when it first draws.
         from mindstone_tui.tui.screens.replay import ReplayScreen
@@ -123,9 +123,9 @@ class Doors:
         await self._app.push_screen(ReplayScreen(lambda: recordings(session, number)))
 
     async def _sessions(self, argument: str) -> None:
-        library = self._app.around.library
+        library = self._app.host.library
         if library is None:
-            raise UsageError("There are no other sessions to choose from here.")
+            raise UsageError("There are no other sessions here.")
 
         async def picked(choice: Picked | None) -> None:
             if choice is None:
@@ -136,15 +136,15 @@ class Doors:
                 await self._session(choice.key)
 
         here = self._chat.status.session
-        await self._app.push_screen(SessionsScreen(library, here, self._app.around.now), picked)
+        await self._app.push_screen(SessionsScreen(library, here, self._app.host.now), picked)
 
     async def _session(self, key: str) -> None:
         """Leave this session and open another."""
         await self._chat.switch(key)
 
     async def _model(self, argument: str) -> None:
-        if self._app.around.models is None:
-            raise UsageError("No other model was configured.", "/model NAME switches by name.")
+        if self._app.host.models is None:
+            raise UsageError("No other model is configured.", "/model NAME switches by name.")
         current = self._chat.status.model
         choices = [
             Choice(
@@ -154,13 +154,13 @@ class Doors:
                 else choice.note,
                 choice.name == current,
             )
-            for choice in await self._app.around.models()
+            for choice in await self._app.host.models()
         ]
-        self._choose("Who answers?", choices, lambda name: self._chat.command(f"/model {name}"))
+        self._choose("Choose a model", choices, lambda name: self._chat.command(f"/model {name}"))
 
     async def _memory(self, argument: str) -> None:
         if not self._app.proposals:
-            raise UsageError("No memory is proposed at the moment.")
+            raise UsageError("No memories are waiting for review.")
         proposal = self._app.proposals[0]
 
         def decided(decision: str | None) -> None:
@@ -196,22 +196,22 @@ class Doors:
         from mindstone_tui.tui.screens.replay import ReplayScreen
 
         families = (
-            ("Anywhere in the chat", ChatScreen.BINDINGS),
+            ("In the chat", ChatScreen.BINDINGS),
             ("In the prompt", Prompt.BINDINGS),
             ("On a folded line", FoldTitle.BINDINGS),
             ("On a recalled passage", Card.BINDINGS),
-            ("In the list of what left", LeftLog.BINDINGS),
+            ("In the list of pruned exchanges", LeftLog.BINDINGS),
             ("In the inspector", InspectorScreen.BINDINGS),
             ("In the transcript", TranscriptScreen.BINDINGS),
             ("In a recording", ReplayScreen.BINDINGS),
-            ("When a tool asks", [*ApprovalScreen.BINDINGS, *JudgingScreen.BINDINGS]),
+            ("When a tool needs approval", [*ApprovalScreen.BINDINGS, *DialogScreen.BINDINGS]),
             ("When a memory is proposed", MemoryScreen.BINDINGS),
             ("Everywhere", type(self._app).BINDINGS),
         )
-        around = self._app.around
-        await self._app.push_screen(HelpScreen(families, around.settings.keys, around.commands))
+        host = self._app.host
+        await self._app.push_screen(HelpScreen(families, host.settings.keys, host.commands))
 
-    # deeds
+    # actions
 
     async def _copy(self, what: str) -> None:
         """The last answer, the n-th last one, the last `code`, or `all`."""
@@ -230,8 +230,8 @@ class Doors:
             self._app.copied(said[-number].answer)
 
     async def _editor(self, argument: str) -> None:
-        prompt = self._chat.desk.prompt
-        command = terminal.editor_command(self._app.around.settings.editor, os.environ)
+        prompt = self._chat.input_area.prompt
+        command = terminal.editor_command(self._app.host.settings.editor, os.environ)
         prompt.write(await terminal.edit(self._app, prompt.text, command))
 
     async def _scrollback(self, argument: str) -> None:

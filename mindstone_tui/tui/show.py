@@ -8,7 +8,7 @@ from mindstone_tui.core.text import exact, for_terminal, one_line
 
 
 def text(foreign: str, style: str = "") -> Content:
-    """The whole text, harmless."""
+    """The whole text, made harmless."""
     return Content.styled(for_terminal(foreign), style)
 
 

@@ -1,4 +1,4 @@
-"""Leaving the screen for a while: an external editor, or plain text in the terminal itself."""
+"""The terminal outside the app: clipboard, external editor, plain scrollback."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def editor_command(setting: str, environ: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def _away(app: App[int]) -> Iterator[None]:
-    """Give the terminal away for a while; the app goes on in the dark, and a turn with it."""
+    """Hand the terminal over for a while; the app and its turn keep running."""
     # Ctrl+C now means whoever has the terminal. A handler, unlike ignoring, is not inherited.
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
@@ -111,6 +111,6 @@ async def show_plain(app: App[int], text: str) -> None:
     try:
         with _away(app):
             print(for_terminal(text))
-            await asyncio.to_thread(input, "\n— Enter returns to MindStone — ")
+            await asyncio.to_thread(input, "\n— press Enter to return to MindStone — ")
     except (EOFError, SuspendNotSupported) as error:
         raise MindstoneError("This terminal cannot show plain scrollback.") from error

@@ -81,10 +81,10 @@ def find(*folders: Path | None) -> Listed:
 
 
 def refusal(name: str, found: Listed) -> str:
-    """Why a theme that the settings name is not used, with the way out."""
+    """Why the theme in the settings is not used, and what to do."""
     broken = next((one.why for one in found.unusable if one.path.stem == name), "")
     why = f"The theme {name} cannot be used: {broken}." if broken else f"There is no theme {name}."
-    return f"{why} This is basalt; /theme lists them all."
+    return f"{why} Using basalt instead; /theme lists all themes."
 
 
 class ThemeProblem(ValueError):

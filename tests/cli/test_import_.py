@@ -161,4 +161,4 @@ def test_search_says_where_to_go_on_and_when_nobody_said_it(
     assert "mindstone chat -s agent:default:old --at " in said.err
     assert "'/fork turn 1'" in said.err
     assert run(["search", "EADDRINUSE"]) == 0
-    assert "Nobody said “EADDRINUSE”" in capsys.readouterr().out
+    assert "No exact match for “EADDRINUSE”" in capsys.readouterr().out

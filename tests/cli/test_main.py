@@ -86,10 +86,10 @@ def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["search", " "], "There is nothing to look for."),
+        (["search", " "], "Nothing to search for."),
         (["recall", "x", "--kind", "user_mesage"], "Did you mean user_message?"),
-        (["replay", "--prompt"], "--prompt is about one turn."),
-        (["replay", "--call", "2"], "--call is about one turn."),
+        (["replay", "--prompt"], "--prompt needs a turn."),
+        (["replay", "--call", "2"], "--call needs a turn."),
         (["chat", "--at", "4"], "--at shows history in the app"),
         (["chat", "--cwd", "/nonexistent"], "/nonexistent is not a folder."),
         (["run", "x", "--approve", "maybe"], "--approve: approvals.mode wants one of"),
@@ -233,5 +233,5 @@ def test_a_folder_that_is_not_there_is_wrong_use_wherever_it_is_named(
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         f"mindstone: {missing} is not a folder.",
-        "Name one that exists with --cwd.",
+        "Pass an existing folder with --cwd.",
     ]

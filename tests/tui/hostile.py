@@ -228,7 +228,7 @@ class Tour:
         for card in app.chat.query(Card):
             card.action_unfold()
         await pilot.pause(0.1)
-        prompt = app.chat.desk.prompt
+        prompt = app.chat.input_area.prompt
         prompt.write(talk.text)
         prompt.move_cursor((0, 0))
         await self.see("prompt", "#prompt")
@@ -262,7 +262,7 @@ class Tour:
         await self.over("search results", "f3", *"abc")
         # Textual parses a command's help as markup: ours shows round brackets there.
         await self.over("palette", "ctrl+p", *"/x", where="")
-        await self.app.doors.open("replay", "1")
+        await self.app.navigator.open("replay", "1")
         await until(self.pilot, lambda: isinstance(self.app.screen, ReplayScreen))
         await self.over("recording", "end", "slash", where="#conversation")
         self.app.post_message(ScreenWanted(self.talk.text))

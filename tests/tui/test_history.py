@@ -144,7 +144,7 @@ async def test_earlier_questions_can_be_recalled_into_the_prompt(home: Path) -> 
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, talk)
         await pilot.press("up")
-        assert app.chat.desk.prompt.text == "Question 20"
+        assert app.chat.input_area.prompt.text == "Question 20"
 
 
 def test_a_recorded_answer_replaces_its_pieces() -> None:
@@ -272,4 +272,4 @@ async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path
         app.post_message(Key("ctrl+end", None))
         app.post_message(Key("x", "x"))
         await until(pilot, lambda: top() > 290 and view.is_vertical_scroll_end)
-        assert app.chat.desk.prompt.text == "x"
+        assert app.chat.input_area.prompt.text == "x"

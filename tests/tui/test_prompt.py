@@ -16,11 +16,11 @@ from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, stag
 
 
 def prompt_of(app: MindstoneApp) -> str:
-    return app.chat.desk.prompt.text
+    return app.chat.input_area.prompt.text
 
 
 async def paste(pilot: Pilot[int], app: MindstoneApp, text: str) -> None:
-    app.chat.desk.prompt.post_message(events.Paste(text))
+    app.chat.input_area.prompt.post_message(events.Paste(text))
     await pilot.pause()
 
 
@@ -157,7 +157,7 @@ async def test_slash_completes_commands_and_their_words() -> None:
     async with app.run_test() as pilot:
         await settle(pilot, talk)
         await pilot.press("slash", "c", "o", "n")
-        assert app.chat.desk.completions.has_class("-open")
+        assert app.chat.input_area.completions.has_class("-open")
         await pilot.press("tab")
         assert prompt_of(app) == "/context "
         await pilot.press("ctrl+u", *"/theme ch", "enter")
@@ -182,7 +182,7 @@ async def test_escape_closes_the_completions_and_does_not_interrupt() -> None:
         await settle(pilot, talk)
         await pilot.press("slash", "escape")
         await pilot.pause()
-        assert not app.chat.desk.completions.has_class("-open")
+        assert not app.chat.input_area.completions.has_class("-open")
         assert talk.did == []
 
 
@@ -194,7 +194,7 @@ async def test_an_at_sign_completes_files(tmp_path: Path) -> None:
     async with app.run_test() as pilot:
         await settle(pilot, talk)
         await pilot.press(*"read @jour")
-        await until(pilot, lambda: app.chat.desk.completions.has_class("-open"))
+        await until(pilot, lambda: app.chat.input_area.completions.has_class("-open"))
         await pilot.press("tab")
         assert prompt_of(app) == "read @src/journal.py "
 
@@ -224,7 +224,7 @@ async def vim(keys: str, text: str) -> str:
     app, talk = staged(given=around(vim=True))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        app.chat.desk.prompt.write(text)
+        app.chat.input_area.prompt.write(text)
         await pilot.press("escape", *keys)
         return prompt_of(app)
 

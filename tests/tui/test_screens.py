@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.events import Answer
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import ModelChoice, Surroundings
+from mindstone_tui.tui.host import AppHost, ModelChoice
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import ChooseScreen
@@ -56,7 +56,7 @@ async def answer_to(*keys: str) -> list[object]:
         return [deed[2] for deed in talk.did]
 
 
-REFUSED = Answer(allowed=False, why="refused by the user")
+REFUSED = Answer(allowed=False, why="declined by the user")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decisio
         assert talk.did == ([("command", command)] if command else [])
 
 
-def on_shelf(home: Path, **more: object) -> tuple[Surroundings, Shelf]:
+def on_shelf(home: Path, **more: object) -> tuple[AppHost, Shelf]:
     shelf = Shelf(home)
     given = msgspec.structs.replace(around(), library=shelf, **more)
     return given, shelf
@@ -325,20 +325,20 @@ async def test_the_palette_finds_commands_and_types_those_that_need_more() -> No
         await until(pilot, lambda: bool(app.screen.query(OptionList)))
         await pilot.pause(0.2)
         await pilot.press("enter")
-        await until(pilot, lambda: app.chat.desk.prompt.text == "/restore ")
+        await until(pilot, lambda: app.chat.input_area.prompt.text == "/restore ")
 
 
 async def test_the_app_can_be_asked_for_things_by_name_and_suggests_the_nearest() -> None:
     app, talk = staged(*said(1, "q", "first"), *said(2, "q", "```py\nx\n```"))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        await app.doors.open("copy")
+        await app.navigator.open("copy")
         assert app.clipboard == "```py\nx\n```"
-        await app.doors.open("copy", "2")
+        await app.navigator.open("copy", "2")
         assert app.clipboard == "first"
-        await app.doors.open("copy", "code")
+        await app.navigator.open("copy", "code")
         assert app.clipboard == "x"
-        await app.doors.open("copy", "all")
+        await app.navigator.open("copy", "all")
         assert app.clipboard == "> q\n\nfirst\n\n> q\n\n```py\nx\n```"
         talk.announce(ev.ScreenAsked(screen="contex"))
         await settle(pilot, talk)

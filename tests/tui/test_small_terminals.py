@@ -68,7 +68,7 @@ async def test_a_session_is_told_by_more_than_its_name(home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "told"),
-    [("", "There is no session yet."), ("zebra", "No session is called that, and nobody said it.")],
+    [("", "No sessions yet."), ("zebra", "No session or message matches.")],
 )
 async def test_an_empty_list_says_why(home: Path, typed: str, told: str) -> None:
     app, talk = staged(given=msgspec.structs.replace(around(), library=Nothing(home)))
@@ -109,7 +109,7 @@ async def test_commands_are_offered_one_a_row() -> None:
         await settle(pilot, talk)
         await pilot.press("slash")
         await pilot.pause()
-        completions = app.chat.desk.completions
+        completions = app.chat.input_area.completions
         assert completions.virtual_size.height == completions.option_count
 
 

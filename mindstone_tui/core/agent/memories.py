@@ -64,7 +64,7 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-DIGEST: Final = "Remembered earlier with the person's consent, for this message:"
+DIGEST: Final = "From approved memory, for this message:"
 _ECHOED: Final = 2
 """Telling words of a memory, not in the question, that make an answer one that leaned on it."""
 _TELLING: Final = re.compile(r"[^\W_]{5,}")

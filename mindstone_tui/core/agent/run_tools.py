@@ -244,7 +244,12 @@ def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
 
 def _refused(desk: Desk, turn: int, call: ToolCall, by: str, why: str) -> events.ToolEnded:
     desk.record(ToolRefused(call=call.id, by=by, why=why), turn)
-    return _returned(desk, turn, call, _failed(f"Refused by {by}: {why}", "refused"))
+    return _returned(desk, turn, call, _failed(_declined(by, why), "refused"))
+
+
+def _declined(by: str, why: str) -> str:
+    said = f": {why}" if why and why != "declined by the user" else ""
+    return f"Declined by {'the user' if by == 'person' else by}{said}"
 
 
 def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> events.ToolEnded:

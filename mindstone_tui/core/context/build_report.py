@@ -289,7 +289,7 @@ class _Account:
     def _warnings(self) -> Iterator[str]:
         room, state = self.room, self.view.fold.state
         if room.label == "assumed":
-            yield f"Nobody knows this model's window; {room.window:,} is assumed."
+            yield f"Unknown context window; assuming {room.window:,} tokens."
         if room.reserve < budget.SMALLEST_RESERVE:
             yield f"The window is small: only {room.reserve:,} tokens for the answer."
         for share in self.shares:
@@ -301,7 +301,8 @@ class _Account:
         if self.fixed > self.marks.floor:
             yield f"{self.fixed:,} tokens cannot leave; a prune cannot reach the floor."
         if state.cut:
-            yield f"Shortened in the prompt, whole in history: {plural(len(state.cut), 'message')}."
+            cut = plural(len(state.cut), "message")
+            yield f"{cut} shortened in the prompt; the transcript keeps the full text."
         if state.outside.unindexed:
             yield f"{plural(state.outside.unindexed, 'exchange')} left without an index entry."
         if self.view.ledger(self.call.model).counter.method == "characters":

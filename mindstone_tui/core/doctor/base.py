@@ -1,6 +1,6 @@
 """What a check of this installation says, and what it may look at.
 
-A room offers checks as functions `(Surroundings) -> Iterable[Check]`; `mindstone doctor` lists
+A room offers checks as functions `(CheckEnvironment) -> Iterable[Check]`; `mindstone doctor` lists
 them. A check looks and reports; it repairs nothing, and it probes rather than assumes.
 """
 

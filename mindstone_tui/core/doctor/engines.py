@@ -34,7 +34,7 @@ def _sqlite() -> Check:
             id="sqlite",
             outcome="fail",
             detail=f"SQLite cannot be used: {error}.",
-            remedy="Install the package again; recall needs apsw.",
+            remedy="Reinstall the package; recall needs apsw.",
         )
     return Check(
         id="sqlite", outcome="pass", detail=f"SQLite {apsw.sqlite_lib_version()} with FTS5."
@@ -55,8 +55,8 @@ def _vectors() -> Check:
         return Check(
             id="sqlite.vectors",
             outcome="warn",
-            detail=f"sqlite-vec does not load ({error}); recall works on words alone.",
-            remedy="Install the package again on this machine.",
+            detail=f"sqlite-vec does not load ({error}); recall searches by words only.",
+            remedy="Reinstall the package on this machine.",
         )
     return Check(id="sqlite.vectors", outcome="pass", detail=f"sqlite-vec {version} loads.")
 
@@ -68,7 +68,7 @@ def _index(around: CheckEnvironment) -> Check:
     places = around.places.session(around.session)
     remedy = f"mindstone reindex --session {around.session}"
     if not places.index.exists():
-        return Check(id="index", outcome="pass", detail="No index yet; it is made when needed.")
+        return Check(id="index", outcome="pass", detail="No index yet; it is built when needed.")
     try:
         connection = apsw.Connection(str(places.index), flags=apsw.SQLITE_OPEN_READONLY)
         verdict = str(connection.execute("pragma quick_check(1)").get)
@@ -104,7 +104,7 @@ def _tokenizer() -> Check:
         id="tokenizer",
         outcome="warn",
         detail="The bundled vocabularies are missing; tokens are estimated from bytes.",
-        remedy="Install the package again; they come with litellm.",
+        remedy="Reinstall the package; they come with litellm.",
     )
 
 
@@ -114,8 +114,8 @@ def _embedder() -> Check:
         return Check(
             id="embedder",
             outcome="warn",
-            detail="The embedder is missing; recall works on words alone.",
-            remedy="Install the package again.",
+            detail="The embedder is missing; recall searches by words only.",
+            remedy="Reinstall the package.",
         )
     return Check(
         id="embedder",
@@ -137,7 +137,7 @@ def _model(around: CheckEnvironment) -> Check:
             id="model",
             outcome="fail",
             detail=f"{name} cannot answer: {why}",
-            remedy="`mindstone models` shows who can.",
+            remedy="`mindstone models` lists models that can.",
         )
     return Check(id="model", outcome="pass", detail=f"{chosen.name}: {chosen.why.rstrip('.')}.")
 
@@ -151,7 +151,7 @@ def _sandbox(around: CheckEnvironment) -> Check:
         return Check(
             id="sandbox",
             outcome="warn",
-            detail=f"Nothing confines commands, so each one asks. {told.why}".strip(),
+            detail=f"Commands run without a sandbox, so each needs approval. {told.why}".strip(),
             remedy="Install bubblewrap.",
         )
     broken = [gap for gap in told.does_not_hold if gap.startswith("not so")]

@@ -82,7 +82,7 @@ def _permissions(around: CheckEnvironment) -> Check:
             if path.exists() and path.stat().st_mode & 0o077:
                 open_to_others.append(path)
     if not open_to_others:
-        return Check(id="permissions", outcome="pass", detail="Files are yours alone.")
+        return Check(id="permissions", outcome="pass", detail="Files are readable only by you.")
     return Check(
         id="permissions",
         outcome="warn",
@@ -137,7 +137,7 @@ def _space(around: CheckEnvironment) -> Check:
         id="disk.space",
         outcome=outcome,
         detail=f"{free / 1e9:.1f} GB free.",
-        remedy="" if outcome == "pass" else "Free some space: history is never thinned out.",
+        remedy="" if outcome == "pass" else "Free some space: the transcript is never deleted.",
     )
 
 
@@ -160,7 +160,9 @@ def _session(around: CheckEnvironment) -> Check:
     """Whether the session opens, and whether its table of offsets agrees with it."""
     places = around.places.session(around.session)
     if not places.transcript.exists():
-        return Check(id="session", outcome="pass", detail=f"{around.session} is not begun yet.")
+        return Check(
+            id="session", outcome="pass", detail=f"{around.session} has not been started yet."
+        )
     try:
         with History(places) as history:
             history.header  # noqa: B018 (reading it is the check)

@@ -20,6 +20,20 @@ NO_HEADROOM: Final = 0.70
 """Share of the usable room from which protection is a problem of its own."""
 DISK_LOW: Final = 1 << 30
 DISK_FULL: Final = 64 << 20
+_NAMES: Final = {
+    "utilization": "Window usage",
+    "eviction_rate": "The number of exchanges leaving",
+    "compression_ratio": "The gain from summaries",
+    "burn_rate": "Token growth",
+    "fidelity": "Recall fidelity",
+    "tool_bloat": "The share of tool results",
+    "protected": "The protected share",
+    "repeating": "The model's variety",
+    "recall": "Recall",
+    "index_lag": "The index",
+    "disk": "Disk space",
+}
+"""What each metric is called in a sentence."""
 
 
 class Alert(Part):
@@ -56,10 +70,14 @@ def news(before: Sequence[Alert], now: Sequence[Alert]) -> tuple[Alert, ...]:
 
 
 def over(before: Sequence[Alert], now: Sequence[Alert]) -> tuple[Alert, ...]:
-    """What was wrong and no longer is, as a word of relief."""
+    """Alerts that cleared."""
     still = {alert.metric for alert in now}
     return tuple(
-        Alert(level="info", metric=alert.metric, message=f"{alert.metric} is back in its range.")
+        Alert(
+            level="info",
+            metric=alert.metric,
+            message=f"{_NAMES.get(alert.metric, alert.metric)} is back to normal.",
+        )
         for alert in before
         if alert.level != "info" and alert.metric not in still
     )

@@ -1,4 +1,4 @@
-"""A tool wants to run: exactly what, why, and a person's word. Refusing is the default."""
+"""Asks a person to approve a tool call. Deny is the default."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mindstone_tui.core.events import Answer, ToolAsked
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import diffed
-from mindstone_tui.tui.screens.dialog import JudgingScreen
+from mindstone_tui.tui.screens.dialog import DialogScreen
 
 
-class ApprovalScreen(JudgingScreen[Answer]):
-    """Asks once; keys that were typed for the prompt are not taken for an answer."""
+class ApprovalScreen(DialogScreen[Answer]):
+    """Shows exactly what will run; keys meant for the prompt are not taken as an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n,escape", "deny", "Deny", id="approval.deny"),
@@ -48,7 +48,7 @@ class ApprovalScreen(JudgingScreen[Answer]):
                 Content.assemble(
                     ("? ", "bold $accent"),
                     show.line(asked.name, 40, "bold"),
-                    (" wants to run", ""),
+                    (" needs your approval", ""),
                     (f"  risk: {show.line(asked.risk, 30).plain}", "$muted"),
                 ),
                 markup=False,
@@ -66,7 +66,7 @@ class ApprovalScreen(JudgingScreen[Answer]):
                     label = show.line(rule, 40)
                     key = "s" if number == 0 else " "
                     yield Button(
-                        Content.assemble(key, "  Allow in this session: ", label),
+                        Content.assemble(key, "  Allow for this session: ", label),
                         id=f"session-{number}",
                         compact=True,
                     )
@@ -77,7 +77,7 @@ class ApprovalScreen(JudgingScreen[Answer]):
                     )
 
     def on_key(self, event: events.Key) -> None:
-        """Swallow what was typed before anyone could have read the question."""
+        """Ignore keys typed before anyone could have read the question."""
         if self._clock() - self._since < self._grace and event.key not in ("escape", "tab"):
             event.stop()
             event.prevent_default()
@@ -107,7 +107,7 @@ class ApprovalScreen(JudgingScreen[Answer]):
             )
 
     def action_deny(self) -> None:
-        self.dismiss(Answer(allowed=False, why="refused by the user"))
+        self.dismiss(Answer(allowed=False, why="declined by the user"))
 
     def action_allow(self) -> None:
         self.dismiss(Answer(allowed=True))

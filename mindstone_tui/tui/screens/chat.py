@@ -1,4 +1,4 @@
-"""The chat: it draws every event in order and turns what a person does into verbs."""
+"""The chat: draws every event in order and passes on what a person does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from textual.worker import Worker
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.tui.host import OpenConversation, Surroundings
+from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import (
     MemoryWaits,
@@ -27,7 +27,7 @@ from mindstone_tui.tui.screens.messages import (
 )
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
-from mindstone_tui.tui.widgets.input_area import Desk
+from mindstone_tui.tui.widgets.input_area import InputArea
 from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
@@ -36,7 +36,7 @@ from mindstone_tui.tui.widgets.welcome import Welcome
 
 
 class ChatScreen(Screen[None]):
-    """Conversation left, window right, prompt below."""
+    """Conversation on the left, context panel on the right, prompt below."""
 
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar
@@ -52,7 +52,7 @@ class ChatScreen(Screen[None]):
         Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.down"),
         Binding("ctrl+end", "newest", "Newest", priority=True, show=False, id="chat.end"),
         Binding("f1", "want('help')", "Help", id="chat.help"),
-        Binding("f2", "want('context')", "Inspect the window", id="chat.context"),
+        Binding("f2", "want('context')", "Inspect the context window", id="chat.context"),
         Binding("f3,ctrl+r", "want('sessions')", "Sessions and search", id="chat.sessions"),
         Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
         Binding("f5", "want('model')", "Model", id="chat.model"),
@@ -61,18 +61,18 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
         Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
         Binding("alt+c", "want('copy')", "Copy the last answer", id="chat.copy"),
-        Binding("alt+k", "want('copy', 'code')", "Copy the last code", id="chat.copy-code"),
+        Binding("alt+k", "want('copy', 'code')", "Copy the last code block", id="chat.copy-code"),
     ]
 
     conversation = query_one(ConversationView)
     panel = query_one(ContextPanel)
-    desk = query_one(Desk)
+    input_area = query_one(InputArea)
     status = query_one(StatusLine)
 
-    def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
+    def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
         super().__init__()
         self._open = open_conversation
-        self.around = around
+        self.host = host
         self.talk: ev.Conversation | None = None
         self.running = 0
         """The turn that runs, or 0."""
@@ -83,19 +83,19 @@ class ChatScreen(Screen[None]):
         self._early = ""
         """What was sent before the session was open; it waits in the prompt."""
         self._following: Worker[None] | None = None
-        self._look_at = around.at
+        self._look_at = host.at
         self._then = ""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
             with Vertical(id="left"):
                 yield ConversationView(id="conversation")
-                yield Desk(self.around.commands, self.around.folder, vim=self.around.settings.vim)
+                yield InputArea(self.host.commands, self.host.folder, vim=self.host.settings.vim)
             yield ContextPanel(id="panel")
         yield StatusLine()
 
     def on_mount(self) -> None:
-        self.panel.set_class(not self.around.settings.panel, "-off")
+        self.panel.set_class(not self.host.settings.panel, "-off")
         # The first paint comes before anything that takes time.
         self.call_after_refresh(self._start)
 
@@ -108,7 +108,7 @@ class ChatScreen(Screen[None]):
     async def _follow(self) -> None:
         """Open the session, then draw every event in order until it closes."""
         try:
-            self.talk = await self._open(self.around.session)
+            self.talk = await self._open(self.host.session)
         except MindstoneError as error:
             await self._show_problem(error)
             return
@@ -148,18 +148,18 @@ class ChatScreen(Screen[None]):
             case ev.MemoryProposed():
                 self.post_message(MemoryWaits(event))
         await self.conversation.show(event)
-        await self.desk.waiting.show(event)
-        self.desk.prompt.queued = bool(self.desk.waiting.messages)
+        await self.input_area.waiting.show(event)
+        self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
         self.panel.show(event)
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model
         self.call_later(self._send_early)
-        library = self.around.library
+        library = self.host.library
         if event.turns and library is not None:
             await self.conversation.open(library.browse(event.session))
             said = [one.question for one in self.conversation.feed.exchanges if one.question]
-            self.desk.prompt.remember_older(said)
+            self.input_area.prompt.remember_older(said)
         elif not event.turns:
             welcome = Welcome(event)
             await self.conversation.place(welcome)
@@ -173,21 +173,21 @@ class ChatScreen(Screen[None]):
 
     @work(group="models", exit_on_error=False)
     async def _look_for_models(self, welcome: Welcome) -> None:
-        if self.around.models is not None:
-            found = await self.around.models()
+        if self.host.models is not None:
+            found = await self.host.models()
             if welcome.is_attached:
                 await welcome.offer(found)
 
     def _send_early(self) -> None:
         early, self._early, self.status.doing = self._early, "", self._doing
-        if early and self.desk.prompt.text == early:
-            self.desk.prompt.action_send()
+        if early and self.input_area.prompt.text == early:
+            self.input_area.prompt.action_send()
 
     # the turn
 
     def _begin(self, event: ev.TurnStarted) -> None:
         self.running = event.turn
-        self._since = self.around.clock()
+        self._since = self.host.clock()
         self.query(Welcome).remove()
         self.add_class("-running")
         self._say_doing("sent")
@@ -203,7 +203,7 @@ class ChatScreen(Screen[None]):
         self._doing = self.status.doing = ""
         self._asked.clear()
         self._withdraw_question("")
-        self.post_message(TurnFinished(event, self.around.clock() - self._since))
+        self.post_message(TurnFinished(event, self.host.clock() - self._since))
 
     def _say_doing(self, what: str) -> None:
         if what != self._doing:
@@ -212,14 +212,14 @@ class ChatScreen(Screen[None]):
 
     def _tick(self) -> None:
         if self.running:
-            elapsed = numbers.seconds(float(int(self.around.clock() - self._since)))
-            self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
+            elapsed = numbers.seconds(float(int(self.host.clock() - self._since)))
+            self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc to stop"
 
     # approvals
 
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
-        self._say_doing("waits for you")
+        self._say_doing("waiting for your approval")
         if len(self._asked) == 1:
             self._put_question()
 
@@ -235,7 +235,7 @@ class ChatScreen(Screen[None]):
                 self._put_question()
 
         self.app.push_screen(
-            ApprovalScreen(asked, grace=self.around.approval_grace, clock=self.around.clock),
+            ApprovalScreen(asked, grace=self.host.approval_grace, clock=self.host.clock),
             answered,
         )
 
@@ -243,10 +243,10 @@ class ChatScreen(Screen[None]):
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
         if isinstance(event, ev.ToolStarted):
-            self._say_doing(f"runs {event.name}")
+            self._say_doing(f"running {event.name}")
 
     def _withdraw_question(self, call: str) -> None:
-        """The question was settled elsewhere; an empty call means whichever is open."""
+        """The question was answered elsewhere; an empty call means whichever is open."""
         top = self.app.screen
         if isinstance(top, ApprovalScreen) and (not call or top.asked.call == call):
             top.dismiss(None)
@@ -268,10 +268,10 @@ class ChatScreen(Screen[None]):
         event.stop()
         if self.talk is None:
             # What was typed since then stays behind it.
-            both = (event.text, self.desk.prompt.text)
+            both = (event.text, self.input_area.prompt.text)
             self._early = "\n".join(part for part in both if part)
-            self.desk.prompt.write(self._early)
-            self.status.doing = "sent as soon as the session is open"
+            self.input_area.prompt.write(self._early)
+            self.status.doing = "will be sent when the session is open"
             return
         self.conversation.anchor()
         if event.text.startswith("!"):
@@ -283,9 +283,9 @@ class ChatScreen(Screen[None]):
 
     @on(Prompt.TakeBack)
     def _take_back_newest(self) -> None:
-        if self.desk.waiting.messages:
-            newest = self.desk.waiting.messages[-1]
-            self.desk.prompt.write(newest.text)
+        if self.input_area.waiting.messages:
+            newest = self.input_area.waiting.messages[-1]
+            self.input_area.prompt.write(newest.text)
             self._withdraw(newest.entry)
 
     @on(Queued.TakenBack)
@@ -330,14 +330,14 @@ class ChatScreen(Screen[None]):
         if self.running and self.talk is not None:
             self.talk.interrupt()
         else:
-            self.set_focus(self.desk.prompt)
+            self.set_focus(self.input_area.prompt)
 
     @on(Prompt.Broken)
     def _broken(self) -> None:
         if self.running and self.talk is not None:
             self.talk.interrupt()
         else:
-            self.notify("Ctrl+D or /quit leaves.", timeout=2, markup=False)
+            self.notify("Press Ctrl+D or type /quit to leave.", timeout=2, markup=False)
 
     @on(Prompt.Left)
     def _leave(self) -> None:
@@ -357,7 +357,7 @@ class ChatScreen(Screen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Typing goes to the prompt, wherever the focus is."""
-        prompt = self.desk.prompt
+        prompt = self.input_area.prompt
         if self.focused is prompt or event.key in self.active_bindings:
             return
         if event.is_printable and event.character:
@@ -376,8 +376,8 @@ class ChatScreen(Screen[None]):
         if self._following is not None:
             await self._following.wait()
         self.talk = None
-        self.around = msgspec.structs.replace(self.around, session=key)
+        self.host = msgspec.structs.replace(self.host, session=key)
         self._then = then
         await self.recompose()
         self.on_mount()
-        self.set_focus(self.desk.prompt)
+        self.set_focus(self.input_area.prompt)

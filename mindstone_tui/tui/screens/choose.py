@@ -30,7 +30,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class ChooseScreen(ModalScreen[str]):
-    """A filter and a list; Enter takes, Escape leaves."""
+    """A filter and a list; Enter chooses, Escape cancels."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,4 +1,4 @@
-"""A dialog that asks for a decision: what is judged scrolls, the answers are always in view."""
+"""A dialog that asks for a decision: the content scrolls, the buttons stay in view."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from textual.screen import ModalScreen
 Answered = TypeVar("Answered")
 
 _HIGHEST = 0.94
-"""Of the screen; the style sheet says the same of `#dialog`."""
+"""Share of the screen; the style sheet says the same for `#dialog`."""
 _LEAST = 3
-"""Rows of what is judged that stay, however small the terminal is."""
+"""Rows of content that stay visible however small the terminal is."""
 
 
-class JudgingScreen(ModalScreen[Answered], Generic[Answered]):
-    """Holds `#dialog` and in it `#exact`, which gives way to everything else."""
+class DialogScreen(ModalScreen[Answered], Generic[Answered]):
+    """Holds `#dialog` and in it `#exact`, which shrinks before anything else does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown", "read(1)", "Read on", show=False, id="judge.on"),

@@ -1,4 +1,4 @@
-"""Help made from what is really bound and really registered."""
+"""Help, generated from the actual key bindings and registered commands."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def help_text(
     for command in commands:
         lines += _command(command, max(width, 40))
     lines.append(Content(""))
-    hint = "The names on the right are keys of [tui.keys] in config.toml."
+    hint = "To change a key, set the name on the right under [tui.keys] in config.toml."
     lines.append(Content.styled(hint, "$muted"))
     return Content("\n").join(lines)
 
 
 _COLUMN = 26
-"""Where the sentences begin."""
+"""Where the help texts begin."""
 
 
 def _command(command: CommandHelp, width: int) -> list[Content]:
-    """How it is written, then what it does, each line of that in its column."""
+    """The usage, then the help text in its own column."""
     name = show.line(f"/{command.name} {command.usage}".rstrip(), width - 2)
     said = wrap(one_line(command.help, 400), width - _COLUMN) or [""]
     short = name.cell_length < _COLUMN - 2

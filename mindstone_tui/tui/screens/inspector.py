@@ -1,4 +1,4 @@
-"""Every block of the next prompt: its size and age, why it stays or may go, and what if it went."""
+"""The inspector: every block of the next prompt, its size and age, and why it may leave or not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Blocks(OptionList):
 
 
 class InspectorScreen(Screen[None]):
-    """The window as a list; marks are for whole exchanges, because they leave whole."""
+    """The window as a list; whole exchanges are marked, because they leave as a whole."""
 
     AUTO_FOCUS = "#blocks"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -90,9 +90,7 @@ class InspectorScreen(Screen[None]):
         self.query_one("#head").display = report is not None
         self.query_one("#detail").display = report is not None
         if report is None:
-            said = (
-                "The window is measured before the first answer; its blocks are listed here then."
-            )
+            said = "Nothing to show yet. The window is measured when you send the first message."
             self.query_one("#summary", Static).update(Content(said))
             self._preview()
             return
@@ -153,7 +151,7 @@ class InspectorScreen(Screen[None]):
             return None
         return self._left[at - len(self._blocks)]
 
-    # deeds
+    # actions
 
     def action_mark(self) -> None:
         """Mark the exchange under the cursor, if it may leave."""
@@ -163,7 +161,7 @@ class InspectorScreen(Screen[None]):
         whole = [one for one in self._blocks if one.turn == block.turn]
         shield = next((one for one in whole if one.protected), None)
         if shield is not None:
-            self.notify(f"Turn {block.turn} stays: {shield.why}.", markup=False)
+            self.notify(f"Turn {block.turn} cannot leave: {shield.why}.", markup=False)
             return
         self.marked ^= {block.turn}
         self._confirming = False
@@ -187,19 +185,19 @@ class InspectorScreen(Screen[None]):
         tokens, full = self.effect()
         before = self.report
         count = plural(len(self.marked), "exchange")
-        ask = "  x again prunes, escape does not" if self._confirming else "  x prunes"
+        ask = "  press x again to prune, escape to cancel" if self._confirming else "  x to prune"
         effect.update(
             Content.assemble(
                 (f"{count} marked", "bold $accent"),
                 f"  {numbers.tokens(before.prompt.tokens)} → {numbers.tokens(tokens)} tokens"
                 f"  {numbers.percent(before.utilization)} → {numbers.percent(full)}",
-                ("  estimated, indexed and read back first", "$muted"),
+                ("  estimated; each is indexed first and stays searchable", "$muted"),
                 (ask, "$accent"),
             )
         )
 
     def action_prune(self) -> None:
-        """Show what it would do; the second time, do it."""
+        """Preview the effect; press again to prune."""
         if not self.marked:
             self.action_mark()
         if not self.marked:
@@ -269,5 +267,5 @@ def _gone(left: Left) -> Content:
         ("exchange        ", "$muted"),
         ("outside    ", "$context-pruned"),
         (f"{left.score:>5.2f}  ", "$muted"),
-        show.line(f"{left.reason} · r restores it", 120, "$muted"),
+        show.line(f"{left.reason} · r to restore", 120, "$muted"),
     )

@@ -1,4 +1,4 @@
-"""A proposed memory: what would be written, where it comes from, and a person's decision."""
+"""Review of a proposed memory: what would be written, and where it comes from."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mindstone_tui.core.events import MemoryProposed
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import diffed
-from mindstone_tui.tui.screens.dialog import JudgingScreen
+from mindstone_tui.tui.screens.dialog import DialogScreen
 
 
-class MemoryScreen(JudgingScreen[str]):
-    """Nothing is stored unless `approve` comes back; leaving decides nothing."""
+class MemoryScreen(DialogScreen[str]):
+    """Nothing is stored without `approve`; closing the dialog leaves it undecided."""
 
     AUTO_FOCUS = "#later"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,4 +1,4 @@
-"""What the chat asks of the app around it."""
+"""Messages from the chat to the app."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mindstone_tui.core.context.report import ContextReport
 
 
 class ScreenWanted(Message):
-    """A screen, or something else only the app can do, by the name slash commands use."""
+    """A request to open a screen or run an app action, by its slash command's name."""
 
     def __init__(self, screen: str, argument: str = "") -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class ScreenWanted(Message):
 
 
 class MemoryWaits(Message):
-    """A proposed memory waits for a decision."""
+    """A proposed memory is waiting for a decision."""
 
     def __init__(self, proposal: ev.MemoryProposed) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A recording: drawn like a live session, with a timeline below and hands on the clock."""
+"""The replay screen: a recording drawn like a live session, with a timeline below."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OpenReplay = Callable[[], Awaitable[Replay]]
 
 
 class ReplayScreen(Screen[None]):
-    """Conversation left, the window of that moment right, time below."""
+    """Conversation on the left, its context window at that moment on the right, timeline below."""
 
     AUTO_FOCUS = "#conversation"
     HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar
@@ -40,16 +40,16 @@ class ReplayScreen(Screen[None]):
         Binding("space", "play_or_pause", "Play", priority=True, id="replay.toggle"),
         Binding("right", "step('call')", "Call", key_display="←→", priority=True, id="replay.call"),
         Binding(
-            "left", "back('call')", "Call before", show=False, priority=True, id="replay.uncall"
+            "left", "back('call')", "Previous call", show=False, priority=True, id="replay.uncall"
         ),
         Binding("j,shift+right", "step('turn')", "Turn", key_display="kj", id="replay.turn"),
-        Binding("k,shift+left", "back('turn')", "Turn before", show=False, id="replay.unturn"),
+        Binding("k,shift+left", "back('turn')", "Previous turn", show=False, id="replay.unturn"),
         Binding("p", "go('prune')", "Prune", id="replay.prune"),
-        Binding("P", "back('prune')", "Prune before", show=False, id="replay.unprune"),
+        Binding("P", "back('prune')", "Previous prune", show=False, id="replay.unprune"),
         Binding("t", "go('tool')", "Tool", id="replay.tool"),
-        Binding("T", "back('tool')", "Tool before", show=False, id="replay.untool"),
+        Binding("T", "back('tool')", "Previous tool call", show=False, id="replay.untool"),
         Binding("r", "go('recall')", "Recall", show=False, id="replay.recall"),
-        Binding("R", "back('recall')", "Recall before", show=False, id="replay.unrecall"),
+        Binding("R", "back('recall')", "Previous recall", show=False, id="replay.unrecall"),
         Binding("plus,equals_sign", "speed(1)", "Speed", key_display="-+", id="replay.faster"),
         Binding("minus", "speed(-1)", "Slower", show=False, id="replay.slower"),
         Binding("g", "ask('turn')", "Go", id="replay.go"),
@@ -123,7 +123,7 @@ class ReplayScreen(Screen[None]):
         self._tell_position()
 
     async def _begin(self, event: ev.SessionReady) -> None:
-        """A recording begins here, the first time or after a jump: nothing old may stay."""
+        """Start over, the first time or after a jump, with nothing left from before."""
         self.status.session, self.status.model = event.session, event.model
         if self._drawn:
             with self.app.batch_update():
@@ -146,7 +146,7 @@ class ReplayScreen(Screen[None]):
             self.status.doing = "playing" if position.playing else "paused"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While something is typed, keys belong to the typing."""
+        """While the input is open, keys go to it."""
         typing = isinstance(self.focused, Input)
         return not typing or action in ("leave", "panel") or not hasattr(self, f"action_{action}")
 
@@ -175,7 +175,7 @@ class ReplayScreen(Screen[None]):
         known = next(each for each in KINDS if each == kind)
         self.replay.pause()
         if not act(self.replay, known):
-            self.notify(f"There is no other {kind} that way.", timeout=2, markup=False)
+            self.notify(f"No more {kind}s in that direction.", timeout=2, markup=False)
         self._tell_position()
 
     def action_speed(self, direction: int) -> None:
@@ -192,7 +192,7 @@ class ReplayScreen(Screen[None]):
     def action_ask(self, what: str) -> None:
         self._asking = what
         where = self.query_one("#where", Input)
-        where.placeholder = "turn number" if what == "turn" else "find these words"
+        where.placeholder = "turn number" if what == "turn" else "search the recording"
         where.value = ""
         where.display = True
         where.focus()
@@ -209,12 +209,12 @@ class ReplayScreen(Screen[None]):
             await self.action_again()
 
     async def action_again(self) -> None:
-        """Go to the next place that says what was looked for."""
+        """Jump to the next match."""
         if self.replay is None or not self._wanted:
             return
         self.replay.pause()
         if not await self.replay.find(self._wanted):
-            self.notify("Nothing says that.", timeout=2, markup=False)
+            self.notify("No match.", timeout=2, markup=False)
 
     @on(Timeline.Chosen)
     def _chosen(self, event: Timeline.Chosen) -> None:

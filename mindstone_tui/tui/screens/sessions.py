@@ -1,4 +1,4 @@
-"""Every session, and every place in them that holds what was typed."""
+"""The session picker, with a search through all sessions."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from mindstone_tui.tui.prompt.completion import ranked
 from mindstone_tui.tui.widgets.line_input import LineInput
 
 SHORTEST = 3
-"""Letters before the content of sessions is searched."""
+"""Letters typed before the content of sessions is searched."""
 
 
 class Picked(msgspec.Struct, frozen=True):
-    """A session, and a line in it when a place was chosen."""
+    """The chosen session, and a line in it if a search hit was chosen."""
 
     key: str
     seq: int | None = None
 
 
 class SessionsScreen(ModalScreen[Picked]):
-    """Type to filter by name and to search what was said."""
+    """Type to filter by name and to search all messages."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -59,7 +59,7 @@ class SessionsScreen(ModalScreen[Picked]):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(Content.styled("Sessions", "bold"), markup=False)
-            yield LineInput(placeholder="filter by name, search what was said", compact=True)
+            yield LineInput(placeholder="filter by name or search all messages", compact=True)
             yield OptionList(markup=False)
             yield Static("", id="note", markup=False)
 
@@ -116,15 +116,11 @@ class SessionsScreen(ModalScreen[Picked]):
 
 
 def _found(sessions: int, places: int, typed: str) -> str:
-    """What the list holds, and what can be done with it."""
+    """How much was found, and which keys work."""
     if not sessions and not places:
-        return (
-            "No session is called that, and nobody said it."
-            if typed
-            else "There is no session yet."
-        )
+        return "No session or message matches." if typed else "No sessions yet."
     found = f" · {plural(places, 'place')} found" if typed else ""
-    return plural(sessions, "session") + found + " · Enter opens, Esc goes back"
+    return plural(sessions, "session") + found + " · Enter to open, Esc to go back"
 
 
 def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:

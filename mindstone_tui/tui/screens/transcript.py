@@ -1,4 +1,4 @@
-"""Any line of any session, found without reading the others."""
+"""The transcript browser: reads only the lines that are shown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TranscriptScreen(Screen[None]):
         self._session = session
         self._where = where
         self._command = command
-        """Runs a slash command in the session that is shown, opening it first if it is not."""
+        """Runs a slash command in the session that is shown, opening it first if needed."""
         self._elsewhere = elsewhere
         self._line: Line | Damaged | None = None
         self._wanted = ""
@@ -65,7 +65,7 @@ class TranscriptScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(show.line(self._session, 120, "bold"), id="title", markup=False)
         yield LineList(self._browse)
-        yield LineInput(placeholder="search; Enter finds the newest match above", id="search")
+        yield LineInput(placeholder="search; Enter goes to the newest match above", id="search")
         with VerticalScroll(id="reading"):
             yield Static("", id="whole", markup=False)
         yield Footer(show_command_palette=False)
@@ -98,7 +98,7 @@ class TranscriptScreen(Screen[None]):
             shown = whole(event.line)
             text = show.text(shown[:LONGEST_SHOWN])
             if len(shown) > LONGEST_SHOWN:
-                text += Content.styled("\n… the rest is in the transcript", "$muted")
+                text += Content.styled("\n… the rest is in the transcript file", "$muted")
         self.query_one("#whole", Static).update(text)
         self.query_one("#reading").scroll_home(animate=False)
 
@@ -141,7 +141,7 @@ class TranscriptScreen(Screen[None]):
         self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The window that turns return to is that of the open session only."""
+        """Turns can only be restored to the window of the open session."""
         if action in ("restore", "pin"):
             return not self._elsewhere
         return self._elsewhere if action == "open" else True
@@ -149,7 +149,7 @@ class TranscriptScreen(Screen[None]):
     def _do(self, verb: str) -> bool:
         """Run a command on the turn under the cursor, if there is one."""
         if not isinstance(self._line, Line) or not self._line.turn:
-            self.notify("This line belongs to no turn.", timeout=2, markup=False)
+            self.notify("This line is not part of a turn.", timeout=2, markup=False)
             return False
         line = f"/{verb} turn {self._line.turn}"
         self._command(line)

@@ -1,1 +1,1 @@
-"""What the screens are made of; each widget draws values it is handed and asks for nothing."""
+"""Widgets: each draws the values it is given."""

@@ -1,4 +1,4 @@
-"""The window, live: how full, of what, how fast, what left it and what came back.
+"""The context panel: how full the window is, with what, how fast it fills, what left and came back.
 
 Its figures come from `ContextReport` alone; its lists from the events that announce each change.
 """
@@ -39,7 +39,7 @@ class Gauges(Widget):
     def render(self) -> Content:
         report, width = self.report, max(self.size.width, 20)
         if report is None:
-            return Content.styled("The window is measured before the first answer.", "$muted")
+            return Content.styled("Measured when you send the first message.", "$muted")
         parts = [
             _heading("Window", gauges.zone(report), width),
             gauges.fullness(report, width),
@@ -73,7 +73,7 @@ class LeftLog(OptionList):
     ]
 
     class Wanted(Message):
-        """Something is to be done with an exchange."""
+        """An action on a pruned exchange."""
 
         def __init__(self, turn: int, deed: str) -> None:
             super().__init__()
@@ -86,14 +86,14 @@ class LeftLog(OptionList):
         self.entries: list[Left] = []
 
     def take(self, left: tuple[Left, ...]) -> None:
-        """Put exchanges on top, the youngest first."""
+        """Add exchanges at the top, newest first."""
         fresh = sorted(left, key=lambda one: one.turn, reverse=True)
         self.entries = [*fresh, *self.entries][:LOG_LENGTH]
         self.clear_options()
         self.add_options([Option(_left(entry)) for entry in self.entries])
 
     def forget(self, turn: int) -> None:
-        """An exchange came back."""
+        """An exchange was restored."""
         self.entries = [entry for entry in self.entries if entry.turn != turn]
         self.clear_options()
         self.add_options([Option(_left(entry)) for entry in self.entries])
@@ -181,7 +181,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
                 self._alarm()
         log.display = bool(log.entries)
         if log.entries and self.report is not None and not self.report.outside.exchanges:
-            self._title_log(Content.styled("since this was measured", "$muted"))
+            self._title_log(Content.styled("since the last measurement", "$muted"))
 
     def _title_log(self, told: Content) -> None:
         title = Content.styled("Left the window\n", "bold $muted")

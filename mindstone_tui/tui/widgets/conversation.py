@@ -34,7 +34,9 @@ STEP: Final = 8
 MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
-_NO_END: Final = "This turn has no end: the program was stopped in it, or it still runs elsewhere."
+_NO_END: Final = (
+    "This turn did not finish: the program was stopped, or it is still running elsewhere."
+)
 
 
 class ConversationView(VerticalScroll, GrowsQuietly):
@@ -59,7 +61,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     @property
     def mounted(self) -> tuple[int, int]:
-        """Which exchanges have widgets: from, up to."""
+        """Which exchanges have widgets: first, and one past the last."""
         return self._first, self._end
 
     @property
@@ -250,7 +252,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     @asynccontextmanager
     async def _holding_still(self) -> AsyncIterator[None]:
-        """What is at the upper edge of the view stays there while things change above it."""
+        """Keep the top of the view in place while things change above it."""
         top = self.scroll_offset.y
         seen = (view for view in self.views if view.virtual_region.bottom > top)
         if (first := next(seen, None)) is not None and not self._follows_end:

@@ -1,4 +1,4 @@
-"""Something that is one line until it is opened; what is inside is made only then."""
+"""A row that opens; its body is built when it is first opened."""
 
 from __future__ import annotations
 

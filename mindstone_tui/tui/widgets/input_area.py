@@ -1,4 +1,4 @@
-"""The lower edge of the chat: what waits, what could be completed, and the prompt."""
+"""The input area: queued messages, completions and the prompt."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.queue import Waiting
 
 LABEL = 34
-"""Columns for what would be written, where there is something to say about it."""
+"""Columns for the completion itself when it has a description."""
 
 
 class Completions(OptionList, can_focus=False):
-    """Shown while there is something to complete."""
+    """The list of completions, shown while there are any."""
 
     def __init__(self) -> None:
         super().__init__(id="completions", markup=False)
@@ -64,7 +64,7 @@ def _drawn(offer: Offer, width: int) -> Content:
     return label + Content(gap) + show.line(offer.help, 100, "$muted")
 
 
-class Desk(Vertical):
+class InputArea(Vertical):
     """Keeps the list of completions in step with the prompt."""
 
     prompt = query_one(Prompt)
@@ -72,7 +72,7 @@ class Desk(Vertical):
     waiting = query_one(Waiting)
 
     def __init__(self, commands: Sequence[CommandHelp], folder: Path, *, vim: bool) -> None:
-        super().__init__(id="desk")
+        super().__init__(id="input-area")
         self._commands = commands
         self._folder = folder
         self._vim = vim

@@ -18,7 +18,7 @@ from mindstone_tui.tui.prompt.vim import Vim
 
 
 class Prompt(TextArea):
-    """What will be said next."""
+    """The text of the next message."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "Send", id="prompt.send", show=False),
@@ -36,7 +36,7 @@ class Prompt(TextArea):
         Binding("down", "down", "Later message", id="prompt.later", show=False),
         Binding("tab", "accept", "Accept completion", id="prompt.accept", show=False),
         Binding("ctrl+c", "break", "Copy, clear or stop", id="prompt.break", show=False),
-        Binding("ctrl+d", "leave", "Leave when empty", id="prompt.leave", show=False),
+        Binding("ctrl+d", "leave", "Quit if empty", id="prompt.leave", show=False),
     ]
 
     vim_normal = reactive(False)
@@ -73,7 +73,7 @@ class Prompt(TextArea):
             id="prompt",
             compact=True,
             highlight_cursor_line=False,
-            placeholder=Content("Say something, / for commands, @ for files, ! for the shell"),
+            placeholder=Content("Message, / for commands, @ for files, ! for the shell"),
         )
         # A cursor that blinks keeps the machine awake.
         self.cursor_blink = False
@@ -179,7 +179,7 @@ class Prompt(TextArea):
             self.screen.focus_next()
 
     def action_unfold(self) -> None:
-        """Put the text of a folded paste where its sign stands."""
+        """Replace a folded paste with its text."""
         row, column = self.cursor_location
         if found := self._pastes.sign_at(self.document[row], column):
             start, end, text = found

@@ -1,4 +1,4 @@
-"""Messages that wait for their turn, each with a way to take it back."""
+"""Queued messages, each of which can be taken back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mindstone_tui.tui import show
 
 
 class Queued(Static):
-    """One message in the queue; a click takes it back."""
+    """One queued message; click to take it back."""
 
     class TakenBack(Message):
         """A queued message is wanted back."""
@@ -26,7 +26,7 @@ class Queued(Static):
         super().__init__(markup=False, classes="queued")
 
     def render(self) -> Content:
-        hint = "  ↑ takes it back"
+        hint = "  ↑ to edit"
         room = max(self.size.width - len(hint) - 2, 8)
         return Content.assemble(
             ("» ", "$accent"),

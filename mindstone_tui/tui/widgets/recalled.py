@@ -1,4 +1,4 @@
-"""Recalled passages as cards: where each comes from, how well it fits, and a key to drop it."""
+"""Recalled passages as cards with their source, score, and a key to drop them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last line: zone, tokens, model and cost, always; what is going on, where there is room."""
+"""The status line: zone, tokens, model and cost; current activity where there is room."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mindstone_tui.tui import gauges, show
 
 
 class StatusLine(Widget):
-    """One row that never lies about the window."""
+    """One row with the state of the window and the turn."""
 
     DEFAULT_CSS = """
     StatusLine { width: 1fr; height: 1; }
@@ -26,7 +26,7 @@ class StatusLine(Widget):
 
     def render(self) -> Content:
         room = self.size.width
-        for left, told in self._ways(room):
+        for left, told in self._layouts(room):
             right = show.line(told, 80).stylize("$muted")
             gap = room - left.cell_length - right.cell_length
             if gap >= (2 if told else 0):
@@ -38,7 +38,7 @@ class StatusLine(Widget):
             return Content.assemble(("● ", "$faint"), show.line(self.model or "opening…"))
         return gauges.status(self.report, wide=wide, model=40 if wide else model)
 
-    def _ways(self, room: int) -> Iterator[tuple[Content, str]]:
+    def _layouts(self, room: int) -> Iterator[tuple[Content, str]]:
         """Fuller ones first; what goes on is never left out for what stays the same."""
         wide = self._left(wide=room >= 90)
         narrow = self._left(wide=False)

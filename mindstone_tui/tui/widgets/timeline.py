@@ -1,4 +1,4 @@
-"""A recording at a glance: how full the window was, what happened to it, and where we are."""
+"""The replay timeline: how full the window was, what happened, and the current position."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Timeline(Widget):
     def render(self) -> Content:
         width = max(self.content_size.width, 10)
         if not self._calls:
-            return Content.styled("No request was recorded in this session.", "$muted")
+            return Content.styled("No requests were recorded in this session.", "$muted")
         columns = self._columns(width)
         here = self._column_of(self.position.seq - 1, columns) if self.position else -1
         return Content("\n").join(

@@ -70,7 +70,11 @@ class ToolCall(Fold):
             parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))
             parts.append(Content("  ") + show.line(self.ended.finding, 120, "$muted"))
         if self.state in ("refused", "interrupted", "timeout", "asked"):
-            words = {"asked": "waits for you", "timeout": "took too long"}
+            words = {
+                "asked": "waiting for your approval",
+                "timeout": "timed out",
+                "refused": "declined",
+            }
             parts.append(Content.styled(f"  {words.get(self.state, self.state)}", colour))
         return Content("").join(parts)
 

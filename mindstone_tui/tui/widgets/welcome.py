@@ -1,4 +1,4 @@
-"""What an empty session says: who answers, what else was found, how to begin."""
+"""The welcome screen: the current model, other models, and how to begin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mindstone_tui.tui.host import ModelChoice
 
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
 _FIRST_STEPS = (
-    ("/", "commands with help"),
+    ("/", "commands and help"),
     ("@", "name a file"),
     ("F2", "see everything in the window"),
     ("F1", "all keys"),
@@ -32,10 +32,10 @@ _NOTHING_ELSE = (
 
 
 class Welcome(Vertical):
-    """Shown until something is said."""
+    """Shown until the first message."""
 
     class Chosen(Message):
-        """A model that was found is to answer."""
+        """Another model was chosen."""
 
         def __init__(self, model: str) -> None:
             super().__init__()
@@ -70,7 +70,7 @@ class Welcome(Vertical):
         yield Static(Content("\n").join(steps), markup=False)
 
     async def offer(self, found: Sequence[ModelChoice]) -> None:
-        """List what else could answer; nothing is taken without being asked for."""
+        """List other available models; none is used until it is chosen."""
         self._found = [choice for choice in found if choice.found][:9]
         if not self._found:
             said = Content.styled(_NOTHING_ELSE, "$muted")
@@ -78,7 +78,10 @@ class Welcome(Vertical):
             return
         await self.mount(
             Static(
-                Content.styled("Also found here; Enter switches, nothing is sent before", "$muted"),
+                Content.styled(
+                    "Other models available. Tab selects, Enter switches; nothing is sent yet",
+                    "$muted",
+                ),
                 markup=False,
             ),
             OptionList(*(Option(_drawn(choice)) for choice in self._found), markup=False),

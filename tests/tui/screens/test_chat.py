@@ -53,7 +53,7 @@ async def test_enter_sends_and_the_prompt_is_empty_again() -> None:
         await pilot.press(*"hello", "enter")
         await pilot.pause()
         assert talk.did == [("send", "hello", (), False)]
-        assert app.chat.desk.prompt.text == ""
+        assert app.chat.input_area.prompt.text == ""
 
 
 async def test_escape_interrupts_a_running_turn_and_only_that() -> None:
@@ -77,7 +77,7 @@ async def test_queued_messages_are_seen_and_can_be_taken_back() -> None:
         await pilot.press("up")
         await pilot.pause()
         assert talk.did == [("withdraw", "m1")]
-        assert app.chat.desk.prompt.text == "second"
+        assert app.chat.input_area.prompt.text == "second"
         talk.announce(ev.MessageWithdrawn(entry="m1"))
         await settle(pilot, talk)
         assert not app.screen.query(Queued)
@@ -283,7 +283,7 @@ async def test_typing_goes_to_the_prompt_wherever_the_focus_is() -> None:
         await settle(pilot, talk)
         app.screen.query_one(Card).focus()
         await pilot.press("h", "i")
-        assert app.chat.desk.prompt.text == "hi"
+        assert app.chat.input_area.prompt.text == "hi"
 
 
 async def test_the_status_line_keeps_zone_tokens_model_and_cost_at_sixty_columns() -> None:
@@ -325,13 +325,13 @@ async def test_what_is_sent_while_the_session_opens_waits_in_view_and_is_sent_th
     app = MindstoneApp(open_conversation, around())
     async with app.run_test() as pilot:
         await pilot.press(*"early")
-        assert app.chat.desk.prompt.text == "early"
+        assert app.chat.input_area.prompt.text == "early"
         await pilot.press("enter")
-        assert app.chat.desk.prompt.text == "early"
-        assert app.chat.status.doing == "sent as soon as the session is open"
+        assert app.chat.input_area.prompt.text == "early"
+        assert app.chat.status.doing == "will be sent when the session is open"
         gate.set()
         await until(pilot, lambda: talk.did == [("send", "early", (), False)])
-        assert app.chat.desk.prompt.text == app.chat.status.doing == ""
+        assert app.chat.input_area.prompt.text == app.chat.status.doing == ""
 
 
 async def test_leaving_closes_the_session() -> None:

@@ -145,7 +145,7 @@ async def test_the_chat_opens_its_own_recording(home: Path) -> None:
         )
         async with app.run_test(size=(100, 30)) as pilot:
             await settle(pilot, talk)
-            await app.doors.open("replay", "7")
+            await app.navigator.open("replay", "7")
             await until(pilot, lambda: isinstance(app.screen, ReplayScreen) and bool(opened))
             assert opened == [("agent:default:main", 7)]
             await pilot.press("q")
