@@ -29,14 +29,17 @@ _OF_PROJECTS = ".mindstone/"
 
 
 def found(path: str) -> list[Path]:
-    """The files that a document means."""
+    """The files that a document means; a bare name may be anywhere in the package."""
+    if "/" not in path:
+        return list(PACKAGE.rglob(path))
     return [each for root in ROOTS for each in root.glob(path.rstrip("/"))]
 
 
 def files_named(text: str) -> Iterator[str]:
     for path in _FILE.findall(text):
-        ours = "/" in path and not path.startswith((_OF_PROJECTS, "scripted/", "local/"))
-        if ours and (path.endswith("/") or Path(path).suffix):
+        if path.startswith((_OF_PROJECTS, "scripted/", "local/")):
+            continue
+        if path.endswith(("/", ".py")) or ("/" in path and Path(path).suffix):
             yield path
 
 
