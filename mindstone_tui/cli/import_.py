@@ -25,7 +25,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.import_window import settle
+from mindstone_tui.core.session.import_window import plan_imported_window
 from mindstone_tui.core.session.session import Lease
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import Transcript
@@ -200,7 +200,7 @@ class _Importing:
         try:
             index_session(own, index, wait=self._wait, quiet=self._quiet)
             if report.added:
-                settle(own, self._settings, index)
+                plan_imported_window(own, self._settings, index)
         finally:
             index.close()
 

@@ -29,7 +29,7 @@ from mindstone_tui.core.recall.index import (
 )
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.session.agent_files import Shelves, kinds_of_files
+from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.session.search import search_everywhere
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History
@@ -85,7 +85,7 @@ def recall(
     own = home.session(session_key(session))
     indexes = [_fresh(each, embedder) for each in _searched(home, own, scope)]
     allowed = Filter(since=_moment(since), kinds=frozenset(kind or ()))
-    shelves = Shelves(home.agent(own.key.agent), embedder)
+    shelves = AgentFilesIndex(home.agent(own.key.agent), embedder)
     files = (
         []
         if since

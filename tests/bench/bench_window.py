@@ -30,9 +30,11 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.context import build_report
 from mindstone_tui.core.context.budget import room_for
+from mindstone_tui.core.context.plan import prepare
+from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines
-from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Draft, Line, Message, Usage
 from mindstone_tui.core.entries.conversation import (
@@ -86,30 +88,28 @@ def text(chance: random.Random, words: int) -> str:
     return " ".join(chance.choices(WORDS, k=words))
 
 
-def open_set(transcript: Transcript) -> WorkingSet:
-    return WorkingSet.open(
+def open_set(transcript: Transcript) -> LiveWindow:
+    return LiveWindow(
         transcript, transcript.history(), Settings(), indexer=MadeUpIndex(), off_loop=here
     )
 
 
 def take_turn(
-    transcript: Transcript, working_set: WorkingSet, chance: random.Random
+    transcript: Transcript, window: LiveWindow, chance: random.Random
 ) -> tuple[tuple[Message, ...], Line, float]:
     """One plain turn; the request's messages, its plan, and the seconds of our own work."""
     turn = transcript.last_turn + 1
     started = time.process_time()
-    working_set.take(transcript.append(TurnStarted(), turn=turn))
-    working_set.take(transcript.append(UserMessage(text=text(chance, 80)), turn=turn))
-    prepared = run(working_set.prepare(call=1))
+    window.take(transcript.append(TurnStarted(), turn=turn))
+    window.take(transcript.append(UserMessage(text=text(chance, 80)), turn=turn))
+    prepared = run(prepare(window, call=1))
     plan = prepared.plan.entry
     assert isinstance(plan, PromptPlanned)
     answer = AssistantMessage(text=text(chance, 160), model=MODEL)
-    working_set.take(transcript.append(answer, turn=turn))
+    window.take(transcript.append(answer, turn=turn))
     usage = Usage(prompt=plan.raw_tokens)
-    working_set.note_usage(
-        transcript.append(UsageReported(call=1, model=MODEL, usage=usage), turn=turn)
-    )
-    working_set.take(transcript.append(TurnEnded(ending="done"), turn=turn))
+    window.note_usage(transcript.append(UsageReported(call=1, model=MODEL, usage=usage), turn=turn))
+    window.take(transcript.append(TurnEnded(ending="done"), turn=turn))
     return prepared.request.messages, prepared.plan, time.process_time() - started
 
 
@@ -132,14 +132,14 @@ def hysteresis(folder: Path) -> dict[str, float]:
     """A 400-turn session at 32K."""
     chance = random.Random(7)
     transcript = Transcript(places_in(folder), disk=Unsynced(), channel="bench")
-    working_set = open_set(transcript)
-    working_set.set_model(MODEL, window=32_768, label="measured")
-    working_set.set_instructions([Section(name="identity", text="You are a stone.")])
+    window = open_set(transcript)
+    window.set_model(MODEL, window=32_768, label="measured")
+    window.set_instructions([Section(name="identity", text="You are a stone.")])
     extended = 0
     before: tuple[Message, ...] = ()
     planned: list[Line] = []
     for _ in range(400):
-        messages, plan, _ = take_turn(transcript, working_set, chance)
+        messages, plan, _ = take_turn(transcript, window, chance)
         extended += messages[: len(before)] == before
         before = messages
         planned.append(plan)
@@ -219,15 +219,15 @@ def measured(folder: Path, entries: int) -> dict[str, float]:
     opens = []
     for _ in range(3):
         started = time.process_time()
-        working_set = open_set(transcript)
+        window = open_set(transcript)
         opens.append(time.process_time() - started)
     started = time.process_time()
-    working_set.report()
+    build_report.report(window)
     counting = time.process_time() - started
     chance = random.Random(3)
-    turns = sorted(take_turn(transcript, working_set, chance)[2] for _ in range(TURNS))
+    turns = sorted(take_turn(transcript, window, chance)[2] for _ in range(TURNS))
     started = time.process_time()
-    report = working_set.report()
+    report = build_report.report(window)
     reporting = time.process_time() - started
     return {
         "entries": entries,

@@ -86,9 +86,9 @@ async def take_turns(folder: Path, points: Points) -> None:
         points.pass_one()
         return ToolResult(text="tick", finding="tick")
 
-    bench = session.bench
-    bench.desk.tools["tick"] = msgspec.structs.replace(
-        bench.all_tools()["list"], name="tick", run=tick
+    services = session.services
+    services.context.tools["tick"] = msgspec.structs.replace(
+        services.tools.all["list"], name="tick", run=tick
     )
     left = 2
     session.send("hello")

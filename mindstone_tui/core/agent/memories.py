@@ -3,55 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from functools import cached_property
+from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.context.working_set import WorkingSet
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.derived import Consolidated, MemoryDigested, NoteTaken
-from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.entries.derived import (
+    Consolidated,
+    MemoryDecided,
+    MemoryDigested,
+    MemoryProposed,
+    NoteTaken,
+    TaskDone,
+    TaskStarted,
+)
+from mindstone_tui.core.entries.window import HealthMeasured, Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.memory import notes, proposals
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
 from mindstone_tui.core.memory.files import parse, read_shelf, render
+from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.prompt import digest, head_sections
-from mindstone_tui.core.memory.proposals import credit
-from mindstone_tui.core.paths import AgentPlaces, Places, SessionPlaces
-from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.memory.proposals import Decision, Draft, Proposal, ProposalState, credit
+from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript import Transcript
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
+_KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskStarted, TaskDone)
+"""Kinds of lines that measures, notes, proposals and the task are made from."""
 
 
-class Ground(Protocol):
-    """What continuity stands on; a session's desk is one."""
+class RecentHistory:
+    """What measures, notes, proposals and the task are made from, read when first needed."""
 
-    transcript: Transcript
-    working_set: WorkingSet
-    settings: Settings
-    redactor: Redactor
-    model: str
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
 
-    def record(self, entry: Entry, turn: int) -> Line:
-        """Write an entry and let the working set know."""
-        ...
+    @cached_property
+    def lines(self) -> list[Line]:
+        """Lines of those kinds from the end of history, newest first."""
+        with self._transcript.history() as history:
+            kinds = [str(kind.__struct_config__.tag) for kind in _KEPT]
+            return list(history.newest(kinds, LOOKED_BACK))
 
-    def report(self) -> ContextReport:
-        """The one accounting."""
-        ...
-
-    def count(self, text: str) -> int:
-        """How large a text is."""
-        ...
+    def forget(self, lines: Iterable[Line]) -> bool:
+        """Read anew if another surface wrote lines of these kinds; whether it did."""
+        changed = any(isinstance(line.entry, _KEPT) for line in lines)
+        if changed:
+            self.__dict__.pop("lines", None)
+        return changed
 
 
 def now() -> datetime:
@@ -80,27 +88,41 @@ class Memories:
 
     def __init__(
         self,
-        desk: Ground,
-        home: Places,
+        context: TurnContext,
+        agent: AgentPlaces,
         places: SessionPlaces,
-        newest_first: Sequence[Line],
+        past: RecentHistory,
         *,
-        ask: Ask | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
-        self.desk = desk
         self.places = places
-        self.agent: AgentPlaces = home.agent(places.key.agent)
-        self.ask = ask
+        self.agent = agent
+        self.past = past
+        self._context = context
         self._clock = clock
-        self.notes = notes.recent_notes(newest_first)
-        self.proposals = proposals.proposals_of(reversed(newest_first))
         self.cited: set[str] = set()
         """Memories that answers leaned on since the log was written."""
         self.prevented: set[str] = set()
 
+    @cached_property
+    def notes(self) -> tuple[Note, ...]:
+        """The notes of the task, oldest first."""
+        return notes.recent_notes(self.past.lines)
+
+    @cached_property
+    def proposals(self) -> dict[str, ProposalState]:
+        """What was proposed lately, by name."""
+        return proposals.proposals_of(reversed(self.past.lines))
+
+    def forget(self) -> None:
+        """Another surface wrote: what is known from history is read anew when it is needed."""
+        for name in ("notes", "proposals"):
+            self.__dict__.pop(name, None)
+        self.cited.clear()
+        self.prevented.clear()
+
     @property
-    def waiting(self) -> tuple[proposals.Standing, ...]:
+    def waiting(self) -> tuple[ProposalState, ...]:
         """Proposals that nobody has decided about."""
         return tuple(one for one in self.proposals.values() if not one.decision)
 
@@ -122,12 +144,12 @@ class Memories:
     def head_sections(self) -> tuple[tuple[Section, ...], tuple[str, ...]]:
         """What memory and notes add to the head of the prompt, and what does not fit."""
         shelf = read_shelf(self.agent)
-        return head_sections(shelf, self.notes, self.desk.settings.memory, self.desk.count)
+        return head_sections(shelf, self.notes, self._context.settings.memory, self._context.count)
 
     def digest(self, likeness: Mapping[str, float], room: int) -> MemoryDigested | None:
         """The memories that bear on a turn, as the block for the end of its prompts."""
         nonce = fresh_nonce()
-        count = self.desk.count
+        count = self._context.count
         inside = room - count(as_data("", origin="memory", nonce=nonce)) - count(DIGEST)
         found = digest(read_shelf(self.agent), likeness, max(inside, 0), count, self._clock())
         if not found.text:
@@ -170,40 +192,40 @@ class Memories:
         self.prevented.add(found.file)
         return found.memory.name
 
-    def preview(self, draft: proposals.Draft, sources: Sequence[int]) -> proposals.Proposal:
+    def preview(self, draft: Draft, sources: Sequence[int]) -> Proposal:
         """What a proposal would change, without proposing it."""
         return proposals.propose(
             self.agent,
             draft,
-            proposal=f"m{self.desk.transcript.head.seq + 1}",
+            proposal=f"m{self._context.transcript.head.seq + 1}",
             sources=sources,
             session=str(self.places.key),
             by="model",
             created=self._moment(),
-            redactor=self.desk.redactor,
+            redactor=self._context.redactor,
         )
 
     def propose(
-        self, draft: proposals.Draft, sources: Sequence[int], *, by: str, why: str = ""
-    ) -> tuple[Line, proposals.Proposal]:
+        self, draft: Draft, sources: Sequence[int], *, by: str, why: str = ""
+    ) -> tuple[Line, Proposal]:
         """Propose a memory; it is on disk as a proposal, and nowhere else."""
-        if by == "model" and not self.desk.settings.memory.propose:
+        if by == "model" and not self._context.settings.memory.propose:
             raise ContinuityError(
                 "Models may not propose memories here.", "memory.propose switches it on."
             )
         made = proposals.propose(
             self.agent,
             draft,
-            proposal=f"m{self.desk.transcript.head.seq + 1}",
+            proposal=f"m{self._context.transcript.head.seq + 1}",
             sources=sources,
             session=str(self.places.key),
             by=by,
             created=self._moment(),
             why=why,
-            redactor=self.desk.redactor,
+            redactor=self._context.redactor,
         )
         line = self._write(made.entry)
-        self.proposals[made.entry.proposal] = proposals.Standing(entry=made.entry, seq=line.seq)
+        self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
         return line, made
 
     def _moment(self) -> str:
@@ -212,7 +234,7 @@ class Memories:
         Not the present second: what a person is shown, and agrees to a while later, must be what is
         written then.
         """
-        fold = self.desk.working_set.fold
+        fold = self._context.window.fold
         asked = (line.ts for line in fold.lines.values() if line.turn == fold.turn)
         began = next(asked, "")
         return f"{began[:19]}Z" if began else stamp(self._clock())
@@ -220,7 +242,7 @@ class Memories:
     def decide(
         self,
         proposal: str,
-        decision: proposals.Decision,
+        decision: Decision,
         *,
         by: str,
         after: str = "",
@@ -237,16 +259,16 @@ class Memories:
         )
         line = self._write(entry)
         proposals.apply(self.agent, standing.entry, entry)
-        self.proposals[proposal] = proposals.Standing(
+        self.proposals[proposal] = ProposalState(
             entry=standing.entry, seq=standing.seq, decision=decision, after=entry.after
         )
         return line
 
-    async def consolidate(self, since: int, *, model: bool = False) -> AsyncIterator[Review]:
+    async def consolidate(self, since: int, ask: Ask | None = None) -> AsyncIterator[Review]:
         """Review history after `since`; each piece is recorded before the next is read."""
-        reviewer = Reviewer(count=self.desk.count, ask=self.ask if model else None)
+        reviewer = Reviewer(count=self._context.count, ask=ask)
         shelf = read_shelf(self.agent)
-        with self.desk.transcript.history() as history:
+        with self._context.transcript.history() as history:
             read = reader(history)
             head = history.head.seq
             async for piece in review(
@@ -254,7 +276,7 @@ class Memories:
             ):
                 made = [
                     self.propose(
-                        proposals.Draft(kind=one.kind, name=one.name, text=one.text),
+                        Draft(kind=one.kind, name=one.name, text=one.text),
                         one.sources,
                         by=one.by,
                         why="found while looking back",
@@ -270,7 +292,7 @@ class Memories:
         """Propose one file for memories that say the same, and a shorter one for what repeats."""
         waiting = {one.entry.path for one in self.waiting}
         lines = []
-        for merge in merges(read_shelf(self.agent), self.desk.count):
+        for merge in merges(read_shelf(self.agent), self._context.count):
             path = f"memory/{merge.files[0]}"
             if path in waiting:
                 continue
@@ -278,13 +300,13 @@ class Memories:
                 self.agent,
                 path,
                 merge.text,
-                proposal=f"m{self.desk.transcript.head.seq + 1}",
+                proposal=f"m{self._context.transcript.head.seq + 1}",
                 sources=parse(merge.text).sources,
                 by="consolidation",
                 why=merge.why,
             )
             line = self._write(made.entry)
-            self.proposals[made.entry.proposal] = proposals.Standing(entry=made.entry, seq=line.seq)
+            self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
             lines.append(line)
         return lines
 
@@ -297,4 +319,4 @@ class Memories:
         return self.decide(proposal, "edited", by="person", after=text)
 
     def _write(self, entry: Entry) -> Line:
-        return self.desk.record(entry, self.desk.transcript.last_turn)
+        return self._context.window.record(entry, self._context.transcript.last_turn)

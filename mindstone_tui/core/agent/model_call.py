@@ -10,9 +10,10 @@ from typing import Final
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.answer import Gathering
-from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.plan import Prepared
-from mindstone_tui.core.entries import Entry, ToolCall
+from mindstone_tui.core.context.window_view import Target
+from mindstone_tui.core.entries import Entry, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -33,17 +34,25 @@ STOPPED: Final = "Interrupted"
 """What a call failed of that a person stopped."""
 
 
-class Asking:
+class ModelCall:
     """A request that is being answered."""
 
     def __init__(
-        self, desk: Desk, prepared: Prepared, *, turn: int, call: int, taken: Collection[str]
+        self,
+        context: TurnContext,
+        prepared: Prepared,
+        target: Target,
+        *,
+        turn: int,
+        call: int,
+        taken: Collection[str],
     ) -> None:
         self.heard = False
         """Something of the answer was passed on, so it cannot be asked for again."""
         self.finished = Finished(reason="stop")
-        self._desk = desk
+        self._context = context
         self._prepared = prepared
+        self._target = target
         self._turn = turn
         self._call = call
         self._gathering = Gathering(turn, call, taken)
@@ -59,8 +68,8 @@ class Asking:
 
     async def stream(self) -> AsyncIterator[events.AnyEvent]:
         """The answer as it comes; a failure is on disk before it is raised."""
-        options = self._desk.options(self._prepared)
-        answer = _closable(self._desk.provider.stream(self._prepared.request, options))
+        options = self._context.options(self._prepared, self._target)
+        answer = _closable(self._context.provider.stream(self._prepared.request, options))
         try:
             async with contextlib.aclosing(answer):
                 async for delta in answer:
@@ -69,13 +78,13 @@ class Asking:
         except (ProviderError, asyncio.CancelledError) as error:
             # Failed or stopped in the middle: either way this reply was taken.
             self._count()
-            self._desk.record(self._failed(error), self._turn)
+            self._context.window.record(self._failed(error), self._turn)
             raise
         self._count()
 
     def answer(self) -> tuple[AssistantMessage, UsageReported]:
         """The whole answer and what it took, which belong together on disk."""
-        usage, by = self._desk.usage_of(self.finished, self._prepared, self._gathering)
+        usage, by = self._usage()
         message = AssistantMessage(
             text=self._gathering.text,
             model=self._model,
@@ -92,9 +101,18 @@ class Asking:
             elapsed=round(time.monotonic() - self._began, 3),
             first_token=round(self._first, 3),
             retries=self._retries,
-            position=self._desk.position,
+            position=self._context.position,
         )
         return message, report
+
+    def _usage(self) -> tuple[Usage, str]:
+        """What the provider counted, else our own count, and whose it is."""
+        usage = self.finished.usage
+        if usage.prompt is not None:
+            return usage, "provider"
+        said = self._gathering.text + "".join(call.arguments for call in self._gathering.calls)
+        counted = self._context.count(said)
+        return Usage(prompt=self._prepared.tokens, completion=counted, cost=usage.cost), "us"
 
     def partial(self, why: str) -> list[Entry]:
         """What was said before it broke off."""
@@ -136,7 +154,7 @@ class Asking:
                 return None
 
     def _count(self) -> None:
-        self._desk.position += self._retries + 1
+        self._context.position += self._retries + 1
 
     def _failed(self, error: BaseException) -> ModelFailed:
         return ModelFailed(
@@ -145,7 +163,7 @@ class Asking:
             error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
             why=str(error) or "The person interrupted.",
             retries=self._retries,
-            position=self._desk.position,
+            position=self._context.position,
         )
 
 

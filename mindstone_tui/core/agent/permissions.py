@@ -1,4 +1,4 @@
-"""The keeper of permissions in one session: the mode, the rules, and who can be asked."""
+"""Permissions in one session: the mode, the rules, and who can be asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule, suggested
 
 
-class Gate:
+class Permissions:
     """Decides whether a call may run, must be asked about, or is refused."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
@@ -69,15 +69,15 @@ STOPPING: Final = 3.0
 
 
 async def use_tools(
-    desk: Desk, turn: int, calls: tuple[ToolCall, ...], watch: LoopWatch
+    context: TurnContext, turn: int, calls: tuple[ToolCall, ...], watch: LoopWatch
 ) -> AsyncIterator[events.AnyEvent]:
     """Run each call in order; when this ends, every one of them has a result on disk."""
     for number, call in enumerate(calls):
         if number >= MOST_CALLS:
             why = f"Only the first {MOST_CALLS} calls of one answer are run."
-            yield _returned(desk, turn, call, _failed(why))
+            yield _returned(context, turn, call, _failed(why))
             continue
-        async for event in _use(desk, turn, call, watch):
+        async for event in _use(context, turn, call, watch):
             yield event
 
 
@@ -89,20 +89,22 @@ def interrupted(call: ToolCall, why: str) -> ToolReturned:
 
 
 async def _use(
-    desk: Desk, turn: int, call: ToolCall, watch: LoopWatch
+    context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch
 ) -> AsyncIterator[events.AnyEvent]:
-    tool = desk.tools.get(call.name)
+    tool = context.tools.get(call.name)
     if tool is None:
-        known = ", ".join(sorted(desk.tools)) or "none"
-        yield _returned(desk, turn, call, _failed(f"There is no tool {call.name}; known: {known}."))
+        known = ", ".join(sorted(context.tools)) or "none"
+        yield _returned(
+            context, turn, call, _failed(f"There is no tool {call.name}; known: {known}.")
+        )
         return
-    context = desk.tool_context(call.id)
+    tool_context = context.tool_context(call.id)
     try:
-        approval = prepare(tool, call.id, call.arguments, context)
+        approval = prepare(tool, call.id, call.arguments, tool_context)
     except ToolError as error:
-        yield _returned(desk, turn, call, _failed(error.sentence))
+        yield _returned(context, turn, call, _failed(error.sentence))
         return
-    desk.record(
+    context.window.record(
         ToolCalled(
             call=call.id,
             name=tool.name,
@@ -113,42 +115,42 @@ async def _use(
         turn,
     )
     if (circle := watch.why_not(call)) is not None:
-        yield _refused(desk, turn, call, "loop detection", f"Not run again: {circle}.")
+        yield _refused(context, turn, call, "loop detection", f"Not run again: {circle}.")
         return
-    decision = desk.gate.decide(tool, approval)
+    decision = context.permissions.decide(tool, approval)
     if decision.verdict == "refuse":
-        yield _refused(desk, turn, call, "policy", decision.reason)
+        yield _refused(context, turn, call, "policy", decision.reason)
         return
     if decision.verdict == "allow":
-        context = desk.gate.confine(decision, context)
-        desk.record(_allowed(call, approval, decision), turn)
+        tool_context = context.permissions.confine(decision, tool_context)
+        context.window.record(_allowed(call, approval, decision), turn)
     else:
-        waiting = desk.questions.ask(call.id)
-        yield _question(desk, turn, tool, approval, decision)
+        waiting = context.questions.ask(call.id)
+        yield _question(context, turn, tool, approval, decision)
         answer = await waiting
         if not answer.allowed:
-            yield _refused(desk, turn, call, "person", answer.why or "The person said no.")
+            yield _refused(context, turn, call, "person", answer.why or "The person said no.")
             return
-        desk.gate.remember(answer)
-        desk.record(_granted(call, approval, answer), turn)
+        context.permissions.remember(answer)
+        context.window.record(_granted(call, approval, answer), turn)
     yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
     outcome: list[ToolResult] = []
     interruption: asyncio.CancelledError | None = None
     try:
-        async for event in _run(desk, turn, tool, approval, context, outcome):
+        async for event in _run(context, turn, tool, approval, tool_context, outcome):
             yield event
     except asyncio.CancelledError as cancelled:
         if not outcome:
             raise
         interruption = cancelled
     watch.note(call, inside(outcome[0].text))
-    yield _returned(desk, turn, call, outcome[0])
+    yield _returned(context, turn, call, outcome[0])
     if interruption is not None:
         raise interruption
 
 
 def _question(
-    desk: Desk, turn: int, tool: Tool, approval: Approval, decision: Decision
+    context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
     return events.ToolAsked(
         turn=turn,
@@ -159,7 +161,7 @@ def _question(
         digest=approval.digest,
         diff=approval.preview.body if tool.risk == "write" else "",
         why=" ".join((decision.reason, *approval.warnings)),
-        remember=desk.gate.rules_for(tool, approval),
+        remember=context.permissions.rules_for(tool, approval),
     )
 
 
@@ -183,11 +185,11 @@ def _granted(call: ToolCall, approval: Approval, answer: events.Answer) -> ToolA
 
 
 async def _run(
-    desk: Desk,
+    context: TurnContext,
     turn: int,
     tool: Tool,
     approval: Approval,
-    context: ToolContext,
+    tool_context: ToolContext,
     outcome: list[ToolResult],
 ) -> AsyncIterator[events.AnyEvent]:
     """Run what was approved and hand its output on while it runs.
@@ -204,9 +206,9 @@ async def _run(
 
     async def work() -> None:
         try:
-            told = msgspec.structs.replace(context, progress=progress, stop=stop)
+            told = msgspec.structs.replace(tool_context, progress=progress, stop=stop)
             result, _ = await carry_out(
-                tool, approval, told, redactor=desk.redactor, nonce=fresh_nonce()
+                tool, approval, told, redactor=context.redactor, nonce=fresh_nonce()
             )
             outcome.append(result)
         except NotSaved:
@@ -214,7 +216,7 @@ async def _run(
         except MindstoneError as error:
             outcome.append(_failed(error.sentence))
         except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
-            desk.report_bug(error)
+            context.report_bug(error)
             outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))
         finally:
             pieces.put_nowait(None)
@@ -223,7 +225,7 @@ async def _run(
     try:
         while (piece := await pieces.get()) is not None:
             yield events.ToolOutput(
-                turn=turn, call=approval.call, text=desk.redactor.redact(piece).text
+                turn=turn, call=approval.call, text=context.redactor.redact(piece).text
             )
         await task
     except asyncio.CancelledError:
@@ -242,9 +244,11 @@ def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
     return ToolResult(text=why, status=status, finding=one_line(why, 160))
 
 
-def _refused(desk: Desk, turn: int, call: ToolCall, by: str, why: str) -> events.ToolEnded:
-    desk.record(ToolRefused(call=call.id, by=by, why=why), turn)
-    return _returned(desk, turn, call, _failed(_declined(by, why), "refused"))
+def _refused(
+    context: TurnContext, turn: int, call: ToolCall, by: str, why: str
+) -> events.ToolEnded:
+    context.window.record(ToolRefused(call=call.id, by=by, why=why), turn)
+    return _returned(context, turn, call, _failed(_declined(by, why), "refused"))
 
 
 def _declined(by: str, why: str) -> str:
@@ -252,9 +256,11 @@ def _declined(by: str, why: str) -> str:
     return f"Declined by {'the user' if by == 'person' else by}{said}"
 
 
-def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> events.ToolEnded:
+def _returned(
+    context: TurnContext, turn: int, call: ToolCall, result: ToolResult
+) -> events.ToolEnded:
     """Write a result as the model will see it; what is too long for that goes to a blob first."""
-    full = desk.transcript.keep_blob(result.full) if result.full is not None else None
+    full = context.transcript.keep_blob(result.full) if result.full is not None else None
     entry = ToolReturned(
         call=call.id,
         name=call.name,
@@ -266,5 +272,5 @@ def _returned(desk: Desk, turn: int, call: ToolCall, result: ToolResult) -> even
         full_size=full.size if full else 0,
         diff=result.diff,
     )
-    line = desk.whole(desk.record(entry, turn))
+    line = context.whole(context.window.record(entry, turn))
     return tool_ended(line, line.entry if isinstance(line.entry, ToolReturned) else entry)

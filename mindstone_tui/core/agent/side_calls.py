@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.answer import Gathering
-from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
@@ -42,9 +42,9 @@ class SideCalls:
     """Asks one model, and remembers how many scripted replies each purpose took."""
 
     def __init__(
-        self, desk: Desk, model: str, provider: Provider, positions: dict[str, int]
+        self, context: TurnContext, model: str, provider: Provider, positions: dict[str, int]
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._model = model
         self._provider = provider
         self._positions = positions
@@ -52,8 +52,8 @@ class SideCalls:
     async def ask(self, purpose: str, messages: Sequence[Message]) -> str:
         """The reply's text; raises a `ProviderError`, also when the answer was cut by length."""
         request = Request(model=self._model, messages=tuple(messages))
-        turn = self._desk.transcript.last_turn
-        self._desk.record(
+        turn = self._context.transcript.last_turn
+        self._context.window.record(
             SideRequestSent(
                 purpose=purpose,
                 model=self._model,
@@ -69,18 +69,18 @@ class SideCalls:
             await reply.take_in(self._provider.stream(request, self._options(purpose, position)))
         except ProviderError as error:
             self._positions[purpose] = position + reply.retries + 1
-            self._desk.record(self._failed(purpose, reply, error), turn)
+            self._context.window.record(self._failed(purpose, reply, error), turn)
             raise
         self._positions[purpose] = position + reply.retries + 1
-        self._desk.record(self._reported(purpose, request, reply), turn)
+        self._context.window.record(self._reported(purpose, request, reply), turn)
         if reply.finished is not None and reply.finished.reason == "length":
             raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
         return reply.gathering.text
 
     def _options(self, purpose: str, position: int) -> Options:
-        models = self._desk.settings.models
+        models = self._context.settings.models
         return Options(
-            max_tokens=self._desk.side_output,
+            max_tokens=self._context.side_output,
             timeout=models.timeout,
             retries=models.retries,
             purpose=purpose,
@@ -114,9 +114,9 @@ class SideCalls:
     def _usage(self, finished: Finished | None, request: Request, text: str) -> Usage:
         if finished is not None and finished.usage.prompt is not None:
             return finished.usage
-        asked = sum(self._desk.count(str(each.get("content", ""))) for each in request.messages)
+        asked = sum(self._context.count(str(each.get("content", ""))) for each in request.messages)
         return Usage(
             prompt=asked,
-            completion=self._desk.count(text),
+            completion=self._context.count(text),
             cost=finished.usage.cost if finished else None,
         )

@@ -35,7 +35,7 @@ refused, say so and go on without it."""
 Count = Callable[[str], int]
 
 
-class Standing(msgspec.Struct, frozen=True):
+class SystemPrompt(msgspec.Struct, frozen=True):
     """Sections for the head of the prompt, and what had to be said about them."""
 
     sections: tuple[Section, ...]
@@ -50,7 +50,7 @@ def standing_context(
     room: int,
     with_tools: bool,
     extra: Iterable[Section] = (),
-) -> Standing:
+) -> SystemPrompt:
     """Identity, rules, user and surroundings, cut to their room; a cut is never silent."""
     warnings: list[str] = []
     identity = _file_section("identity", agent.identity, room // 2, count, warnings)
@@ -64,7 +64,7 @@ def standing_context(
         *([user] if user else []),
         *extra,
     ]
-    return Standing(tuple(sections), tuple(warnings))
+    return SystemPrompt(tuple(sections), tuple(warnings))
 
 
 def _file_section(

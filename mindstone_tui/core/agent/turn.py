@@ -13,12 +13,15 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final, TypeVar
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import Desk
-from mindstone_tui.core.agent.model_call import Asking
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.model_call import ModelCall
 from mindstone_tui.core.agent.run_tools import LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.context import build_report, plan
+from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import Prepared
+from mindstone_tui.core.context.window_view import SESSIONS_OWN
 from mindstone_tui.core.entries import Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     ToolReturned,
@@ -80,10 +83,10 @@ MOST_SHRINKS: Final = 2
 
 
 async def take_turn(
-    desk: Desk, said: UserMessage, origin: str = "message"
+    context: TurnContext, said: UserMessage, origin: str = "message"
 ) -> AsyncIterator[events.AnyEvent]:
     """Take one turn; the last event is its one `TurnEnded`."""
-    turn = _Turn(desk, desk.transcript.last_turn + 1)
+    turn = _Turn(context, context.transcript.last_turn + 1)
     ending: TurnEnding = "failed"
     why = remedy = ""
     try:
@@ -97,11 +100,11 @@ async def take_turn(
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
     except NotSaved as error:
         why, remedy = error.what, error.remedy
-        yield events.NotSaved(what=why, remedy=remedy, unsaved=len(desk.transcript.unsaved))
+        yield events.NotSaved(what=why, remedy=remedy, unsaved=len(context.transcript.unsaved))
     except MindstoneError as error:
         why, remedy = error.what, error.remedy
     except Exception as error:  # a bug ends the turn as any failure does, and not the session
-        desk.report_bug(error)
+        context.report_bug(error)
         why, remedy = Bug(error).what, Bug(error).remedy
     async for event in turn.finish(ending, why, remedy):
         yield event
@@ -110,8 +113,8 @@ async def take_turn(
 class _Turn:
     """The state of one turn while it runs."""
 
-    def __init__(self, desk: Desk, number: int) -> None:
-        self._desk = desk
+    def __init__(self, context: TurnContext, number: int) -> None:
+        self._context = context
         self._turn = number
         self._started = time.monotonic()
         self._calls = 0
@@ -119,45 +122,47 @@ class _Turn:
         self._spent = Usage()
         self._tail: tuple[int, ...] = ()
         self._watch = LoopWatch()
-        self._asking: Asking | None = None
+        self._asking: ModelCall | None = None
         self._asked: tuple[ToolCall, ...] = ()
         self._call_ids: set[str] = set()
         self._prepared: Prepared | None = None
+        self._target = SESSIONS_OWN
 
     async def run(self, said: UserMessage, origin: str) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
-        desk, turn = self._desk, self._turn
-        _, asked = desk.record_all([TurnStarted(origin=origin), said], turn)
+        context, turn = self._context, self._turn
+        _, asked = context.window.record_all([TurnStarted(origin=origin), said], turn)
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
-        for notice in await desk.surroundings.make_ready():
+        for notice in await context.services.make_ready():
             yield notice
-        await desk.learn_window()
-        lines = desk.load_standing_context(turn)
+        await context.learn_window()
+        self._target = target = context.target
+        lines = context.load_standing_context(turn, target)
         rule = recognise_standing_instruction(text)
-        if rule is not None and not desk.said_before(rule.text, asked.seq):
+        if rule is not None and not _said_before(context.window.fold, rule.text, asked.seq):
             offer = StandingInstructionOffered(text=rule.text, source=asked.seq)
-            lines.append(desk.record(offer, turn))
+            lines.append(context.window.record(offer, turn))
         for event in announcements(*lines):
             yield event
-        for event in announcements(*await desk.make_room()):
+        for event in announcements(*await context.make_room(target)):
             yield event
         async for event in self._recall(text):
             yield event
-        for _ in range(desk.settings.tools.max_rounds):
+        for _ in range(context.settings.tools.max_rounds):
             async for event in self._ask():
                 yield event
             if not self._asked:
                 return
-            check_budget(self._spent, desk.settings.models)
+            check_budget(self._spent, context.settings.models)
             self._tools += len(self._asked)
-            async for event in use_tools(desk, turn, self._asked, self._watch):
+            async for event in use_tools(context, turn, self._asked, self._watch):
                 yield event
             self._asked = ()
             for event in self._steer():
                 yield event
         raise MindstoneError(
-            f"Stopped after {desk.settings.tools.max_rounds} model calls in one turn.",
+            f"Stopped after {context.settings.tools.max_rounds} model calls in one turn.",
             "Say `continue` to go on, or raise tools.max_rounds.",
         )
 
@@ -165,10 +170,10 @@ class _Turn:
         self, ending: TurnEnding, why: str, remedy: str
     ) -> AsyncIterator[events.AnyEvent]:
         """Close whatever is open, write the end, and announce it."""
-        desk, turn = self._desk, self._turn
-        desk.questions.abandon()
+        context, turn = self._context, self._turn
+        context.questions.abandon()
         partial = self._asking.partial(why) if self._asking is not None else []
-        answered = desk.answered_calls(turn)
+        answered = self._answered()
         open_calls = [call for call in self._asked if call.id not in answered]
         ended = TurnEnded(
             ending=ending,
@@ -180,13 +185,13 @@ class _Turn:
         )
         results = [interrupted(call, why or "The turn ended.") for call in open_calls]
         try:
-            lines = desk.record_all([*partial, *results, ended], turn)
+            lines = context.window.record_all([*partial, *results, ended], turn)
             for line in lines[:-1]:
                 yield self._closed(line)
-            yield events.ContextReported(report=desk.report())
+            yield events.ContextReported(report=context.report())
         except NotSaved as error:
             ending, why, remedy = "failed", error.what, error.remedy
-            unsaved = len(desk.transcript.unsaved)
+            unsaved = len(context.transcript.unsaved)
             yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
         yield events.TurnEnded(
             turn=turn,
@@ -200,11 +205,11 @@ class _Turn:
         )
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        for find in (self._desk.digest, self._desk.recall):
-            found = await find(text)
+        for find in (self._context.digest, self._context.recall):
+            found = await find(text, self._target)
             if found is None:
                 continue
-            line = self._desk.record(found, self._turn)
+            line = self._context.window.record(found, self._turn)
             self._tail = (*self._tail, line.seq)
             for event in announcements(line):
                 yield event
@@ -221,22 +226,29 @@ class _Turn:
                 if self._prepared is None or (self._asking is not None and self._asking.heard):
                     raise
                 refusal = refusal or error
-                self._desk.shrink(self._prepared)
+                self._context.shrink(self._prepared)
+                self._target = self._context.target
             except DoesNotFit:
                 if refusal is None:
                     raise
                 break
-        self._desk.forget_window()
+        self._context.forget_window()
         if refusal is not None:
             raise refusal
 
     async def _ask_once(self) -> AsyncIterator[events.AnyEvent]:
-        desk, turn = self._desk, self._turn
+        context, turn = self._context, self._turn
         self._calls += 1
-        prepared = self._prepared = await desk.prepare(self._calls, self._tail)
+        prepared = await plan.prepare(
+            context.window, self._target, call=self._calls, tail=self._tail
+        )
+        self._prepared = prepared
         for event in announcements(*prepared.lines):
             yield event
-        yield events.ContextReported(report=desk.report(call=self._calls, tail=self._tail))
+        report = build_report.report(
+            context.window, self._target, tail=self._tail, call=self._calls
+        )
+        yield events.ContextReported(report=report)
         yield events.ModelCalled(
             turn=turn,
             call=self._calls,
@@ -244,7 +256,14 @@ class _Turn:
             prompt_hash=prepared.request.hash,
             tokens=prepared.tokens,
         )
-        asking = Asking(desk, prepared, turn=turn, call=self._calls, taken=self._call_ids)
+        asking = ModelCall(
+            context,
+            prepared,
+            self._target,
+            turn=turn,
+            call=self._calls,
+            taken=self._call_ids,
+        )
         self._asking = asking
         async for event in asking.stream():
             yield event
@@ -254,25 +273,34 @@ class _Turn:
         for event in self._keep(asking):
             yield event
 
-    def _keep(self, asking: Asking) -> Iterator[events.AnyEvent]:
+    def _keep(self, asking: ModelCall) -> Iterator[events.AnyEvent]:
         """Write the answer down, and what it took."""
-        desk, turn = self._desk, self._turn
+        context, turn = self._context, self._turn
         message, report = asking.answer()
-        said, reported = desk.record_all([message, report], turn)
+        said, reported = context.window.record_all([message, report], turn)
         self._spent = added(self._spent, report.usage)
         yield events.AnswerRecorded(
-            turn=turn, entry=said.id, text=_text_of(desk.whole(said)), calls=len(message.calls)
+            turn=turn, entry=said.id, text=_text_of(context.whole(said)), calls=len(message.calls)
         )
         if remark := asking.remark():
             yield events.Noticed(message=remark, level="warning")
-        yield from announcements(*desk.note_usage(reported))
+        yield from announcements(*context.note_usage(reported))
         yield events.UsageReported(
             turn=turn, call=report.call, model=report.model, usage=report.usage
         )
 
+    def _answered(self) -> frozenset[str]:
+        """The calls of this turn that have a result, on disk or waiting to be written."""
+        window = self._context.window
+        written = (line.entry for line in window.fold.lines.values() if line.turn == self._turn)
+        waiting = (draft.entry for draft in window.transcript.unsaved if draft.turn == self._turn)
+        return frozenset(
+            entry.call for entry in (*written, *waiting) if isinstance(entry, ToolReturned)
+        )
+
     def _closed(self, line: Line) -> events.AnyEvent:
         """The event for something that the end of the turn wrote down."""
-        line = self._desk.whole(line)
+        line = self._context.whole(line)
         if isinstance(line.entry, ToolReturned):
             return tool_ended(line, line.entry)
         return events.AnswerRecorded(
@@ -281,14 +309,22 @@ class _Turn:
 
     def _steer(self) -> Iterator[events.AnyEvent]:
         """Put what the person added meanwhile in front of the next model call."""
-        for waiting in self._desk.take_steering():
-            line = self._desk.record(waiting, self._turn)
+        for waiting in self._context.take_steering():
+            line = self._context.window.record(waiting, self._turn)
             yield events.MessageSteered(
                 turn=self._turn,
                 entry=line.id,
                 queued=waiting.queued,
-                text=_text_of(self._desk.whole(line)),
+                text=_text_of(self._context.whole(line)),
             )
+
+
+def _said_before(fold: Fold, words: str, seq: int) -> bool:
+    """Whether the person said these words already in an earlier message of the window."""
+    return any(
+        isinstance(line.entry, UserMessage) and words in line.entry.text and line.seq < seq
+        for line in fold.lines.values()
+    )
 
 
 def _text_of(line: Line) -> str:

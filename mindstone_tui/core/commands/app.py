@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
-from mindstone_tui.core.commands.registry import COMMANDS, Bench, command, parse, wrong_use
+from mindstone_tui.core.commands.registry import COMMANDS, command, parse, wrong_use
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.services import SessionServices
 
 
 @command("help", usage="[COMMAND]", words=())
-async def show_help(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def show_help(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """List every command, or explain one."""
-    del bench
+    del services
     if argument:
         found, _ = parse(argument)
         text = "\n\n".join(part for part in (found.synopsis, found.help, found.details) if part)
@@ -22,39 +26,39 @@ async def show_help(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 
 @command("shell", usage="COMMAND")
-async def shell(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def shell(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Run a shell command yourself; the model does not see it."""
     if not argument:
         raise wrong_use("shell", "Which command?")
-    result = await bench.run_shell(argument)
+    result = await services.run_shell(argument)
     yield CommandPrinted(command="shell", text=result.text, ok=result.status == "ok")
 
 
 @command("theme", usage="[NAME]")
-async def theme(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def theme(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Choose how the app looks."""
-    del bench
+    del services
     yield ScreenAsked(screen="theme", argument=argument, otherwise="Themes belong to the app.")
 
 
 @command("copy", usage="[N]")
-async def copy(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def copy(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Copy the newest answer, or the one before it, to the clipboard."""
-    del bench
+    del services
     yield ScreenAsked(screen="copy", argument=argument, otherwise="Copying belongs to the app.")
 
 
 @command("editor")
-async def editor(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def editor(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Write the next message in your own editor."""
-    del bench, argument
+    del services, argument
     yield ScreenAsked(screen="editor", otherwise="The editor belongs to the app.")
 
 
 @command("quit")
-async def leave(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def leave(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Leave; everything is saved already."""
-    del bench, argument
+    del services, argument
     yield ScreenAsked(screen="quit", otherwise="Everything is saved.")
 
 
@@ -62,23 +66,23 @@ FORMATS = ("html", "md", "json", "cast")
 
 
 @command("replay", usage="[turn N]")
-async def replay(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def replay(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Play this session again, and see what the model saw at each moment."""
     turn = argument.removeprefix("turn").strip()
     if turn and not turn.isdigit():
         raise wrong_use("replay", f"`{argument}` is not a turn.")
-    watch = f"Watch it with `mindstone replay {bench.key}`"
+    watch = f"Watch it with `mindstone replay {services.key}`"
     prove = "prove every request with `--all --check`."
     yield ScreenAsked(screen="replay", argument=turn, otherwise=f"{watch}; {prove}")
 
 
 @command("export", usage="[html|md|json|cast] [FILE]", words=FORMATS)
-async def export(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def export(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Write this session to a file: a page, a document, data or a recording."""
     kind, _, name = argument.partition(" ")
     kind = kind or "html"
     if kind not in FORMATS:
         raise wrong_use("export", f"There is no format {kind}; known: {', '.join(FORMATS)}.")
-    path = bench.cwd / (name.strip() or f"mindstone-{bench.key.main}.{kind}")
-    await bench.export(kind, path)
+    path = services.cwd / (name.strip() or f"mindstone-{services.key.main}.{kind}")
+    await services.export(kind, path)
     yield CommandPrinted(command="export", text=f"Written to {path}.", data={"path": str(path)})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from mindstone_tui.core.commands.registry import Bench, command, wrong_use
+from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.commands.reports import (
     budget_data,
     budget_text,
@@ -16,6 +16,8 @@ from mindstone_tui.core.commands.reports import (
     context_list,
 )
 from mindstone_tui.core.config.settings import Mode, Policy
+from mindstone_tui.core.context import manual
+from mindstone_tui.core.context.build_report import check_before_add
 from mindstone_tui.core.context.measure import COMPONENTS
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import (
@@ -29,19 +31,22 @@ from mindstone_tui.core.events import (
 )
 from mindstone_tui.core.events.from_entry import announcements
 
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.services import SessionServices
+
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
 
 
 @command("context", usage="[list|detail]", words=("list", "detail"))
-async def context(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def context(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show what the model sees next, and what takes the room.
 
     In the app this opens the inspector; `list` and `detail` print.
     """
     if argument not in ("", "list", "detail"):
         raise wrong_use("context", f"/context does not know `{argument}`.")
-    report = bench.desk.report()
+    report = services.context.report()
     if not argument:
         yield ScreenAsked(screen="context", otherwise=context_list(report))
         return
@@ -50,74 +55,74 @@ async def context(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 
 @command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
-async def prune(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def prune(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Let exchanges leave the window: N of them, down to N %, or the ones named.
 
     Each is indexed and read back first; `/restore` brings it back. `results` lets only older tool
     results become placeholders; the newest few and what nobody answered yet stay.
     """
-    working_set = bench.desk.working_set
+    window = services.context.window
     if argument == "results":
         nothing = "No older tool result is left to trim."
-        for event in _tell("prune", await working_set.trim(), nothing):
+        for event in _tell("prune", await manual.trim(window), nothing):
             yield event
         return
     if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
-        pruned = await working_set.prune(to_percent=float(percent[1]))
+        pruned = await manual.prune(window, to_percent=float(percent[1]))
     elif argument.isdigit() or not argument:
-        pruned = await working_set.prune(count=int(argument or 1))
+        pruned = await manual.prune(window, count=int(argument or 1))
     else:
-        pruned = await working_set.prune(turns=_turns(bench, argument))
+        pruned = await manual.prune(window, turns=_turns(services, argument))
     nothing = "Nothing left: everything in the window is protected."
     for event in _tell("prune", pruned.lines, nothing):
         yield event
 
 
 @command("pin", usage="[ID | turn N]", changes_window=True)
-async def pin(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def pin(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Keep an exchange in the window until it is unpinned; without an argument, the newest."""
-    turn = bench.refer(argument).turn if argument else bench.desk.transcript.last_turn
-    lines = bench.desk.working_set.pin(turn)
+    turn = services.refer(argument).turn if argument else services.context.transcript.last_turn
+    lines = manual.pin(services.context.window, turn)
     for event in _tell("pin", lines, f"Turn {turn} is pinned already."):
         yield event
 
 
 @command("unpin", usage="ID | turn N", changes_window=True)
-async def unpin(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def unpin(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Let a pinned exchange leave again."""
     if not argument:
         raise wrong_use("unpin", "Which one? `/context` lists the pins.")
-    turn = bench.refer(argument).turn
-    for event in _tell("unpin", [bench.desk.working_set.unpin(turn)], ""):
+    turn = services.refer(argument).turn
+    for event in _tell("unpin", [manual.unpin(services.context.window, turn)], ""):
         yield event
 
 
 @command("restore", usage="ID… | turn N", changes_window=True)
-async def restore(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def restore(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Bring exchanges back to their old place in the window."""
     if not argument:
         raise wrong_use("restore", "Which ones? The panel and `/why` name what left.")
-    lines = bench.desk.working_set.restore(_turns(bench, argument))
+    lines = manual.restore(services.context.window, _turns(services, argument))
     for event in _tell("restore", lines, "They are in the window already."):
         yield event
 
 
 @command("rewind", usage="turn N | ID", changes_window=True)
-async def rewind(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def rewind(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Go on from an earlier turn; what came later stays in history, out of the window."""
     if not argument:
         raise wrong_use("rewind", "To which turn?")
-    turn = bench.refer(argument).turn
-    for event in _tell("rewind", [await bench.desk.working_set.rewind(turn)], ""):
+    turn = services.refer(argument).turn
+    for event in _tell("rewind", [await manual.rewind(services.context.window, turn)], ""):
         yield event
 
 
 @command("why", usage="ID | turn N")
-async def why(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def why(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Say why an entry is in the window, trimmed, or out of it, and when that was decided."""
     if not argument:
         raise wrong_use("why", "About which entry?")
-    reason = bench.desk.working_set.why(bench.refer(argument).seq)
+    reason = manual.why(services.context.window, services.refer(argument).seq)
     parts = "".join(f"\n  {name:14} {value:+.3f}" for name, value in reason.parts.items())
     score = "" if reason.score is None else f" Keep score {reason.score:.2f}."
     yield CommandPrinted(
@@ -128,46 +133,47 @@ async def why(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 
 @command("policy", usage="[NAME]", changes_window=True, words=POLICIES)
-async def policy(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def policy(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show or set in which order exchanges and tool results leave."""
     if argument and argument not in POLICIES:
         raise wrong_use("policy", f"There is no policy {argument}; known: {', '.join(POLICIES)}.")
     if argument:
-        changed = bench.desk.working_set.set_policy(argument)
+        changed = services.context.window.set_policy(argument)
         for event in _tell("policy", [changed] if changed else [], "It was so already."):
             yield event
         return
-    yield CommandPrinted(command="policy", text=f"The policy is {bench.desk.report().policy}.")
+    now = services.context.window.policy
+    yield CommandPrinted(command="policy", text=f"The policy is {now}.")
 
 
 @command("mode", usage="[NAME]", changes_window=True, words=MODES)
-async def mode(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def mode(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show or set how room is made: sliding_window, auto_compact or cascade."""
     if argument and argument not in MODES:
         raise wrong_use("mode", f"There is no mode {argument}; known: {', '.join(MODES)}.")
     if argument:
-        changed = bench.desk.working_set.set_mode(argument)
+        changed = services.context.window.set_mode(argument)
         for event in _tell("mode", [changed] if changed else [], "It was so already."):
             yield event
         return
-    yield CommandPrinted(command="mode", text=f"The mode is {bench.desk.report().mode}.")
+    yield CommandPrinted(command="mode", text=f"The mode is {services.context.window.mode}.")
 
 
 @command("budget", usage="[TOKENS [SHARE]]", words=COMPONENTS)
-async def budget(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def budget(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show the six shares of the window, how full each is and how fast it fills.
 
     With a number it says whether so many tokens more would fit, into the message history or the
     share that is named.
     """
     if argument:
-        yield _admission(bench, argument)
+        yield _admission(services, argument)
         return
-    report = bench.desk.report()
+    report = services.context.report()
     yield CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
 
 
-def _admission(bench: Bench, argument: str) -> CommandPrinted:
+def _admission(services: SessionServices, argument: str) -> CommandPrinted:
     """Whether something of a size may be added to the next prompt."""
     number, _, named = argument.partition(" ")
     share = next(
@@ -175,7 +181,8 @@ def _admission(bench: Bench, argument: str) -> CommandPrinted:
     )
     if not number.isdigit() or share is None:
         raise wrong_use("budget", f"A number and one of {', '.join(COMPONENTS)} are wanted.")
-    found = bench.desk.check_before_add(share, int(number))
+    context = services.context
+    found = check_before_add(context.window, share, int(number), context.target)
     verdict = "would fit" if found.allowed else "would not fit"
     said = [
         f"{int(number):,} tokens more {verdict}: the prompt would be at "
@@ -188,8 +195,8 @@ def _admission(bench: Bench, argument: str) -> CommandPrinted:
     )
 
 
-def _turns(bench: Bench, argument: str) -> list[int]:
-    return [bench.refer(pointer).turn for pointer in re.findall(r"turn \d+|\S+", argument)]
+def _turns(services: SessionServices, argument: str) -> list[int]:
+    return [services.refer(pointer).turn for pointer in re.findall(r"turn \d+|\S+", argument)]
 
 
 def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:

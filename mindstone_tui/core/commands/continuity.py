@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.commands.registry import COMMANDS, Bench, command, wrong_use
+from mindstone_tui.core.agent.review import finish_review, reviewed_through
+from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
+from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.entries.derived import HandoffWritten, TaskDone
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
@@ -21,6 +23,9 @@ from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.memory.proposals import Decision, Draft, diff
 from mindstone_tui.core.text import plural
 
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.services import SessionServices
+
 FORMATS: Final = ("prometheus", "otlp")
 DECISIONS: Final[dict[str, Decision]] = {
     "approve": "approved",
@@ -31,16 +36,16 @@ DECISIONS: Final[dict[str, Decision]] = {
 
 
 @command("compact", changes_window=True)
-async def compact(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def compact(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Let a summary stand for everything but the newest exchanges, now.
 
     The task is checkpointed and a handoff written first; the originals stay in history, indexed.
     """
     del argument
-    lines = await bench.compact()
+    lines = await make_room_by(services.context.window, services.modes.compact)
     for event in announcements(*lines):
         yield event
-    outcome = bench.continuity.modes.last_chain
+    outcome = services.modes.last_chain
     why = outcome.why if outcome is not None and outcome.why else ""
     done = any(line.kind == "summary_derived" for line in lines)
     text = "A summary stands for the older exchanges." if done else f"Nothing was compacted: {why}."
@@ -48,15 +53,17 @@ async def compact(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 
 @command("notes", usage="[CATEGORY[!|!!] TEXT | gather]", words=(*CATEGORIES, "gather"))
-async def notes(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def notes(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show the notes of this task, or take one.
 
     `!` behind the category makes it important, `!!` critical. `gather` makes notes of what the
     window says.
     """
-    memories = bench.continuity.memories
+    memories = services.memories
     if argument == "gather":
-        for event in announcements(*await bench.continuity.gather_notes()):
+        for event in announcements(
+            *await services.tasks.gather_notes(services.modes.means.summarizer)
+        ):
             yield event
     elif argument:
         category, _, text = argument.partition(" ")
@@ -79,14 +86,14 @@ async def notes(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     usage="[show NAME | add TEXT | approve ID | edit ID TEXT | refuse ID | undo ID | helped NAME]",
     words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
 )
-async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def memory(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show what is remembered and proposed; decide about a proposal, or undo one.
 
     Nothing is remembered until a person says so. `approve! ID` approves knowing that it holds
     something sensitive; `edit ID TEXT` approves it in your own words; `helped NAME` counts that a
     memory kept a mistake from happening again.
     """
-    memories = bench.continuity.memories
+    memories = services.memories
     verb, _, rest = argument.partition(" ")
     rest = rest.strip()
     if verb in DECISIONS and rest:
@@ -104,7 +111,7 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         line, made = memories.propose(
             Draft(kind="fact", name=rest[:60], text=rest),
             # The proposal's own line is what the person said.
-            (bench.desk.transcript.head.seq + 1,),
+            (services.context.transcript.head.seq + 1,),
             by="person",
         )
         for event in announcements(line):
@@ -114,15 +121,15 @@ async def memory(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"
         yield CommandPrinted(command="memory", text=text, data={"proposal": name})
     elif verb in ("", "list", "show"):
-        yield _shelf(bench, rest)
+        yield _shelf(services, rest)
     else:
         alone = verb in COMMANDS["memory"].words or verb in DECISIONS
         why = f"`{argument}` needs to know what" if alone else f"/memory does not know `{argument}`"
         raise wrong_use("memory", f"{why}.")
 
 
-def _shelf(bench: Bench, name: str) -> CommandPrinted:
-    memories = bench.continuity.memories
+def _shelf(services: SessionServices, name: str) -> CommandPrinted:
+    memories = services.memories
     shelf = read_shelf(memories.agent)
     chosen = [
         one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
@@ -147,20 +154,20 @@ def _shelf(bench: Bench, name: str) -> CommandPrinted:
 
 
 @command("checkpoint", usage="[save|show|resume]", words=("save", "show", "resume"))
-async def checkpoint(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Save the task's state, show it, or say how to go on from it.
 
     A checkpoint that is stale, torn, edited or from elsewhere is refused with that word.
     """
-    continuity = bench.continuity
     match argument:
         case "" | "save":
-            line = continuity.save_checkpoint("asked")
+            line = services.tasks.save_checkpoint("asked")
             for event in announcements(line):
                 yield event
-            yield CommandPrinted(command="checkpoint", text=f"Saved to {bench.places.checkpoint}.")
+            text = f"Saved to {services.places.checkpoint}."
+            yield CommandPrinted(command="checkpoint", text=text)
         case "show" | "resume":
-            resumption = continuity.resume()
+            resumption = services.tasks.resume()
             yield CommandPrinted(
                 command="checkpoint",
                 text=resumption.block,
@@ -173,21 +180,22 @@ async def checkpoint(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 @command(
     "handoff", usage="[write|show|use] [prose]", changes_window=True, words=("write", "show", "use")
 )
-async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def handoff(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Write a handoff for the next window, show the newest, or take it over, once."""
-    continuity = bench.continuity
     verb, _, how = argument.partition(" ")
     if verb in ("", "write"):
-        line = await continuity.write_handoff("asked", prose=how.strip() == "prose")
+        line = await services.handoffs.write(
+            "asked", prose_by=services.modes.ask if how.strip() == "prose" else None
+        )
         for event in announcements(line):
             yield event
         assert isinstance(line.entry, HandoffWritten)
         path = line.entry.path
         yield CommandPrinted(command="handoff", text=f"Written to {path}.", data={"path": path})
     elif verb == "show":
-        yield CommandPrinted(command="handoff", text=continuity.newest_handoff())
+        yield CommandPrinted(command="handoff", text=services.handoffs.newest())
     elif verb == "use":
-        continuity.use_handoff()
+        services.handoffs.use()
         yield CommandPrinted(command="handoff", text="The handoff stands in the prompt now.")
     else:
         raise wrong_use("handoff", f"/handoff does not know `{argument}`.")
@@ -199,18 +207,17 @@ async def handoff(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     changes_window=True,
     words=("start", "done", "show"),
 )
-async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def task(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Begin a task, end it, or show where it stands.
 
     `/task start TITLE | when: CRITERION | rule: CONSTRAINT` states what counts as done and what
     must hold; its first message stays in the window until the task is done.
     """
-    continuity = bench.continuity
     verb, _, rest = argument.partition(" ")
     if verb == "start" and rest.strip():
-        continuity.start_task(rest.strip())
+        services.tasks.start(rest.strip())
     elif verb == "done":
-        line = continuity.finish_task()
+        line = services.tasks.finish()
         assert isinstance(line.entry, TaskDone)
         yield CommandPrinted(command="task", text=f"Done.\n{line.entry.summary}".strip())
         return
@@ -218,29 +225,29 @@ async def task(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         raise wrong_use("task", "A task needs a title.")
     elif verb not in ("", "show"):
         raise wrong_use("task", f"/task does not know `{argument}`.")
-    standing = continuity.standing().checkpoint
+    standing = services.tasks.state().checkpoint
     yield CommandPrinted(
         command="task", text=resume.show(standing), data=msgspec.to_builtins(standing)
     )
 
 
 @command("health", usage="[prometheus [FILE] | otlp [FILE] | judge]", words=(*FORMATS, "judge"))
-async def health(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def health(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show the six measures of the working set, alerts and the trend.
 
     `prometheus` and `otlp` export them, to a file where one is named. `judge` lets the model say
     how much of its originals the newest summary still knows.
     """
-    monitor = bench.continuity.monitor
+    monitor = services.health.monitor
     verb, _, name = argument.partition(" ")
     if verb in FORMATS:
-        text = _exported(bench, verb)
+        text = _exported(services, verb)
         if name.strip():
-            export.write_textfile(Path(bench.cwd) / name.strip(), text)
+            export.write_textfile(Path(services.cwd) / name.strip(), text)
             text = f"Written to {name.strip()}."
         yield CommandPrinted(command="health", text=text)
     elif verb == "judge":
-        judged = await bench.continuity.judge()
+        judged = await services.health.judge(services.modes.ask)
         yield CommandPrinted(
             command="health", text=judged.sentence(), data=msgspec.to_builtins(judged)
         )
@@ -250,31 +257,32 @@ async def health(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         yield CommandPrinted(command="health", text=health_text(monitor), data=health_data(monitor))
 
 
-def _exported(bench: Bench, form: str) -> str:
-    history = bench.continuity.monitor.history
+def _exported(services: SessionServices, form: str) -> str:
+    history = services.health.monitor.history
     if form == "prometheus":
-        session, alerts = str(bench.key), bench.continuity.monitor.alerts
+        session, alerts = str(services.key), services.health.monitor.alerts
         return export.prometheus(
             [(session, each) for each in history[-1:]], [(session, each) for each in alerts]
         )
     data = export.otlp(
-        str(bench.key), history, times=map(export.nanoseconds, history), version=__version__
+        str(services.key), history, times=map(export.nanoseconds, history), version=__version__
     )
     return msgspec.json.encode(data).decode()
 
 
 @command("consolidate", usage="[with model]", changes_window=True)
-async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def consolidate(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Review history since the last time and propose what is worth remembering.
 
     It writes no memory by itself: `/memory` shows the proposals. Each piece that was read is
     recorded, so an interrupted review goes on there; a long history takes several runs.
     """
-    continuity = bench.continuity
+    memories = services.memories
     found = left_out = 0
     finished = True
-    async for piece in continuity.memories.consolidate(
-        continuity.reviewed_through(), model=argument == "with model"
+    async for piece in memories.consolidate(
+        reviewed_through(services.context.transcript),
+        services.modes.ask if argument == "with model" else None,
     ):
         found += len(piece.findings)
         left_out += piece.left_out
@@ -283,7 +291,9 @@ async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
             f"Reviewed {piece.share:.0%} up to #{piece.through}: {plural(found, 'finding')} so far."
         )
         yield Noticed(message=f"{said} {piece.objection}".rstrip())
-    lines, told = await continuity.after_review()
+    lines, told = await finish_review(
+        services.context, memories, services.health, services.handoffs, services.recall.backfill
+    )
     for event in announcements(*lines):
         yield event
     sentences = [
@@ -299,7 +309,7 @@ async def consolidate(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
         text="\n".join(sentences),
         data={
             "findings": found,
-            "proposals": [one.entry.proposal for one in continuity.memories.waiting],
+            "proposals": [one.entry.proposal for one in memories.waiting],
             "left_out": left_out,
             "finished": finished,
             "checks": told,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
-from mindstone_tui.core.commands.registry import Bench, command, wrong_use
+from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.commands.reports import budget_data, headline
 from mindstone_tui.core.config.settings import ApprovalMode
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, ScreenAsked
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.services import SessionServices
 
 APPROVALS: tuple[str, ...] = get_args(ApprovalMode)
 STATUS: Final[dict[str, str]] = {
@@ -24,28 +27,28 @@ STATUS: Final[dict[str, str]] = {
 
 
 @command("status")
-async def status(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def status(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show who answers, how full the window is, and where history stands."""
     del argument
-    desk = bench.desk
-    head, turns = desk.transcript.head, desk.transcript.last_turn
-    report = desk.report()
+    context = services.context
+    head, turns = context.transcript.head, context.transcript.last_turn
+    report = context.report()
     yield CommandPrinted(
         command="status",
         text="\n".join(
             [
                 *headline(report),
-                desk.info.note or f"{desk.info.name} answers.",
+                context.info.note or f"{context.info.name} answers.",
                 f"history: {head.seq + 1:,} entries, {turns:,} turns, head {head.hash[:12]}",
                 f"window {report.windows:,} of this session: {STATUS[report.zone]}; "
                 f"{report.mode}, {report.policy}",
-                f"approvals: {desk.gate.mode}; recall: {'on' if desk.recaller.on else 'off'}; "
-                f"folder: {bench.cwd}",
+                f"approvals: {context.permissions.mode}; "
+                f"recall: {'on' if services.recall.on else 'off'}; folder: {services.cwd}",
             ]
         ),
         data={
-            "session": str(bench.key),
-            "model": desk.info.name,
+            "session": str(services.key),
+            "model": context.info.name,
             "window_status": STATUS[report.zone],
             "zone": report.zone,
             "windows": report.windows,
@@ -56,28 +59,28 @@ async def status(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
             "entries": head.seq + 1,
             "head": {"seq": head.seq, "hash": head.hash},
             "budget": budget_data(report),
-            "alerts": [msgspec.to_builtins(one) for one in bench.continuity.monitor.alerts],
+            "alerts": [msgspec.to_builtins(one) for one in services.health.monitor.alerts],
         },
     )
 
 
 @command("model", usage="[NAME]", changes_window=True)
-async def model(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def model(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show what can answer, or let another model answer from here on."""
     if not argument:
         rows = [
-            f"{'*' if info.name == bench.desk.info.name else ' '} {info.name:32} {info.note}"
-            for info in bench.models()
+            f"{'*' if info.name == services.context.info.name else ' '} {info.name:32} {info.note}"
+            for info in services.models.usable()
         ]
         yield ScreenAsked(screen="models", otherwise="\n".join(rows))
         return
-    info = await bench.switch_model(argument)
+    info = await services.switch_model(argument)
     yield ModelChanged(model=info.name, note=info.note)
     yield CommandPrinted(command="model", text=f"{info.name} answers from here on. {info.note}")
 
 
 @command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
-async def trust(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def trust(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show what this folder wants to tell the model, and let it, or not.
 
     Trust is given to the exact content: when a byte changes, it is asked for again.
@@ -85,8 +88,8 @@ async def trust(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
     if argument not in ("", "yes", "no"):
         raise wrong_use("trust", f"/trust does not know `{argument}`.")
     if argument == "no":
-        bench.distrust_project()
-    found = bench.trust_project() if argument == "yes" else bench.project()
+        services.project.distrust()
+    found = services.trust_project() if argument == "yes" else services.project.instructions()
     if found.state == "none":
         yield CommandPrinted(command="trust", text="This folder has nothing to tell the model.")
         return
@@ -100,72 +103,74 @@ async def trust(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
 
 
 @command("tools", usage="[on|off NAME | accept SERVER]", changes_window=True)
-async def tools(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def tools(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """List the tools and what their schemas cost; switch one, or accept changed ones."""
     if argument.startswith("accept "):
-        for told in await bench.accept_tools(argument.removeprefix("accept ").strip()):
+        for told in await services.tools.accept(argument.removeprefix("accept ").strip()):
             yield CommandPrinted(command="tools", text=told, ok=False)
     elif argument:
         switch, _, name = argument.partition(" ")
-        if switch not in ("on", "off") or not bench.switch_tool(name.strip(), on=switch == "on"):
+        offer = services.tools.switch
+        if switch not in ("on", "off") or not offer(name.strip(), on=switch == "on"):
             raise wrong_use("tools", f"`{argument}` names no tool.")
-    sizes = {each.name: each.tokens for each in bench.desk.report().tools}
+    sizes = {each.name: each.tokens for each in services.context.report().tools}
     rows = [
-        f"{'on ' if name in bench.desk.tools else 'off'} {name:14} "
+        f"{'on ' if name in services.context.tools else 'off'} {name:14} "
         f"{sizes.get(name, 0):>6,} tokens  "
         f"{tool.risk:7} {tool.description.splitlines()[0][:44]}"
-        for name, tool in sorted(bench.all_tools().items())
+        for name, tool in sorted(services.tools.all.items())
     ]
     yield CommandPrinted(command="tools", text="\n".join(rows) or "There are no tools.")
 
 
 @command("approve", usage="[MODE]", words=APPROVALS)
-async def approve(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def approve(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show or set what runs without asking: read-only, ask, auto-edit or full-auto."""
     if argument:
         if argument not in APPROVALS:
             known = ", ".join(APPROVALS)
             raise wrong_use("approve", f"There is no mode {argument}; known: {known}.")
-        await bench.desk.gate.switch(argument)
-    yield CommandPrinted(command="approve", text=bench.desk.gate.describe())
+        await services.context.permissions.switch(argument)
+    yield CommandPrinted(command="approve", text=services.context.permissions.describe())
 
 
 @command("sessions")
-async def sessions(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def sessions(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """List all sessions, newest first."""
     del argument
+    own = str(services.key)
     rows = [
-        f"{'*' if each.session == str(bench.key) else ' '} {each.session:40} {each.turns:>6,} turns"
-        for each in await asyncio.to_thread(bench.sessions)
+        f"{'*' if each.session == own else ' '} {each.session:40} {each.turns:>6,} turns"
+        for each in await asyncio.to_thread(services.sessions)
     ]
     text = "\n".join(rows) or "There are no sessions."
     yield ScreenAsked(screen="sessions", otherwise=text)
 
 
 @command("new", usage="[NAME]")
-async def new(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def new(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Go to a new session; this one stays as it is."""
-    key = f"agent:{bench.key.agent}:{argument or bench.free_name()}"
+    key = f"agent:{services.key.agent}:{argument or services.free_name()}"
     yield ScreenAsked(screen="open", argument=key, otherwise=f"Open it with --session {key}.")
 
 
 @command("fork", usage="[NAME] [turn N]", changes_window=True)
-async def fork(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def fork(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Start another session from here or from an earlier turn."""
     name, _, turn = argument.partition("turn")
     number = turn.strip()
     if number and not number.isdigit():
         raise wrong_use("fork", f"`{number}` is not a turn.")
-    key = bench.fork(name.strip() or bench.free_name(), int(number) if number else None)
+    key = services.fork(name.strip() or services.free_name(), int(number) if number else None)
     text = f"{key} begins here. This session stays as it is."
     yield ScreenAsked(screen="open", argument=str(key), otherwise=text)
 
 
 @command("cost")
-async def cost(bench: Bench, argument: str) -> AsyncIterator[AnyEvent]:
+async def cost(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show what this session has cost so far, as far as prices are known."""
     del argument
-    report = bench.desk.report()
+    report = services.context.report()
     known = "unknown" if report.cost is None else f"${report.cost:.4f}"
     delegated = report.cost_delegated
     passed_on = f", ${delegated:.4f} of it delegated to sub-agents" if delegated else ""

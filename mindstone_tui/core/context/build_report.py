@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.exchanges import PINNED, TASK, Exchange, eligible, rank_exchanges
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.context.measure import Measured, Piece
+from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, head
 from mindstone_tui.core.context.policies import Scored, text_of
 from mindstone_tui.core.context.prune import units_of
@@ -24,11 +25,23 @@ from mindstone_tui.core.context.report import (
     SectionSize,
     Tokens,
 )
-from mindstone_tui.core.context.window_view import Call, View, completed, keys_of
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import (
+    SESSIONS_OWN,
+    Call,
+    PastView,
+    Prices,
+    Target,
+    View,
+    completed,
+    keys_of,
+)
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.text import plural
+from mindstone_tui.core.tokens import Counter, counter_for
+from mindstone_tui.core.transcript import History
 
 _PREVIEW: Final = 80
 _STANDING: Final = {
@@ -167,18 +180,51 @@ _HINTS: Final = {
 """What a person can do about a share that talking does not fill."""
 
 
-class Prices(msgspec.Struct, frozen=True):
-    """Dollars per million prompt tokens; None where nobody knows."""
+def report(
+    live: LiveWindow, target: Target = SESSIONS_OWN, *, tail: Sequence[int] = (), call: int = 0
+) -> ContextReport:
+    """The one accounting; reading it changes nothing."""
+    live.catch_up()
+    found = build(live, live.call(target, tail), prices=target.prices, number=call)
+    last = live.last_plan
+    if last is None or not call or last.prompt_hash != found.prompt_hash:
+        return found
+    # About the request that was just planned: compared with itself all of it would be stable.
+    return msgspec.structs.replace(found, stable_prefix_tokens=last.stable_prefix)
 
-    prompt: float | None = None
-    cached: float | None = None
+
+def report_at(
+    history: History,
+    settings: Settings,
+    plan_line: Line,
+    counters: Callable[[str], Counter] = counter_for,
+) -> ContextReport:
+    """The accounting of a request of the past, from the transcript alone."""
+    view = PastView(history, settings, plan_line, counters)
+    plan = view.plan
+    room = budget.Room(plan.window, plan.window_label, plan.reserve)
+    call = Call(
+        model=plan.model, turn=plan_line.turn, room=room, tail=plan.tail, images=plan.images
+    )
+    return msgspec.structs.replace(
+        build(view, call, number=plan.call),
+        prompt_hash=plan.prompt_hash,
+        stable_prefix_tokens=plan.stable_prefix,
+    )
 
 
-UNKNOWN_PRICES: Final[Prices] = Prices()
+def check_before_add(
+    live: LiveWindow, component: ComponentName, tokens: int, target: Target = SESSIONS_OWN
+) -> budget.Admission:
+    """Whether something may be added to the next prompt."""
+    live.catch_up()
+    call = live.call(target)
+    used = budget.components(live.measure(call), call.room, live.settings.budget)
+    return budget.check_before_add(component, tokens, used, call.room)
 
 
 def build(
-    view: View, call: Call, *, prices: Prices = UNKNOWN_PRICES, number: int = 0
+    view: View, call: Call, *, prices: Prices = SESSIONS_OWN.prices, number: int = 0
 ) -> ContextReport:
     """Everything there is to know about the next prompt; reading it changes nothing."""
     return _Account(view, call).report(prices, number)

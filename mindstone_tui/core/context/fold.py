@@ -71,7 +71,7 @@ _SINGLE_REFERENCES: Final = (
 )
 
 
-class Standing:
+class PromptHead:
     """The lines that a window state names, and what they say."""
 
     def __init__(self) -> None:
@@ -269,7 +269,7 @@ def state_of(line: Line) -> WindowState | None:
     return state if isinstance(state, WindowState) else None
 
 
-class Fold(Standing):
+class Fold(PromptHead):
     """What the model sees next, kept up to date line by line."""
 
     def __init__(self, read: ReadLines) -> None:

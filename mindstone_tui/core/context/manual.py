@@ -26,8 +26,8 @@ from mindstone_tui.core.context.prune import (
     Pruned,
     after_returning,
     marker_text,
-    prune,
-    trim,
+    prune_ranked,
+    trim_results,
     units_of,
 )
 from mindstone_tui.core.context.window import LiveWindow
@@ -47,9 +47,8 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
 
 
-async def prune_by_hand(
+async def prune(
     live: LiveWindow,
-    call: Call,
     *,
     count: int | None = None,
     to_percent: float | None = None,
@@ -59,25 +58,30 @@ async def prune_by_hand(
 
     The recent floor does not bind a person; pins, the current exchange and the index do.
     """
+    call = live.now()
+    await live.ledger(call.model).counter.ready()
+    live.note_growth(call)
     measured = live.measure(call)
     units = _units(live, call)
     if turns is not None:
         chosen = _named(units, turns)
-        return await prune(live, call, measured, chosen, -1, "manual")
+        return await prune_ranked(live, call, measured, chosen, -1, "manual")
     ranked = rank_exchanges(
         live.fold, eligible(units), live.policy, live.similar, live.settings.eviction
     )
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
         ranked, target = ranked[: max(count, 0)], -1
-    return await prune(live, call, measured, units, target, "manual", ranked=ranked)
+    return await prune_ranked(live, call, measured, units, target, "manual", ranked=ranked)
 
 
-def trim_by_hand(live: LiveWindow, call: Call) -> list[Line]:
+async def trim(live: LiveWindow) -> list[Line]:
     """Turn every older tool result into a placeholder now, whatever the marks say."""
+    call = live.now()
+    await live.ledger(call.model).counter.ready()
     marks = budget.marks(call.room, live.settings.context, live.settings.zones)
     now = msgspec.structs.replace(marks, trim=-1, trim_to=0)
-    return trim(live, call, now, trigger="manual")
+    return trim_results(live, call, now, trigger="manual")
 
 
 def _units(live: LiveWindow, call: Call) -> list[Exchange]:
@@ -106,18 +110,19 @@ def _named(units: Sequence[Exchange], turns: Sequence[int]) -> list[Exchange]:
     return [by_turn[turn] for turn in dict.fromkeys(turns)]
 
 
-def pin(live: LiveWindow, call: Call, turn: int, why: str = "") -> list[Line]:
+def pin(live: LiveWindow, turn: int, why: str = "") -> list[Line]:
     """Keep an exchange in the window; one that has left is brought back first."""
+    call = live.now()
     if turn in live.fold.state.pins:
         return []
-    lines = [] if _whole(live, turn) else restore(live, call, [turn])
+    lines = [] if _whole(live, turn) else _restore(live, call, [turn])
     tokens = sum(unit.tokens for unit in _units(live, call) if unit.turn == turn)
     state = live.fold.state
     pins = tuple(sorted({*state.pins, turn}))
     entry = Pinned(
         pinned_turn=turn, state=msgspec.structs.replace(state, pins=pins), tokens=tokens, why=why
     )
-    return [*lines, live.append(entry)]
+    return [*lines, live.record(entry, live.fold.turn)]
 
 
 def unpin(live: LiveWindow, turn: int) -> Line:
@@ -126,11 +131,17 @@ def unpin(live: LiveWindow, turn: int) -> Line:
     if turn not in state.pins:
         raise NoSuchEntry(f"Turn {turn} is not pinned.", "/context shows what is.")
     pins = tuple(each for each in state.pins if each != turn)
-    return live.append(Unpinned(pinned_turn=turn, state=msgspec.structs.replace(state, pins=pins)))
+    return live.record(
+        Unpinned(pinned_turn=turn, state=msgspec.structs.replace(state, pins=pins)), live.fold.turn
+    )
 
 
-def restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
-    """Bring exchanges back to their place, if the window has room for them."""
+def restore(live: LiveWindow, turns: Sequence[int]) -> list[Line]:
+    """Bring exchanges back to their place; raises `DoesNotFit` when there is no room."""
+    return _restore(live, live.now(), turns)
+
+
+def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
     back = {turn: _lines_of(live, turn) for turn in turns if not _whole(live, turn)}
     if not back:
         return []
@@ -159,11 +170,12 @@ def restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
         tokens=tokens,
         marker=marker_text(outside, shown, tools) if live.settings.context.marker else "",
     )
-    return [live.append(entry)]
+    return [live.record(entry, live.fold.turn)]
 
 
-async def rewind(live: LiveWindow, call: Call, to_turn: int) -> Line:
+async def rewind(live: LiveWindow, to_turn: int) -> Line:
     """Go on from an earlier turn; what came later leaves the window and stays in history."""
+    call = live.now()
     if to_turn < 0 or to_turn >= live.fold.turn:
         raise NoSuchEntry(
             f"The conversation cannot be rewound to turn {to_turn}; it is at {live.fold.turn}.",
@@ -174,7 +186,7 @@ async def rewind(live: LiveWindow, call: Call, to_turn: int) -> Line:
         receipts = await live.ensure([ExchangeLines(u.turn, u.lines) for u in gone])
     except RecallError:
         receipts = {}
-    return live.append(_rewound(live, to_turn, gone, receipts))
+    return live.record(_rewound(live, to_turn, gone, receipts), live.fold.turn)
 
 
 def _rewound(
@@ -246,8 +258,9 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
 
 
-def why(view: View, call: Call, seq: int) -> Reason:
-    """The reason for one entry's place."""
+def why(view: LiveWindow, seq: int) -> Reason:
+    """Why an entry is in the window, or since when and why it is not."""
+    call = view.now()
     line = view.history.line(seq)
     if seq in view.fold.lines:
         return _inside(view, call, line)

@@ -34,13 +34,14 @@ from mindstone_tui.core.context.prune import (
     departure,
     leave,
     make_room,
-    prune,
+    prune_ranked,
     repair,
-    trim,
+    trim_results,
     units_of,
 )
 from mindstone_tui.core.context.report import Marks as TokenMarks
-from mindstone_tui.core.context.summaries import Material, Scribe, Summary, labelled, strategy
+from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, labelled, strategy
+from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.trim import trimmable
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
@@ -59,10 +60,10 @@ SHORTENED: Final = 4
 """Tool results that one cascade has a model shorten; the others are trimmed."""
 
 
-class Shortening:
+class CompactionSteps:
     """The window while one call is being planned, and the steps that it can take itself."""
 
-    def __init__(self, live: LiveWindow, call: Call, scribe: Scribe) -> None:
+    def __init__(self, live: LiveWindow, call: Call, summarizer: Summarizer) -> None:
         self.live = live
         self.call = call
         self.usable = max(call.room.usable, 1)
@@ -77,8 +78,8 @@ class Shortening:
             stages=stages(live.settings.cascade),
         )
         self.count = live.ledger(call.model).counter.text
-        self.scribe = msgspec.structs.replace(
-            scribe, count=self.count, short_result=live.settings.cascade.result_tokens
+        self.summarizer = msgspec.structs.replace(
+            summarizer, count=self.count, short_result=live.settings.cascade.result_tokens
         )
 
     def fullness(self) -> float:
@@ -104,9 +105,9 @@ class Shortening:
 
     async def _shorten_results(self, excess: int) -> Effect:
         """Have the largest results shortened where a model may be asked; trim the others."""
-        shortened = await self._summarise_results(excess) if self.scribe.ask else 0
+        shortened = await self._summarise_results(excess) if self.summarizer.ask else 0
         if shortened < excess:
-            self.lines += trim(self.live, self.call, self.token_marks)
+            self.lines += trim_results(self.live, self.call, self.token_marks)
         return Effect(why=f"{shortened} tokens freed by shortening" if shortened else "")
 
     async def _summarise_results(self, excess: int) -> int:
@@ -123,9 +124,9 @@ class Shortening:
             if sum(one.tokens_before - one.tokens_after for one in taken) >= excess:
                 break
             material = Material(passages=passages_of([line]))
-            outcome = await strategy("tool_result_summary")(material, self.scribe)
+            outcome = await strategy("tool_result_summary")(material, self.summarizer)
             if isinstance(outcome, Summary):
-                self.lines.append(self.live.append(outcome.entry(), self.call.turn))
+                self.lines.append(self.live.record(outcome.entry(), self.call.turn))
                 taken.append(_trimmed(line, size, outcome, measured.factor))
         if not taken:
             return 0
@@ -138,13 +139,13 @@ class Shortening:
             policy=self.live.policy,
             trigger="cascade",
         )
-        self.lines.append(self.live.append(entry, self.call.turn))
+        self.lines.append(self.live.record(entry, self.call.turn))
         return freed
 
     async def _evict(self, excess: int) -> Effect:
         measured = self.live.measure(self.call)
         target = measured.total - excess
-        pruned = await prune(
+        pruned = await prune_ranked(
             self.live, self.call, measured, eligible(self._units()), target, "cascade"
         )
         self.lines += pruned.lines
@@ -203,7 +204,7 @@ class Shortening:
         if not leaving:
             return Effect(held=False, why="none of it can be found again yet")
         staying = self._summaries_that_stay()
-        outcome = await strategy(name)(self._material(leaving, level, staying), self.scribe)
+        outcome = await strategy(name)(self._material(leaving, level, staying), self.summarizer)
         if not isinstance(outcome, Summary):
             return Effect(held=False, why=outcome.why)
         if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
@@ -217,13 +218,13 @@ class Shortening:
         )
         state = msgspec.structs.replace(self.live.fold.state, summaries=staying)
         entry = outcome.entry(state)
-        self.lines.append(self.live.append(entry, self.call.turn))
+        self.lines.append(self.live.record(entry, self.call.turn))
         self.lines.append(leave(self.live, self.call, gone, before, self.live.mode))
         return Effect(why=outcome.why)
 
     def _as_stand_in(self, report: Summary, units: Sequence[Exchange]) -> Summary:
         lines = sorted((line for unit in units for line in unit.lines), key=lambda line: line.seq)
-        text = labelled(report.text, passages_of(lines), self.scribe.nonce())
+        text = labelled(report.text, passages_of(lines), self.summarizer.nonce())
         return msgspec.structs.replace(report, text=text, tokens_after=self.count(text))
 
     def _material(
@@ -298,7 +299,7 @@ _LOOKED_BACK: Final = 10_000
 class Means(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """What a mode needs from outside the window."""
 
-    scribe: Scribe
+    summarizer: Summarizer
     """Its counter is replaced by the call's own."""
     steps: Mapping[StepName, Apply] = {}
     """`checkpoint`, `handoff`, `handoff_replay`, `backfill` and `delegate`, as far as there are."""
@@ -316,9 +317,19 @@ class Modes:
         self.last_chain: Outcome | None = None
         """How the newest compaction by hand went, link by link."""
 
+    @property
+    def ask(self) -> Ask | None:
+        """Who writes summaries and prose now; None when no model may."""
+        return self.means.summarizer.ask
+
+    def answer_with(self, ask: Ask | None, model: str) -> None:
+        """Let another model write summaries and prose, or none."""
+        summarizer = msgspec.structs.replace(self.means.summarizer, ask=ask, model=model)
+        self.means = msgspec.structs.replace(self.means, summarizer=summarizer)
+
     async def make_room(self, live: LiveWindow, call: Call) -> list[Line]:
         """Bring the next prompt under its marks; the lines that were written are returned."""
-        room = Shortening(live, call, self.means.scribe)
+        room = CompactionSteps(live, call, self.means.summarizer)
         if live.mode == "cascade":
             await self._cascade(room)
         elif live.mode == "auto_compact":
@@ -332,7 +343,7 @@ class Modes:
 
     async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
         """Compact now, whatever the mode and the marks say: the same chain, asked for by hand."""
-        room = Shortening(live, call, self.means.scribe)
+        room = CompactionSteps(live, call, self.means.summarizer)
         room.lines += repair(live, call.turn)
         absent = dict.fromkeys(AUTO_COMPACT, _nothing)
         self.last_chain = await run_auto_compact(
@@ -343,7 +354,7 @@ class Modes:
         )
         return room.lines
 
-    async def _checkpoint(self, room: Shortening) -> None:
+    async def _checkpoint(self, room: CompactionSteps) -> None:
         """Have the task's state written down, once, before anything can leave."""
         if room.fullness() < room.marks.checkpoint or not _armed(room.live.history):
             return
@@ -351,7 +362,7 @@ class Modes:
             if apply := self.means.steps.get(step):
                 room.lines += (await apply(0)).lines
 
-    async def _cascade(self, room: Shortening) -> None:
+    async def _cascade(self, room: CompactionSteps) -> None:
         await self._checkpoint(room)
         room.lines += repair(room.live, room.call.turn)
         if not cascade_due(room.fullness(), self.last, room.marks):
@@ -361,11 +372,11 @@ class Modes:
             room.fullness,
             room.usable,
             room.marks,
-            model_allowed=self.means.scribe.ask is not None,
+            model_allowed=self.means.summarizer.ask is not None,
         )
         await self._tell(self.last)
 
-    async def _auto_compact(self, room: Shortening) -> None:
+    async def _auto_compact(self, room: CompactionSteps) -> None:
         room.lines += repair(room.live, room.call.turn)
         if room.fullness() < room.marks.compact:
             await self._checkpoint(room)
@@ -379,7 +390,7 @@ class Modes:
         )
         await self._tell(outcome)
 
-    def _outside(self, room: Shortening) -> dict[StepName, Apply]:
+    def _outside(self, room: CompactionSteps) -> dict[StepName, Apply]:
         """The steps from outside the window, with what they write collected."""
 
         def collecting(apply: Apply) -> Apply:

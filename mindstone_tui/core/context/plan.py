@@ -11,9 +11,11 @@ from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.build_report import stable_prefix
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import first_unpaired
+from mindstone_tui.core.context.prune import make_room as slide
 from mindstone_tui.core.context.prune import repair
-from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import Call, fold_at, keys_of
+from mindstone_tui.core.context.trim import refuse_if_hopeless
+from mindstone_tui.core.context.window import LiveWindow, RoomMaker
+from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Line, Request
 from mindstone_tui.core.entries.base import ShareLevel
@@ -43,7 +45,43 @@ class Prepared(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def record_plan(
+async def make_room(
+    live: LiveWindow,
+    target: Target = SESSIONS_OWN,
+    *,
+    tail: Sequence[int] = (),
+    expected: int = 0,
+) -> list[Line]:
+    """Trim and prune as the marks say, with `expected` tokens of recall still to come."""
+    live.catch_up()
+    return await _make_room(live, live.call(target, tail, expected))
+
+
+async def _make_room(live: LiveWindow, call: Call) -> list[Line]:
+    await live.ledger(call.model).counter.ready()
+    live.note_growth(call)
+    refuse_if_hopeless(live, call)
+    return await (live.room_maker or slide)(live, call)
+
+
+async def make_room_by(live: LiveWindow, maker: RoomMaker) -> list[Line]:
+    """Make room now in a way of its own: a compaction that was asked for."""
+    call = live.now()
+    await live.ledger(call.model).counter.ready()
+    return await maker(live, call)
+
+
+async def prepare(
+    live: LiveWindow, target: Target = SESSIONS_OWN, *, call: int, tail: Sequence[int] = ()
+) -> Prepared:
+    """Make room, write the plan down, and only then hand the request out."""
+    live.catch_up()
+    planned = live.call(target, tail)
+    lines = await _make_room(live, planned)
+    return _record_plan(live, planned, call, lines, target.max_output)
+
+
+def _record_plan(
     live: LiveWindow, call: Call, number: int, before: Sequence[Line], max_output: int
 ) -> Prepared:
     """Write down what will be sent, then hand it out."""
@@ -61,7 +99,7 @@ def record_plan(
 def _carry(live: LiveWindow, turn: int) -> list[Line]:
     if live.fold.head - live.fold.at < CARRY_AFTER:
         return []
-    return [live.append(WindowCarried(state=live.fold.state), turn)]
+    return [live.record(WindowCarried(state=live.fold.state), turn)]
 
 
 def _request(live: LiveWindow, call: Call) -> Request:
@@ -94,7 +132,7 @@ def _note_zone(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
         usable=call.room.usable,
     )
     live.watch.carried = msgspec.structs.replace(live.watch.carried, zone=after)
-    return [live.append(entry, call.turn)]
+    return [live.record(entry, call.turn)]
 
 
 def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
@@ -113,7 +151,7 @@ def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]
             tokens=share.tokens,
             limit=share.limit,
         )
-        lines.append(live.append(entry, call.turn))
+        lines.append(live.record(entry, call.turn))
         known[share.name] = after
     over = {name: level for name, level in known.items() if level != "free"}
     live.watch.carried = msgspec.structs.replace(live.watch.carried, shares=over)
@@ -154,7 +192,7 @@ def _plan(
         images=call.images,
         carried=_carried(live, call),
     )
-    line = live.append(entry, call.turn)
+    line = live.record(entry, call.turn)
     live.sent = sent
     return line
 

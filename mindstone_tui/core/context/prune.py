@@ -163,7 +163,7 @@ def shorten_head(live: LiveWindow, call: Call, target: int) -> list[Line]:
         tokens_before=measured.total,
         tokens_after=measured.total - freed,
     )
-    return [live.append(entry, call.turn)]
+    return [live.record(entry, call.turn)]
 
 
 class Tempo(msgspec.Struct, frozen=True):
@@ -194,7 +194,7 @@ def note_spike(live: LiveWindow, call: Call, tempo: Tempo) -> list[Line]:
         return []
     live.watch.carried = msgspec.structs.replace(live.watch.carried, spiked=call.turn)
     entry = VelocitySpiked(tokens=found.tokens, baseline=found.baseline, ratio=found.ratio)
-    return [live.append(entry, call.turn)]
+    return [live.record(entry, call.turn)]
 
 
 _ROUNDS: Final = 3
@@ -214,7 +214,7 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     marks = budget.marks(call.room, live.settings.context, live.settings.zones)
     tempo = tempo_of(live, call)
     lines += note_spike(live, call, tempo)
-    lines += trim(live, call, marks)
+    lines += trim_results(live, call, marks)
     lines += await _prune_if_due(live, call, marks, tempo)
     lines += await _emergency(live, call, marks)
     lines += cut_oversized(live, call, marks)
@@ -229,7 +229,7 @@ def repair(live: LiveWindow, turn: int) -> list[Line]:
         return []
     state = live.fold.without_lines(pairing.unpaired)
     entry = WindowRepaired(why=pairing.why, seqs=pairing.unpaired, state=state)
-    return [live.append(entry, turn)]
+    return [live.record(entry, turn)]
 
 
 def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[Exchange]:
@@ -246,7 +246,7 @@ def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[E
     )
 
 
-def trim(
+def trim_results(
     live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None, trigger: str = "trim"
 ) -> list[Line]:
     """Turn older tool results into placeholders once the trim mark is passed.
@@ -286,7 +286,7 @@ def trim(
         policy=live.policy,
         trigger=trigger if keep is None else "emergency",
     )
-    return [live.append(entry, call.turn)]
+    return [live.record(entry, call.turn)]
 
 
 async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
@@ -304,7 +304,7 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo
             lines += cut
             continue
         units = units_of(live, call, measured, marks)
-        pruned = await prune(live, call, measured, eligible(units), marks.floor, trigger)
+        pruned = await prune_ranked(live, call, measured, eligible(units), marks.floor, trigger)
         lines += pruned.lines
         if not pruned.left:
             if not pruned.unproven and trigger == "ceiling":
@@ -331,7 +331,7 @@ def _trigger(call: Call, measured: Measured, marks: Marks, tempo: Tempo) -> str:
     return "spike" if tempo.spike else "velocity"
 
 
-async def prune(
+async def prune_ranked(
     live: LiveWindow,
     call: Call,
     measured: Measured,
@@ -405,7 +405,7 @@ def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, tri
         trigger=trigger,
         marker=marker,
     )
-    return live.append(entry, call.turn)
+    return live.record(entry, call.turn)
 
 
 def _remainder(live: LiveWindow, turn: int) -> bool:
@@ -432,19 +432,21 @@ def _blocked(
     entry = ContextPruneBlocked(
         why=why, turns=tuple(sorted(turns)), tokens=tokens, target=target, detail=detail
     )
-    return [live.append(entry, call.turn)]
+    return [live.record(entry, call.turn)]
 
 
 async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
     """Still too full: results are trimmed, the recent floor gives way, then what is derived."""
     if live.measure(call).total <= marks.emergency:
         return []
-    lines = trim(live, call, marks, keep=0)
+    lines = trim_results(live, call, marks, keep=0)
     measured = live.measure(call)
     if measured.total <= marks.emergency:
         return lines
     units = units_of(live, call, measured, marks)
     giving = [unit for unit in units if unit.protected == RECENT]
     ranked = rank_exchanges(live.fold, giving, "fifo", live.similar, live.settings.eviction)
-    pruned = await prune(live, call, measured, giving, marks.emergency, "emergency", ranked=ranked)
+    pruned = await prune_ranked(
+        live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
+    )
     return lines + pruned.lines + shorten_head(live, call, marks.emergency)

@@ -53,7 +53,7 @@ class Material(Part):
     """For `progressive`: 1 to 3."""
 
 
-class Scribe(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class Summarizer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Who writes, and how much it may read at once."""
 
     count: Count
@@ -152,9 +152,9 @@ class Written(Part):
 NOT_ASKED: Final = Written(text="")
 
 
-async def derive(order: Order, scribe: Scribe) -> Summary | Unchanged:
+async def derive(order: Order, summarizer: Summarizer) -> Summary | Unchanged:
     """Write each batch of originals, keep the rules word for word, and see what it was worth."""
-    written = [await _write(order, batch, scribe) for batch in _batches(order, scribe)]
+    written = [await _write(order, batch, summarizer) for batch in _batches(order, summarizer)]
     text = "\n\n".join(part.text for part in written)
     text = joined(text, order.keep(binding(order), order.material.approvals, text))
     together = Written(
@@ -163,7 +163,7 @@ async def derive(order: Order, scribe: Scribe) -> Summary | Unchanged:
         why="; ".join(dict.fromkeys(part.why for part in written if part.why)),
         calls=sum(part.calls for part in written),
     )
-    return settled(order, text, scribe, together)
+    return settled(order, text, summarizer, together)
 
 
 def binding(order: Order) -> Facts:
@@ -174,23 +174,23 @@ def binding(order: Order) -> Facts:
 
 
 def settled(
-    order: Order, text: str, scribe: Scribe, written: Written = NOT_ASKED
+    order: Order, text: str, summarizer: Summarizer, written: Written = NOT_ASKED
 ) -> Summary | Unchanged:
     """The outcome: a summary, unless it is no shorter than what it stands for."""
     if order.stands_in:
-        text = labelled(text, order.material.passages, scribe.nonce())
-    after = scribe.count(text)
+        text = labelled(text, order.material.passages, summarizer.nonce())
+    after = summarizer.count(text)
     if after >= order.before:
         why = f"{after} tokens would stand in for {order.before}: nothing gained"
         return Unchanged(strategy=order.strategy, why=why, calls=written.calls)
-    by_model = bool(scribe.ask and order.prompt and not written.why)
+    by_model = bool(summarizer.ask and order.prompt and not written.why)
     return Summary(
         strategy=order.strategy,
         sources=spans_over(order.material.passages),
         text=text,
         tokens_before=order.before,
         tokens_after=after,
-        model=scribe.model if by_model else "deterministic",
+        model=summarizer.model if by_model else "deterministic",
         level=order.material.level,
         prompt_version=prompts.load(order.prompt).version if written.calls else "",
         audit_missed=written.missed,
@@ -218,18 +218,18 @@ def labelled(text: str, passages: Sequence[Passage], nonce: str) -> str:
     return f"{said}\n{as_data(text, origin='derived summary', nonce=nonce)}"
 
 
-async def _write(order: Order, passages: Sequence[Passage], scribe: Scribe) -> Written:
+async def _write(order: Order, passages: Sequence[Passage], summarizer: Summarizer) -> Written:
     """A model's text that passes the audit, at the second try at the latest; else an extract."""
     must = facts_of(passages, order.limits)
-    share = _share(order, passages, scribe)
-    plain = order.plain(passages, must, share, scribe.count)
-    if scribe.ask is None:
+    share = _share(order, passages, summarizer)
+    plain = order.plain(passages, must, share, summarizer.count)
+    if summarizer.ask is None:
         return Written(text=plain)
-    messages = _messages(order, passages, share, scribe)
+    messages = _messages(order, passages, share, summarizer)
     missed: tuple[str, ...] = ()
     why = ""
     for attempt in (1, 2):
-        reply = await ask_model(scribe.ask, "summary", messages, within=scribe.timeout)
+        reply = await ask_model(summarizer.ask, "summary", messages, within=summarizer.timeout)
         kept = joined(reply.text, order.keep(must, (), reply.text))
         missed = missing(must, kept) if not reply.objection else ()
         why = (
@@ -267,29 +267,31 @@ def _correction(text: str, why: str, target: int) -> list[Message]:
 
 
 def _messages(
-    order: Order, passages: Sequence[Passage], target: int, scribe: Scribe
+    order: Order, passages: Sequence[Passage], target: int, summarizer: Summarizer
 ) -> list[Message]:
     prompt = prompts.load(order.prompt).fill(target=target, percent=order.percent)
-    data = as_data(_fitted(as_text(passages), scribe), origin="conversation", nonce=scribe.nonce())
+    data = as_data(
+        _fitted(as_text(passages), summarizer), origin="conversation", nonce=summarizer.nonce()
+    )
     return [{"role": "system", "content": prompt}, {"role": "user", "content": data}]
 
 
-def _fitted(text: str, scribe: Scribe) -> str:
+def _fitted(text: str, summarizer: Summarizer) -> str:
     """One passage larger than a request loses its middle, for the model's eyes only."""
-    tokens = scribe.count(text)
-    if tokens <= scribe.room:
+    tokens = summarizer.count(text)
+    if tokens <= summarizer.room:
         return text
-    half = len(text) * scribe.room // tokens // 2
+    half = len(text) * summarizer.room // tokens // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 
-def _batches(order: Order, scribe: Scribe) -> list[list[Passage]]:
+def _batches(order: Order, summarizer: Summarizer) -> list[list[Passage]]:
     """The passages in runs that one request can carry, each from the originals."""
     batches: list[list[Passage]] = [[]]
     size = 0
     for passage in order.material.passages:
-        tokens = scribe.count(passage.text)
-        if batches[-1] and size + tokens > scribe.room:
+        tokens = summarizer.count(passage.text)
+        if batches[-1] and size + tokens > summarizer.room:
             batches.append([])
             size = 0
         batches[-1].append(passage)
@@ -297,14 +299,14 @@ def _batches(order: Order, scribe: Scribe) -> list[list[Passage]]:
     return batches
 
 
-def _share(order: Order, passages: Sequence[Passage], scribe: Scribe) -> int:
-    size = sum(scribe.count(passage.text) for passage in passages)
+def _share(order: Order, passages: Sequence[Passage], summarizer: Summarizer) -> int:
+    size = sum(summarizer.count(passage.text) for passage in passages)
     return max(40, order.target * size // max(order.before, 1))
 
 
-def tokens_of(material: Material, scribe: Scribe) -> int:
+def tokens_of(material: Material, summarizer: Summarizer) -> int:
     """The size of the originals."""
-    return sum(scribe.count(passage.text) for passage in material.passages)
+    return sum(summarizer.count(passage.text) for passage in material.passages)
 
 
 def joined(*parts: str) -> str:
@@ -315,8 +317,8 @@ def joined(*parts: str) -> str:
 __all__ = [
     "STRATEGIES",
     "Material",
-    "Scribe",
     "Strategy",
+    "Summarizer",
     "Summary",
     "Unchanged",
     "level_of",
@@ -333,12 +335,14 @@ SHARES: Final = (1.0, 0.30, 0.05)
 
 _SPARSE: Final = Limits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
 
-Strategy = Callable[[Material, Scribe], Awaitable[Summary | Unchanged]]
+Strategy = Callable[[Material, Summarizer], Awaitable[Summary | Unchanged]]
 
 
-async def conversation_compaction(material: Material, scribe: Scribe) -> Summary | Unchanged:
+async def conversation_compaction(
+    material: Material, summarizer: Summarizer
+) -> Summary | Unchanged:
     """Headed bullets from which the work can go on; rules and open items stay word for word."""
-    before = tokens_of(material, scribe)
+    before = tokens_of(material, summarizer)
     order = Order(
         strategy="conversation_compaction",
         prompt="compaction",
@@ -346,12 +350,12 @@ async def conversation_compaction(material: Material, scribe: Scribe) -> Summary
         target=_within(before * 15 // 100, 120, 4_000),
         before=before,
     )
-    return await derive(order, scribe)
+    return await derive(order, summarizer)
 
 
-async def notes(material: Material, scribe: Scribe) -> Summary | Unchanged:
+async def notes(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
     """Self-contained notes, a line each, from what was said."""
-    before = tokens_of(material, scribe)
+    before = tokens_of(material, summarizer)
     order = Order(
         strategy="notes",
         prompt="notes",
@@ -363,13 +367,13 @@ async def notes(material: Material, scribe: Scribe) -> Summary | Unchanged:
         form=notes_form,
         stands_in=False,
     )
-    return await derive(order, scribe)
+    return await derive(order, summarizer)
 
 
-async def tool_result_summary(material: Material, scribe: Scribe) -> Summary | Unchanged:
+async def tool_result_summary(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
     """The finding of one long tool result, at about a fifth of its length."""
-    before = tokens_of(material, scribe)
-    if before <= scribe.short_result:
+    before = tokens_of(material, summarizer)
+    if before <= summarizer.short_result:
         why = f"a result of {before} tokens is short enough"
         return Unchanged(strategy="tool_result_summary", why=why)
     order = Order(
@@ -380,12 +384,12 @@ async def tool_result_summary(material: Material, scribe: Scribe) -> Summary | U
         before=before,
         limits=Limits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
     )
-    return await derive(order, scribe)
+    return await derive(order, summarizer)
 
 
-async def progressive(material: Material, scribe: Scribe) -> Summary | Unchanged:
+async def progressive(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
     """The older an exchange, the less of it: about 30 %, 5 %, then a title."""
-    before = tokens_of(material, scribe)
+    before = tokens_of(material, summarizer)
     if material.level < 1:
         return Unchanged(strategy="progressive", why="the current exchange stays as it is")
     if material.level >= len(SHARES):
@@ -399,7 +403,7 @@ async def progressive(material: Material, scribe: Scribe) -> Summary | Unchanged
         )
         text = titles(material.passages)
         text = joined(text, verbatim(binding(order), material.approvals, text))
-        return settled(order, text, scribe)
+        return settled(order, text, summarizer)
     share = SHARES[material.level]
     order = Order(
         strategy="progressive",
@@ -410,12 +414,12 @@ async def progressive(material: Material, scribe: Scribe) -> Summary | Unchanged
         limits=SURVIVORS if material.level == 1 else _SPARSE,
         percent=f"{share:.0%}",
     )
-    return await derive(order, scribe)
+    return await derive(order, summarizer)
 
 
-async def sub_agent(material: Material, scribe: Scribe) -> Summary | Unchanged:
+async def sub_agent(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
     """What a sub-agent brought back, within its bound; a short result passes as it is."""
-    before = tokens_of(material, scribe)
+    before = tokens_of(material, summarizer)
     if before <= DELEGATED_RESULT:
         return Unchanged(strategy="sub_agent", why=f"a result of {before} tokens is short enough")
     order = Order(
@@ -427,7 +431,7 @@ async def sub_agent(material: Material, scribe: Scribe) -> Summary | Unchanged:
         limits=_SPARSE,
         stands_in=False,
     )
-    return await derive(order, scribe)
+    return await derive(order, summarizer)
 
 
 STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(

@@ -178,7 +178,7 @@ def _cut_one(
     if after >= size:
         return []
     entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
-    return [live.append(entry, call.turn)]
+    return [live.record(entry, call.turn)]
 
 
 def refuse_if_hopeless(live: LiveWindow, call: Call) -> None:

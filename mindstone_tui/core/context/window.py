@@ -1,34 +1,49 @@
-"""The window of an open session: the view of it that follows its transcript and writes to it."""
+"""The window of an open session: it follows the transcript, and every change of it is an entry.
+
+What shapes a prompt are functions over this state, in `plan`, `prune`, `trim`, `manual` and
+`build_report`; each writes down what it decided before the request that it shapes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.policies import Similarity, word_similarity
+from mindstone_tui.core.context.policies import Similarity, known_policy, word_similarity
 from mindstone_tui.core.context.window_view import (
+    SESSIONS_OWN,
     Call,
     ExchangeLines,
     Indexer,
+    UsageNote,
     View,
     follow,
 )
-from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries import Draft, Entry, Label, Line, ToolSchema
 from mindstone_tui.core.entries.window import (
+    InstructionsChanged,
+    ModeChanged,
+    ModelChanged,
+    PolicyChanged,
     Receipt,
+    Section,
+    ToolsChanged,
 )
+from mindstone_tui.core.errors import NotSaved
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History, Transcript
 
 Ensure = Callable[[Sequence[ExchangeLines]], Mapping[int, Receipt]]
 OffLoop = Callable[[Ensure, Sequence[ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
+RoomMaker = Callable[["LiveWindow", Call], Awaitable[list[Line]]]
 
 
 class LiveWindow(View):
-    """A window that follows its transcript and writes its changes there."""
+    """What the model sees next, kept by writing down every decision about it."""
 
     def __init__(
         self,
@@ -51,6 +66,10 @@ class LiveWindow(View):
         self._missed: list[Line] = []
         self.blocked: set[tuple[int, str]] = set()
         """What was already said, per turn, about prunes that could not happen."""
+        self.room_maker: RoomMaker | None = None
+        """How room is made where the session brings other means than the sliding window."""
+        self.on_saved: Callable[[int], None] = lambda entries: None
+        """Told when so many entries are on disk after all."""
 
     def catch_up(self) -> None:
         """Take in what other surfaces appended."""
@@ -72,18 +91,92 @@ class LiveWindow(View):
             self.fold.add(self.history.whole(line))
             self.watch.observe(line)
 
-    def append(self, entry: Entry, turn: int | None = None) -> Line:
-        """Write an entry and take it in."""
-        line = self.transcript.append(entry, turn=self.fold.turn if turn is None else turn)
-        self.take(line)
-        return line
+    def record(self, entry: Entry, turn: int | None = None) -> Line:
+        """Write an entry and take it in; on disk when this returns.
+
+        Without a turn it belongs to the one of the line before it, whoever wrote that.
+        """
+        return self.record_all([entry], turn)[0]
+
+    def record_all(self, entries: Sequence[Entry], turn: int | None = None) -> list[Line]:
+        """Write several entries at once; if the disk refuses, all of them are kept for later.
+
+        What was refused before is saved first and on its own, so that it is announced and taken in
+        as ours, and not found later as if another surface had written it.
+        """
+        with contextlib.suppress(NotSaved):
+            self.save()
+        channel = self.transcript.channel
+        lines = self.transcript.append_all(
+            [Draft(entry=entry, turn=turn, channel=channel) for entry in entries]
+        )
+        for line in lines:
+            self.take(line)
+        return lines
+
+    def save(self) -> list[Line]:
+        """Write what the disk refused before; raises `NotSaved` if it still does."""
+        lines = self.transcript.save()
+        for line in lines:
+            self.take(line)
+        if lines:
+            self.on_saved(len(lines))
+        return lines
+
+    def now(self) -> Call:
+        """The next call as the session's own choices make it, with everything taken in."""
+        self.catch_up()
+        return self.call(SESSIONS_OWN)
 
     def note_growth(self, call: Call) -> None:
         """Remember what each turn added before anything leaves: afterwards nobody could tell."""
         self.watch.carried = msgspec.structs.replace(self.watch.carried, growth=self.growth(call))
+
+    def note_usage(self, line: Line) -> UsageNote:
+        """Learn from a provider's report: how far off we were, and whether it cut the prompt."""
+        self.take(line)
+        return self.watch.learn(line)
 
     async def ensure(self, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
         """Ask for receipts off the loop; lines that arrive meanwhile are taken in."""
         receipts = await self._off_loop(self._indexer.ensure, units)
         self.catch_up()
         return receipts
+
+    # What holds for all prompts from here on; nothing is written where it does already
+
+    def set_model(
+        self, model: str, *, window: int = 0, label: Label = "assumed", why: str = ""
+    ) -> Line | None:
+        """Let another model answer."""
+        now = self.fold.model_changed
+        if now is not None and (now.model, now.window, now.window_label) == (model, window, label):
+            return None
+        state = self.fold.state
+        changed = ModelChanged(model=model, state=state, window=window, window_label=label, why=why)
+        return self.record(changed, self.fold.turn)
+
+    def set_instructions(self, sections: Sequence[Section]) -> Line | None:
+        """Change the standing part of the prompt."""
+        if tuple(sections) == self.fold.sections:
+            return None
+        changed = InstructionsChanged(sections=tuple(sections), state=self.fold.state)
+        return self.record(changed, self.fold.turn)
+
+    def set_tools(self, tools: Sequence[ToolSchema]) -> Line | None:
+        """Change the tools that requests carry."""
+        if tuple(tools) == self.fold.tools:
+            return None
+        return self.record(ToolsChanged(tools=tuple(tools), state=self.fold.state), self.fold.turn)
+
+    def set_mode(self, mode: str) -> Line | None:
+        """Change how room is made."""
+        if mode == self.mode:
+            return None
+        return self.record(ModeChanged(mode=mode, state=self.fold.state), self.fold.turn)
+
+    def set_policy(self, policy: str) -> Line | None:
+        """Change the order in which things leave; raises `UnknownName`."""
+        if known_policy(policy) == self.policy:
+            return None
+        return self.record(PolicyChanged(policy=policy, state=self.fold.state), self.fold.turn)

@@ -219,6 +219,29 @@ _LOOKED_AHEAD: Final = 64
 """Lines behind the newest plan that are searched for its usage when a session is opened."""
 
 
+class Prices(msgspec.Struct, frozen=True):
+    """Dollars per million prompt tokens; None where nobody knows."""
+
+    prompt: float | None = None
+    cached: float | None = None
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a prompt is made for; what it leaves open, the session's own choices fill in."""
+
+    model: str = ""
+    window: int = 0
+    label: Label = "assumed"
+    images: bool = True
+    """Whether the model is shown pictures, or only told their names."""
+    max_output: int = 0
+    prices: Prices = Prices()
+
+
+SESSIONS_OWN: Final = Target()
+"""The model and the window that the session used last."""
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """The model call that is being planned."""
 
@@ -351,6 +374,18 @@ class View:
             elif label == "assumed" and (last := self.last_plan) is not None:
                 window, label = last.window, last.window_label
         return room_for(window, label, self.settings.budget)
+
+    def call(self, target: Target, tail: Sequence[int] = (), expected: int = 0) -> Call:
+        """The next model call for a target, with what recall brought or may still bring."""
+        last = self.last_plan
+        return Call(
+            model=target.model or self.fold.model or (last.model if last else ""),
+            turn=self.fold.turn,
+            room=self.room(target.window, target.label),
+            tail=tuple(tail),
+            images=target.images,
+            expected=expected,
+        )
 
     @property
     def last_plan(self) -> PromptPlanned | None:

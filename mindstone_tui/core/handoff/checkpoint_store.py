@@ -121,7 +121,7 @@ def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt)
     return checkpoint
 
 
-class Standing(Part):
+class TaskState(Part):
     """The task as it is now: the newest checkpoint, brought up to date with history."""
 
     checkpoint: Checkpoint
@@ -131,7 +131,7 @@ class Standing(Part):
     """Why the checkpoint on disk was not used."""
 
 
-def standing(places: SessionPlaces, history: History, *, since: int = 0) -> Standing:
+def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> TaskState:
     """Advance the checkpoint on disk by what was written after it.
 
     Without one that may be used, the state is made anew from the lines since `since`.
@@ -141,7 +141,7 @@ def standing(places: SessionPlaces, history: History, *, since: int = 0) -> Stan
         lines = _lines(history, known.head.seq + 1)
         newest = _newest(lines)
         checkpoint = load(places, newest, _hash_at(history))
-        return Standing(checkpoint=advance(checkpoint, lines), newest=newest)
+        return TaskState(checkpoint=advance(checkpoint, lines), newest=newest)
     except ContinuityError as error:
         lines = _lines(history, since)
         newest = _newest(lines)
@@ -149,7 +149,7 @@ def standing(places: SessionPlaces, history: History, *, since: int = 0) -> Stan
         version = newest.version if newest else _version_on_disk(places)
         state = msgspec.structs.replace(state, version=version)
         problem = error.what if places.checkpoint.exists() else ""
-        return Standing(checkpoint=state, newest=newest, problem=problem)
+        return TaskState(checkpoint=state, newest=newest, problem=problem)
 
 
 def load_proven(places: SessionPlaces, history: History) -> Checkpoint:

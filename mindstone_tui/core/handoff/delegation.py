@@ -13,7 +13,7 @@ from mindstone_tui.core.context.extract import Passage
 from mindstone_tui.core.context.summaries import (
     DELEGATED_RESULT,
     Material,
-    Scribe,
+    Summarizer,
     Summary,
     strategy,
 )
@@ -143,27 +143,27 @@ def exceeded(limits: Limits, spent: Spent) -> str:
     return ""
 
 
-async def bring_back(text: str, limits: Limits, scribe: Scribe) -> Brought:
+async def bring_back(text: str, limits: Limits, summarizer: Summarizer) -> Brought:
     """The result within its bound: as it is, shortened, or cut with a sign."""
-    tokens = scribe.count(text)
+    tokens = summarizer.count(text)
     if tokens <= limits.result_tokens:
         return Brought(text=text, tokens=tokens)
     passage = Passage(seq=0, turn=0, speaker="assistant", text=text)
-    outcome = await strategy("sub_agent")(Material(passages=(passage,)), scribe)
+    outcome = await strategy("sub_agent")(Material(passages=(passage,)), summarizer)
     summary = outcome if isinstance(outcome, Summary) else None
-    bounded = _cut(summary.text if summary else text, limits.result_tokens, scribe)
-    return Brought(text=bounded, tokens=scribe.count(bounded), summary=summary)
+    bounded = _cut(summary.text if summary else text, limits.result_tokens, summarizer)
+    return Brought(text=bounded, tokens=summarizer.count(bounded), summary=summary)
 
 
-def _cut(text: str, most: int, scribe: Scribe) -> str:
+def _cut(text: str, most: int, summarizer: Summarizer) -> str:
     """The start of a text that fits; halving finds it in a few counts."""
-    if scribe.count(text) <= most:
+    if summarizer.count(text) <= most:
         return text
     sign = "\n[… cut; the sub-agent's transcript has all of it]"
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if scribe.count(text[:middle] + sign) <= most:
+        if summarizer.count(text[:middle] + sign) <= most:
             low = middle
         else:
             high = middle - 1

@@ -201,7 +201,7 @@ class Proposal(Part):
     cautions: tuple[str, ...] = ()
 
 
-class Standing(Part):
+class ProposalState(Part):
     """A proposal and what became of it; an empty decision is still open."""
 
     entry: MemoryProposed
@@ -331,7 +331,7 @@ def diff(entry: MemoryProposed) -> str:
 
 def decide(
     places: AgentPlaces,
-    standing: Standing,
+    standing: ProposalState,
     decision: Decision,
     *,
     by: str,
@@ -373,7 +373,7 @@ def decide(
     return MemoryDecided(proposal=entry.proposal, decision=decision, by=by, after=text)
 
 
-def _undo(places: AgentPlaces, standing: Standing, by: str) -> MemoryDecided:
+def _undo(places: AgentPlaces, standing: ProposalState, by: str) -> MemoryDecided:
     entry = standing.entry
     if standing.decision not in ("approved", "edited"):
         raise ContinuityError(
@@ -405,13 +405,13 @@ def apply(
     return True
 
 
-def proposals_of(lines: Iterable[Line]) -> dict[str, Standing]:
+def proposals_of(lines: Iterable[Line]) -> dict[str, ProposalState]:
     """Every proposal among these lines with what became of it, oldest first."""
-    found: dict[str, Standing] = {}
+    found: dict[str, ProposalState] = {}
     for line in lines:
         entry = line.entry
         if isinstance(entry, MemoryProposed):
-            found[entry.proposal] = Standing(entry=entry, seq=line.seq)
+            found[entry.proposal] = ProposalState(entry=entry, seq=line.seq)
         elif isinstance(entry, MemoryDecided) and entry.proposal in found:
             found[entry.proposal] = msgspec.structs.replace(
                 found[entry.proposal], decision=entry.decision, after=entry.after

@@ -52,7 +52,7 @@ class Piece(Part):
 
 def standing(held: Rehearsal) -> tuple[Piece, ...]:
     """What the window shows at the end: its messages as sent, and what was derived."""
-    fold = held.working_set.fold
+    fold = held.window.fold
     pieces = [
         Piece(
             where="window",
@@ -78,7 +78,7 @@ def _derived(text: str) -> list[Piece]:
 
 def brought_back(held: Rehearsal, question: str, room: int, count: Count) -> tuple[Piece, ...]:
     """What recall would add for a question, within its share."""
-    shown = held.working_set.fold.lines.keys()
+    shown = held.window.fold.lines.keys()
     vacancy = Vacancy(shown=shown, recent=(), tokens=room, count=count)
     injected = held.recollection.gather(question, vacancy)
     if injected is None:

@@ -15,8 +15,8 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.context.working_set import report_at
 from mindstone_tui.core.entries import Line, Zone
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import MindstoneError

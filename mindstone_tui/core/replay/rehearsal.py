@@ -9,18 +9,18 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.agent.continuity import HANDOFF_SHARE
+from mindstone_tui.core.agent.handoffs import HANDOFF_SHARE
 from mindstone_tui.core.config.settings import RecallSettings, Settings
+from mindstone_tui.core.context import manual, plan
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
 from mindstone_tui.core.context.cascade import Apply, Effect, StepName
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.context.summaries import Scribe
+from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.summary_call import Ask, Count
-from mindstone_tui.core.context.window import Ensure
-from mindstone_tui.core.context.window_view import ExchangeLines
-from mindstone_tui.core.context.working_set import WorkingSet
-from mindstone_tui.core.entries import Label, Line, Part, Unknown, Zone
+from mindstone_tui.core.context.window import Ensure, LiveWindow
+from mindstone_tui.core.context.window_view import ExchangeLines, Target
+from mindstone_tui.core.entries import Line, Part, Unknown, Zone
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -67,9 +67,9 @@ from mindstone_tui.core.transcript import History
 class Continuing:
     """Saves checkpoints and hands over, as entries alone."""
 
-    def __init__(self, sketch: Sketch, working_set: WorkingSet, count: Count) -> None:
+    def __init__(self, sketch: Sketch, window: LiveWindow, count: Count) -> None:
         self._sketch = sketch
-        self._working_set = working_set
+        self._window = window
         self._count = count
         self._state = checkpoint.fresh(str(sketch.places.key))
         self._letter: handoff.Letter | None = None
@@ -97,11 +97,11 @@ class Continuing:
 
     async def _write(self, _excess: int) -> Effect:
         self._advance()
-        usable = self._working_set.report().usable
+        usable = self._window.now().room.usable
         try:
             self._letter = handoff.compose(
                 self._state,
-                self._window(),
+                self._window_lines(),
                 Environment(),
                 written=self._sketch.lines[-1].ts,
                 trigger="window",
@@ -133,23 +133,21 @@ class Continuing:
             )
         except ContinuityError as error:
             return Effect(held=False, why=error.what)
-        return Effect(lines=(self._put(taken.entry(self._working_set.fold.state)),))
+        return Effect(lines=(self._put(taken.entry(self._window.fold.state)),))
 
     def _advance(self) -> None:
         self._state = checkpoint.advance(
             self._state, self._sketch.lines[self._state.head.seq + 1 :]
         )
 
-    def _window(self) -> list[Line]:
-        spans = self._working_set.spans
+    def _window_lines(self) -> list[Line]:
+        spans = self._window.fold.state.spans
         lines = self._sketch.lines
         held = [line for span in spans for line in lines[span.first : span.last + 1]]
         return [*held, *lines[(held[-1].seq if held else -1) + 1 :]]
 
     def _put(self, entry: CheckpointSaved | HandoffWritten | HandoffReplayed) -> Line:
-        line = self._sketch.append(entry)
-        self._working_set.take(line)
-        return line
+        return self._window.record(entry)
 
 
 ASKED_FOR: Final = 6
@@ -292,7 +290,7 @@ class Stage:
         self.undone: list[str] = []
         self.sketch = Sketch(source.places)
         self.recollection = Recollection(settings.recall, options.embedder)
-        self.working_set = WorkingSet.open(
+        self.window = LiveWindow(
             self.sketch,
             self.sketch.history(),
             settings,
@@ -311,11 +309,13 @@ class Stage:
         self._number = 0
         self._learned = 0
         self._count = options.counters(options.model).text
-        continuing = Continuing(self.sketch, self.working_set, self._count)
-        scribe = Scribe(
+        continuing = Continuing(self.sketch, self.window, self._count)
+        summarizer = Summarizer(
             count=self._count, ask=options.ask, model=options.model, nonce=lambda: _NONCE
         )
-        self.working_set.room_maker = Modes(Means(scribe=scribe, steps=continuing.steps)).make_room
+        self.window.room_maker = Modes(
+            Means(summarizer=summarizer, steps=continuing.steps)
+        ).make_room
 
     async def take(self, line: Line) -> None:
         """One line of history: said again, done again, or left to the planners."""
@@ -329,7 +329,7 @@ class Stage:
         elif isinstance(entry, TurnStarted):
             self.learn()
         if line.kind in _KEPT:
-            self.working_set.take(self.sketch.copy(line))
+            self.window.take(self.sketch.copy(line))
         else:
             await self._do_again(line)
         if isinstance(entry, UserMessage) and not self._number:
@@ -344,53 +344,47 @@ class Stage:
         self._number, self._tail = 0, ()
 
     async def _do_again(self, line: Line) -> None:
-        """What a person changed; the working set writes it down for this session."""
-        working_set, fixed = self.working_set, self._options.fixed
+        """What a person changed; the window writes it down for this session."""
+        window, fixed = self.window, self._options.fixed
         try:
             match line.entry:
                 case InstructionsChanged(sections=sections):
-                    working_set.set_instructions(sections)
+                    window.set_instructions(sections)
                 case ToolsChanged(tools=tools):
-                    working_set.set_tools(tools)
-                case ModelChanged(model=model, window=window, window_label=label):
+                    window.set_tools(tools)
+                case ModelChanged(model=model, window=tokens, window_label=label):
                     self._model = model
-                    working_set.set_model(model, window=window, label=label)
+                    window.set_model(model, window=tokens, label=label)
                 case PolicyChanged(policy=policy) if "context.policy" not in fixed:
-                    working_set.set_policy(policy)
+                    window.set_policy(policy)
                 case ModeChanged(mode=mode) if "context.mode" not in fixed:
-                    working_set.set_mode(mode)
+                    window.set_mode(mode)
                 case Pinned(pinned_turn=turn, why=why):
-                    working_set.pin(turn, why)
+                    manual.pin(window, turn, why)
                 case Unpinned(pinned_turn=turn):
-                    working_set.unpin(turn)
+                    manual.unpin(window, turn)
                 case Restored(turns=turns):
-                    working_set.restore(turns)
+                    manual.restore(window, turns)
                 case Rewound(to_turn=turn):
-                    await working_set.rewind(turn)
+                    await manual.rewind(window, turn)
                 case ContextWindowPruned(trigger="manual", left=left):
-                    await working_set.prune(turns=[each.turn for each in left])
+                    await manual.prune(window, turns=[each.turn for each in left])
         except MindstoneError as error:
             self.undone.append(f"turn {line.turn}: {error.what}")
 
     async def _begin(self, line: Line, text: str) -> None:
         """Make room and look for what matters, as before every turn."""
-        window, label = self._window()
-        room = int((window or ASSUMED_WINDOW) * self._settings.budget.memory_injection / 100)
+        target = self._target()
+        room = int((target.window or ASSUMED_WINDOW) * self._settings.budget.memory_injection / 100)
         try:
-            await self.working_set.make_room(
-                model=self._model,
-                window=window,
-                label=label,
-                expected=room if self.recollection.on else 0,
-            )
+            expected = room if self.recollection.on else 0
+            await plan.make_room(self.window, target, expected=expected)
         except WindowError:
             return  # the request itself says so in a moment
-        vacancy = vacancy_beside(self.working_set.fold, room, self._count)
+        vacancy = vacancy_beside(self.window.fold, room, self._count)
         injected = self.recollection.gather(text, vacancy)
         if injected is not None:
-            recalled = self.sketch.append(injected, turn=line.turn)
-            self.working_set.take(recalled)
-            self._tail = (recalled.seq,)
+            self._tail = (self.window.record(injected, line.turn).seq,)
         turns = {each.turn for each in injected.passages} if injected else set()
         for reference in self._references.get(line.turn, ()):
             place = self._find(reference, turns)
@@ -398,7 +392,7 @@ class Stage:
 
     def _find(self, reference: Reference, recalled: set[int]) -> Place:
         """Where the source of a reference stands now."""
-        fold = self.working_set.fold
+        fold = self.window.fold
         shown = [
             line
             for line in fold.lines.values()
@@ -415,17 +409,12 @@ class Stage:
 
     async def _call(self, line: Line, answered_by: str) -> None:
         """Plan the request that this answer came from."""
-        plan, self._planned = self._planned, None
+        planned, self._planned = self._planned, None
         self._number += 1
-        self._model = (plan.model if plan else "") or answered_by or self._model
-        window, label = self._window(plan)
+        self._model = (planned.model if planned else "") or answered_by or self._model
         try:
-            prepared = await self.working_set.prepare(
-                call=self._number,
-                model=self._model,
-                tail=self._tail,
-                window=window,
-                label=label,
+            prepared = await plan.prepare(
+                self.window, self._target(planned), call=self._number, tail=self._tail
             )
         except WindowError as error:
             self.refused.append(f"turn {line.turn}: {error.what}")
@@ -447,25 +436,21 @@ class Stage:
             )
         )
 
-    def _window(self, plan: PromptPlanned | None = None) -> tuple[int, Label]:
-        """The window asked for, else the one the request really had, else what is known."""
-        if self._settings.context.window:
-            return self._settings.context.window, "measured"
-        plan = plan or self._newest_plan
-        return (plan.window, plan.window_label) if plan else (0, "assumed")
-
-    @property
-    def _newest_plan(self) -> PromptPlanned | None:
-        """The newest request of the rehearsal."""
-        line = self.working_set.fold.plan
-        return line.entry if line and isinstance(line.entry, PromptPlanned) else None
+    def _target(self, planned: PromptPlanned | None = None) -> Target:
+        """With the window asked for, else the one the request really had, else what is known."""
+        if tokens := self._settings.context.window:
+            return Target(model=self._model, window=tokens, label="measured")
+        known = planned or self.window.last_plan
+        if known is None:
+            return Target(model=self._model)
+        return Target(model=self._model, window=known.window, label=known.window_label)
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it; `sketch` holds the whole session as it would have been."""
 
     sketch: Sketch
-    working_set: WorkingSet
+    window: LiveWindow
     recollection: Recollection
     settings: Settings
     calls: tuple[Call, ...]
@@ -496,7 +481,7 @@ async def rehearse(
     stage.learn()
     return Rehearsal(
         sketch=stage.sketch,
-        working_set=stage.working_set,
+        window=stage.window,
         recollection=stage.recollection,
         settings=settings,
         calls=tuple(stage.calls),

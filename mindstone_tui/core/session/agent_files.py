@@ -50,7 +50,7 @@ SURE: Final = 3.0
 Signature = tuple[tuple[str, int, int], ...]
 
 
-class Shelves:
+class AgentFilesIndex:
     """The agent's own files, searched by words and meaning; blocks, so call it off the loop."""
 
     def __init__(self, agent: AgentPlaces, embedder: Embedder | None) -> None:
@@ -65,7 +65,7 @@ class Shelves:
 
         On a small shelf no word is rare, so plain shares of the question's words count as well.
         """
-        index = self._level()
+        index = self.sync()
         if index is None:
             return {}
         with contextlib.suppress(VectorsUnavailable):
@@ -92,7 +92,7 @@ class Shelves:
         What the log and the journals say of a session that is searched itself is left out: it is
         derived from what stands there.
         """
-        index = self._level() if kinds else None
+        index = self.sync() if kinds else None
         if index is None:
             return None
         found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset(kinds)))
@@ -103,7 +103,7 @@ class Shelves:
 
     def embed_some(self, limit: int) -> bool:
         """Make a few of the vectors that are missing; False when none is."""
-        index = self._level()
+        index = self.sync()
         return index is not None and index.embed_pending(limit) > 0
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Shelves:
         if self._index is not None:
             self._index.close()
 
-    def _level(self) -> RecallIndex | None:
+    def sync(self) -> RecallIndex | None:
         """The index, level with the files; None while there are none."""
         with self._opening:
             signature = tuple(_stamp(path) for path in self._files())
@@ -268,7 +268,7 @@ def _whole_text(history: History, line: Line) -> str:
     return text if isinstance(text, str) else line.raw.decode("utf-8", "replace")
 
 
-def line_meant_by(pointer: str, history: History, fold: Fold) -> Line:
+def resolve_reference(pointer: str, history: History, fold: Fold) -> Line:
     """The line behind an id, a number (`#42`), a call or a turn (`turn 7`)."""
     pointer = pointer.strip()
     if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):

@@ -9,14 +9,19 @@ from pathlib import Path
 
 import msgspec
 
-from mindstone_tui.core.agent.context import Desk
-from mindstone_tui.core.agent.continuity import Continuity
-from mindstone_tui.core.agent.permissions import Gate
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.handoffs import Handoffs
+from mindstone_tui.core.agent.health import Health
+from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.permissions import Permissions
+from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ApprovalSettings
-from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.context.modes import Means, Modes
+from mindstone_tui.core.context.summaries import Summarizer
+from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.errors import MindstoneError, UsageError
@@ -26,15 +31,15 @@ from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.agent_files import Shelves, Sources, line_meant_by
+from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
-from mindstone_tui.core.session.models import Answering, Models
-from mindstone_tui.core.session.recall import Remembering
+from mindstone_tui.core.session.models import Models, SessionModels
+from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
-from mindstone_tui.core.session.services import SessionBench, SessionSurroundings
+from mindstone_tui.core.session.services import SessionServices, turn_services
 from mindstone_tui.core.session.session import Lease, Session
-from mindstone_tui.core.session.tools import Project, Rack, Servers
+from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
@@ -100,7 +105,7 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         )
 
 
-def gate_for(opening: Opening, approvals: ApprovalSettings) -> Gate:
+def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permissions:
     """Who decides whether a tool may run."""
 
     async def find_sandbox() -> Sandbox | None:
@@ -111,7 +116,7 @@ def gate_for(opening: Opening, approvals: ApprovalSettings) -> Gate:
         *(Rule.parse("refuse", text) for text in approvals.deny),
         *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
     )
-    return Gate(
+    return Permissions(
         _mode(approvals.mode),
         rules,
         find_sandbox,
@@ -136,30 +141,30 @@ def _mode(name: str) -> Mode:
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
-    bench = await asyncio.to_thread(assemble, opening)
-    desk = bench.desk
+    services = await asyncio.to_thread(assemble, opening)
+    context = services.context
     try:
-        await desk.gate.make_ready()
+        await context.permissions.make_ready()
     except MindstoneError:
-        await bench.close()
-        desk.transcript.close()
+        await services.close()
+        context.transcript.close()
         raise
-    session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
+    session = Session(services, Lease(services.places), wait=opening.wait)
     session.start(follow=opening.follow)
-    warm_up(desk.model)
+    warm_up(context.model)
     return session
 
 
-def assemble(opening: Opening) -> SessionBench:
+def assemble(opening: Opening) -> SessionServices:
     """Make every room of a session; blocks on files, the index and the vocabulary."""
-    return _Assembly(opening).bench
+    return _Assembly(opening).services
 
 
 class _Assembly:
     """The rooms of one session from the ground up; each is made once, from those above it here.
 
-    Two things point the other way, because a turn meets what is built on its desk: the desk is
-    told its surroundings, and the rack it looks at is filled, when everything is there.
+    Two things point the other way, because a turn meets what is built on its context: the context
+    is told its services, and the tools it looks at are filled in, when everything is there.
     """
 
     def __init__(self, opening: Opening) -> None:
@@ -188,24 +193,24 @@ class _Assembly:
         return self.transcript.history()
 
     @cached_property
-    def remembering(self) -> Remembering:
+    def recall(self) -> SessionRecall:
         embedder = open_embedder(self.settings.recall.embedder)
-        return Remembering(
+        return SessionRecall(
             self.home,
             self.places,
             self.settings.recall,
             embedder,
-            Shelves(self.home.agent(self.opening.key.agent), embedder),
+            AgentFilesIndex(self.home.agent(self.opening.key.agent), embedder),
             dropped=dropped_in(self.history),
         )
 
     @cached_property
-    def working_set(self) -> WorkingSet:
-        return WorkingSet.open(
+    def window(self) -> LiveWindow:
+        return LiveWindow(
             self.transcript,
             self.history,
             self.settings,
-            indexer=self.remembering,
+            indexer=self.recall,
             calibration=Calibration(self.home.state / "calibration.json"),
         )
 
@@ -221,14 +226,14 @@ class _Assembly:
         return Workspace(tuple(roots) or (self.opening.cwd,), protected=self.home.own)
 
     @cached_property
-    def rack(self) -> Rack:
+    def tools(self) -> ToolRegistry:
         settings, only = self.settings.tools, self.opening.offered
         # Whoever is offered named tools only starts no servers for more.
         served = msgspec.structs.replace(settings, mcp={}) if only else settings
         servers = Servers(
             served, self.home.tool_pins, environ=self.opening.environ, cwd=self.workspace.cwd
         )
-        return Rack(servers, settings.disabled, only)
+        return ToolRegistry(servers, settings.disabled, only)
 
     def tool_context(self, call: str) -> ToolContext:
         """What a tool may use when it runs."""
@@ -243,59 +248,76 @@ class _Assembly:
     # The turn
 
     @cached_property
-    def desk(self) -> Desk:
-        model = self.opening.model or self.working_set.model or self.models.default()
-        return Desk(
-            transcript=self.transcript,
-            working_set=self.working_set,
-            settings=self.settings,
+    def context(self) -> TurnContext:
+        model = self.opening.model or self.window.fold.model or self.models.default()
+        return TurnContext(
+            window=self.window,
             model=model,
             overridden=bool(self.opening.model),
             provider=self.models.provider(model),
-            window=self._named_window(),
-            tools=self.rack.offered,
+            named_window=self._named_window(),
+            tools=self.tools.offered,
             tool_context=self.tool_context,
-            gate=gate_for(self.opening, self.settings.approvals),
-            recaller=self.remembering,
+            permissions=permissions_for(self.opening, self.settings.approvals),
             redactor=self.redactor,
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
-            position=position_in(self.history, model) if self.working_set.fold.plan else 0,
+            position=position_in(self.history, model) if self.window.fold.plan else 0,
         )
 
     def _named_window(self) -> Window | None:
         tokens = self.opening.context_window or self.settings.context.window
         return Window(tokens=tokens, label="measured") if tokens else None
 
-    # What is built on the desk
+    # What is built on the turn's context
 
     @cached_property
-    def answering(self) -> Answering:
-        return Answering(self.desk, self.history, self.models)
+    def answering(self) -> SessionModels:
+        return SessionModels(self.context, self.history, self.models)
 
     @cached_property
-    def continuity(self) -> Continuity:
-        return Continuity(
-            self.desk,
-            self.home,
-            self.places,
-            self.opening.cwd,
-            ask=self.answering.aside(self.desk.model),
-            recall=self._probe,
-            unindexed=self.remembering.backfill,
+    def past(self) -> RecentHistory:
+        return RecentHistory(self.transcript)
+
+    @cached_property
+    def memories(self) -> Memories:
+        agent = self.home.agent(self.opening.key.agent)
+        return Memories(self.context, agent, self.places, self.past)
+
+    @cached_property
+    def health(self) -> Health:
+        return Health(self.context, self.places, self.past, self._probe)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        return Tasks(self.context, self.memories, self.health, self.opening.cwd)
+
+    @cached_property
+    def handoffs(self) -> Handoffs:
+        return Handoffs(self.context, self.tasks)
+
+    @cached_property
+    def modes(self) -> Modes:
+        model = self.context.model
+        summarizer = Summarizer(
+            count=self.context.count, ask=self.answering.aside(model), model=model
         )
+        steps = self.handoffs.room_steps(self.recall.backfill)
+        modes = Modes(Means(summarizer=summarizer, steps=steps))
+        self.window.room_maker = modes.make_room
+        return modes
 
     async def _probe(self, query: str, k: int) -> Sequence[Found]:
-        found = await self.remembering.search(query, k, "session", aside=True)
+        found = await self.recall.search(query, k, "session", aside=True)
         return [Found(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
 
     @cached_property
     def delegations(self) -> Delegations:
-        return Delegations(self.desk, self.opening.key, self._assemble_child, self.continuity)
+        return Delegations(self.context, self.opening.key, self._assemble_child, self.modes)
 
     def _assemble_child(
         self, key: SessionKey, offered: tuple[str, ...], calls: int
-    ) -> SessionBench:
-        model = self.desk.model
+    ) -> SessionServices:
+        model = self.context.model
         return assemble(self.opening.for_child(key, model=model, offered=offered, calls=calls))
 
     @cached_property
@@ -308,35 +330,41 @@ class _Assembly:
             self.home,
             self.opening.key,
             self.settings.recall,
-            lambda pointer: line_meant_by(pointer, self.history, self.working_set.fold),
+            lambda pointer: resolve_reference(pointer, self.history, self.window.fold),
             self.transcript.history,
         )
         return ToolsOfHistory(
-            self.desk, self.remembering, self.continuity, sources, asks=self.opening.asks
+            self.context, self.recall, self.memories, sources, asks=self.opening.asks
         )
 
     # The session as a whole
 
     @cached_property
-    def bench(self) -> SessionBench:
-        self.desk.surroundings = SessionSurroundings(
-            self.desk,
-            self.continuity,
-            self.remembering,
+    def services(self) -> SessionServices:
+        self.context.services = turn_services(
+            self.context,
+            self.memories,
+            self.tasks,
+            self.recall,
             project=self.project,
-            rack=self.rack,
+            tools=self.tools,
             cwd=self.opening.cwd,
         )
-        self.rack.hang(toolbox(self.tools_of_history, self.delegations))
-        return SessionBench(
-            desk=self.desk,
+        self.tools.add(toolbox(self.tools_of_history, self.delegations))
+        return SessionServices(
+            context=self.context,
             home=self.home,
             places=self.places,
             cwd=self.opening.cwd,
             history=self.history,
-            remembering=self.remembering,
-            continuity=self.continuity,
-            answering=self.answering,
-            rack=self.rack,
+            past=self.past,
+            memories=self.memories,
+            health=self.health,
+            tasks=self.tasks,
+            handoffs=self.handoffs,
+            modes=self.modes,
+            recall=self.recall,
+            models=self.answering,
+            tools=self.tools,
             project=self.project,
         )

@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import Desk
-from mindstone_tui.core.agent.continuity import Continuity
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.turn import take_turn
+from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.handoff import delegation
 from mindstone_tui.core.paths import CHILD, SessionKey
-from mindstone_tui.core.session.services import SessionBench
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
 from mindstone_tui.core.tools.history import DelegateArguments
 
-OpenChild = Callable[[SessionKey, tuple[str, ...], int], SessionBench]
+OpenChild = Callable[[SessionKey, tuple[str, ...], int], SessionServices]
 """Assemble a session for a child: its key, the tools it is offered, its model calls."""
 
 
@@ -28,12 +28,12 @@ class Delegations:
     """The sub-agents of one session; at most two work at a time."""
 
     def __init__(
-        self, desk: Desk, key: SessionKey, open_child: OpenChild, continuity: Continuity
+        self, context: TurnContext, key: SessionKey, open_child: OpenChild, modes: Modes
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._key = key
         self._open_child = open_child
-        self._continuity = continuity
+        self._modes = modes
         self._running = 0
 
     async def run(self, arguments: DelegateArguments, context: ToolContext) -> ToolResult:
@@ -43,26 +43,26 @@ class Delegations:
             arguments.context,
             parent=self._key,
             call=context.call,
-            available=tuple(self._desk.tools),
+            available=tuple(self._context.tools),
             depth=self._key.main.count(CHILD),
             running=self._running,
         )
-        turn = self._desk.transcript.last_turn
-        self._desk.record(plan.entry(), turn)
+        turn = self._context.transcript.last_turn
+        self._context.window.record(plan.entry(), turn)
         self._running += 1
         try:
             text, ending, spent = await self._work(plan)
         except asyncio.CancelledError:
             nothing = delegation.Brought(text="", tokens=0)
             never = delegation.ended(plan, nothing, "interrupted", delegation.Spent())
-            self._desk.record(never, turn)
+            self._context.window.record(never, turn)
             raise
         finally:
             self._running -= 1
-        brought = await delegation.bring_back(text, plan.limits, self._continuity.scribe)
-        line = self._desk.record(delegation.ended(plan, brought, ending, spent), turn)
+        brought = await delegation.bring_back(text, plan.limits, self._modes.means.summarizer)
+        line = self._context.window.record(delegation.ended(plan, brought, ending, spent), turn)
         for event in announcements(line):
-            self._desk.tell(event)
+            self._context.tell(event)
         return ToolResult(
             text=delegation.result_text(plan, brought, ending, spent),
             status="ok" if ending == "done" else "error",
@@ -73,14 +73,14 @@ class Delegations:
 
     async def _work(self, plan: delegation.Delegation) -> tuple[str, str, delegation.Spent]:
         """The child's last answer, how it ended, and what it used."""
-        bench = await self._open(plan)
+        services = await self._open(plan)
         began = time.monotonic()
         spent = delegation.Spent()
         answer, ending, over = "", "failed", ""
         said = UserMessage(text=plan.message())
         try:
             async with asyncio.timeout(plan.limits.seconds) as limit:
-                async for event in take_turn(bench.desk, said, "delegated"):
+                async for event in take_turn(services.context, said, "delegated"):
                     match event:
                         case events.AnswerRecorded(text=text) if text:
                             answer = text
@@ -102,10 +102,10 @@ class Delegations:
             if limit.expired():
                 ending = f"stopped: it took longer than {plan.limits.seconds:g} seconds"
         finally:
-            await _close(bench)
+            await _close(services)
         return answer, ending, spent
 
-    async def _open(self, plan: delegation.Delegation) -> SessionBench:
+    async def _open(self, plan: delegation.Delegation) -> SessionServices:
         """Assemble the child off the loop; whoever stops waiting for it leaves nothing open."""
         opening = asyncio.create_task(
             asyncio.to_thread(self._open_child, plan.child, plan.tools, plan.limits.calls)
@@ -117,12 +117,12 @@ class Delegations:
             raise
 
 
-async def _close(bench: SessionBench) -> None:
+async def _close(services: SessionServices) -> None:
     """Make a child's history searchable, and give its files back."""
     with contextlib.suppress(RecallError):
-        await asyncio.to_thread(bench.remembering.keep_up)
-    await bench.close()
-    bench.desk.transcript.close()
+        await asyncio.to_thread(services.recall.keep_up)
+    await services.close()
+    services.context.transcript.close()
 
 
 def _stop(why: str) -> None:

@@ -27,7 +27,7 @@ from mindstone_tui.core.recall.index import (
 )
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.session.agent_files import Shelves, kinds_of_files
+from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
@@ -93,7 +93,7 @@ class StoredRecall:
                 index = _fresh(each, embedder)
                 self._open.callback(index.close)
                 self._indexes.append(index)
-            self._files = Shelves(home.agent(key.agent), embedder)
+            self._files = AgentFilesIndex(home.agent(key.agent), embedder)
             self._open.callback(self._files.close)
         except BaseException:
             self._open.close()

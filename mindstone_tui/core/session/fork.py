@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
@@ -22,23 +22,25 @@ from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
 
 
-def fork_session(desk: Desk, history: History, child: SessionPlaces, turn: int | None) -> None:
+def fork_session(
+    context: TurnContext, history: History, child: SessionPlaces, turn: int | None
+) -> None:
     """Copy the window up to a turn into a new session; each line names the one it came from.
 
     Only the window is copied, so a fork costs the window and not the history; what lies before it
     stays in the parent, which the header names with its exact place.
     """
-    last = desk.transcript.last_turn if turn is None else turn
+    last = context.transcript.last_turn if turn is None else turn
     found = history.turn(last) if last > 0 else []
     if not found:
         raise NoSuchEntry(
             f"There is no turn {last} to begin from.",
-            f"The newest is turn {desk.transcript.last_turn}.",
+            f"The newest is turn {context.transcript.last_turn}.",
         )
-    lines = _window_after(history, desk.working_set.fold, last, room=desk.report().usable)
+    lines = _window_after(history, context.window.fold, last, room=context.report().usable)
     point = ForkPoint(session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash)
     forked = Transcript(
-        child, clean=desk.transcript.clean, channel=desk.transcript.channel, forked_from=point
+        child, clean=context.transcript.clean, channel=context.transcript.channel, forked_from=point
     )
     try:
         for digest in _kept_beside(lines):
@@ -58,7 +60,7 @@ def fork_session(desk: Desk, history: History, child: SessionPlaces, turn: int |
         )
     finally:
         forked.close()
-    desk.record(Forked(child=str(child.key), at=found[-1].seq), None)
+    context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
 
 
 def _window_after(history: History, now: Fold, turn: int, *, room: int) -> list[Line]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mindstone_tui.core.agent.context import Desk
-from mindstone_tui.core.agent.continuity import Continuity
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.handoff.delegation import DESCRIPTION
@@ -11,7 +11,7 @@ from mindstone_tui.core.memory.proposals import Draft
 from mindstone_tui.core.recall.inject import render
 from mindstone_tui.core.session.agent_files import Sources
 from mindstone_tui.core.session.delegate import Delegations
-from mindstone_tui.core.session.recall import Remembering
+from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS
 from mindstone_tui.core.tools.history import (
@@ -47,16 +47,16 @@ class ToolsOfHistory:
 
     def __init__(
         self,
-        desk: Desk,
-        remembering: Remembering,
-        continuity: Continuity,
+        context: TurnContext,
+        recall: SessionRecall,
+        memories: Memories,
         sources: Sources,
         *,
         asks: bool,
     ) -> None:
-        self._desk = desk
-        self._remembering = remembering
-        self._continuity = continuity
+        self._context = context
+        self._recall = recall
+        self._memories = memories
         self._sources = sources
         self._asks = asks
 
@@ -71,10 +71,10 @@ class ToolsOfHistory:
 
     async def recall(self, arguments: RecallArguments, context: ToolContext) -> ToolResult:
         """Search what was said before this turn: its own question is not an answer."""
-        fold = self._desk.working_set.fold
+        fold = self._context.window.fold
         asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
-        scope = self._desk.settings.recall.scope
-        found = await self._remembering.search(
+        scope = self._context.settings.recall.scope
+        found = await self._recall.search(
             arguments.query,
             arguments.limit,
             scope,
@@ -106,7 +106,7 @@ class ToolsOfHistory:
     async def note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
         """Write a note into the session's own history."""
         del context
-        memories = self._continuity.memories
+        memories = self._memories
         try:
             memories.take_note(arguments.section, arguments.text, arguments.importance)
         except ContinuityError as error:
@@ -120,7 +120,7 @@ class ToolsOfHistory:
         nobody can be asked, the proposal waits for one.
         """
         del context
-        memories = self._continuity.memories
+        memories = self._memories
         draft, sources = self._drafted(arguments)
         try:
             line, made = memories.propose(draft, sources, by="model")
@@ -130,7 +130,7 @@ class ToolsOfHistory:
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
         for event in announcements(line):
-            self._desk.tell(event)
+            self._context.tell(event)
         text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
         return ToolResult(text=text, finding=f"proposed: {arguments.title}")
 
@@ -138,7 +138,7 @@ class ToolsOfHistory:
         """What remembering would change, with what to be careful about before it."""
         draft, sources = self._drafted(arguments)
         try:
-            made = self._continuity.memories.preview(draft, sources)
+            made = self._memories.preview(draft, sources)
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
         caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""

@@ -119,7 +119,7 @@ def _newest_that_fit(newest_first: Iterable[Line], ledger: Ledger, floor: int) -
 CHANNEL: Final = "import"
 
 
-def settle(places: SessionPlaces, settings: Settings, index: RecallIndex) -> None:
+def plan_imported_window(places: SessionPlaces, settings: Settings, index: RecallIndex) -> None:
     """Write down which part of an imported history is in the window.
 
     Runs after indexing: the newest exchange that stays outside is read back from the index, and

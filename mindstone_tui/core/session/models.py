@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.side_calls import SideCalls
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context.summary_call import Ask
@@ -37,11 +37,11 @@ class Models:
         return [self.provider(name).info(name) for name in embedded_models(self._home)]
 
 
-class Answering:
+class SessionModels:
     """Who answers in one session, and who answers beside the conversation."""
 
-    def __init__(self, desk: Desk, history: History, models: Models) -> None:
-        self._desk = desk
+    def __init__(self, context: TurnContext, history: History, models: Models) -> None:
+        self._context = context
         self._history = history
         self._models = models
 
@@ -51,10 +51,10 @@ class Answering:
 
     def take(self, name: str) -> Provider:
         """Let another model answer from here on; returns who answered before."""
-        provider, before = self._models.provider(name), self._desk.provider
-        self._desk.provider = provider
-        self._desk.model = name
-        self._desk.position = position_in(self._history, name)
+        provider, before = self._models.provider(name), self._context.provider
+        self._context.provider = provider
+        self._context.model = name
+        self._context.position = position_in(self._history, name)
         return before
 
     def aside(self, name: str) -> Ask | None:
@@ -62,6 +62,6 @@ class Answering:
         name = self._models.settings.summary or name
         if name == GUIDE:
             return None
-        desk = self._desk
-        provider = desk.provider if name == desk.model else self._models.provider(name)
-        return SideCalls(desk, name, provider, positions_in(self._history, name)).ask
+        context = self._context
+        provider = context.provider if name == context.model else self._models.provider(name)
+        return SideCalls(context, name, provider, positions_in(self._history, name)).ask

@@ -8,10 +8,10 @@ import msgspec
 
 from mindstone_tui.core.config import load
 from mindstone_tui.core.context import build_report
+from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.window_view import Call, View
-from mindstone_tui.core.context.working_set import report_at
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry

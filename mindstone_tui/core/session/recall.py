@@ -37,7 +37,7 @@ from mindstone_tui.core.recall.index import (
 )
 from mindstone_tui.core.recall.inject import Vacancy, inject, queries
 from mindstone_tui.core.recall.passages import passages_of
-from mindstone_tui.core.session.agent_files import Shelves, kinds_of_files
+from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
@@ -53,7 +53,7 @@ _ECHOED: Final = 3
 Scope = str
 
 
-class Remembering:
+class SessionRecall:
     """Finds what was said before, for one session and, if asked, beyond it."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Remembering:
         places: SessionPlaces,
         settings: RecallSettings,
         embedder: Embedder | None,
-        shelves: Shelves,
+        shelves: AgentFilesIndex,
         *,
         dropped: Collection[str] = (),
     ) -> None:

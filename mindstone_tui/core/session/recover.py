@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from mindstone_tui.core.agent.context import Desk
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
@@ -38,9 +38,9 @@ BEGUN: Final = (
 NEVER_BEGUN: Final = "The program stopped before this began; it did not run."
 
 
-def close_open_turn(desk: Desk, history: History) -> list[Line]:
+def close_open_turn(context: TurnContext, history: History) -> list[Line]:
     """End a turn that has no end: never run anything again, only say what happened."""
-    turn = desk.transcript.last_turn
+    turn = context.transcript.last_turn
     lines = history.turn(turn)
     if not any(isinstance(line.entry, TurnStarted) for line in lines) or any(
         isinstance(line.entry, TurnEnded) for line in lines
@@ -60,7 +60,7 @@ def close_open_turn(desk: Desk, history: History) -> list[Line]:
         for call in asked
         if call.id not in answered
     ]
-    return desk.record_all([*results, TurnEnded(ending="interrupted", why=why)], turn)
+    return context.window.record_all([*results, TurnEnded(ending="interrupted", why=why)], turn)
 
 
 def position_in(history: History, model: str) -> int:

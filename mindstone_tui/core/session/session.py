@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import Desk
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.commands.registry import Command
@@ -44,7 +43,7 @@ from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.images import attach
-from mindstone_tui.core.session.services import SessionBench
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
@@ -125,32 +124,33 @@ class Inbox:
 Emit = Callable[[events.AnyEvent], None]
 
 
-async def run_command(asked: Asked, desk: Desk, bench: SessionBench, emit: Emit) -> None:
+async def run_command(asked: Asked, services: SessionServices, emit: Emit) -> None:
     """Run a command to its one end; never raises."""
+    context = services.context
     text: list[str] = []
     failure: MindstoneError | None = None
     try:
-        async for event in asked.command.handler(bench, asked.argument):
+        async for event in asked.command.handler(services, asked.argument):
             if isinstance(event, events.CommandPrinted):
                 text.append(event.text)
                 if not event.ok:
                     failure = MindstoneError("")
             emit(event)
         if asked.command.changes_window:
-            emit(events.ContextReported(report=desk.report()))
+            emit(events.ContextReported(report=context.report()))
     except asyncio.CancelledError as cancelled:
         failure = stopped(cancelled)
     except MindstoneError as error:
         failure = error
     except Exception as error:  # a bug in a command ends the command, not the session
-        desk.report_bug(error)
+        context.report_bug(error)
         failure = Bug(error)
     if failure is not None and failure.what:
         text.append(failure.sentence)
     if asked.command.changes_window:
         run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
         with contextlib.suppress(NotSaved):
-            desk.record(run, None)
+            context.window.record(run)
     end_command(asked.line, failure, emit)
 
 
@@ -224,9 +224,10 @@ class Lease:
 class Session:
     """A conversation that is happening now; see `events.Conversation` for the contract."""
 
-    def __init__(self, desk: Desk, bench: SessionBench, lease: Lease, *, wait: bool) -> None:
-        self._desk = desk
-        self._bench = bench
+    def __init__(self, services: SessionServices, lease: Lease, *, wait: bool) -> None:
+        self.services = services
+        """What commands and screens may look at."""
+        self._context = services.context
         self._lease = lease
         self._wait = wait
         self._stream: asyncio.Queue[AnyEvent] = asyncio.Queue()
@@ -234,29 +235,26 @@ class Session:
         self._work: asyncio.Task[None] | None = None
         """The turn or the command that can be interrupted."""
         self._in_turn = False
-        self._glances: set[asyncio.Task[None]] = set()
+        self._read_only_tasks: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._closing = False
 
-    @property
-    def bench(self) -> SessionBench:
-        """What commands and screens may look at."""
-        return self._bench
-
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
-        self._desk.on_saved = lambda entries: self._emit(events.SavedAgain(entries=entries))
-        self._desk.tell = self._emit
-        self._owner = asyncio.create_task(self._own(), name="session")
+        self._context.window.on_saved = lambda entries: self._emit(
+            events.SavedAgain(entries=entries)
+        )
+        self._context.tell = self._emit
+        self._owner = asyncio.create_task(self._run_queue(), name="session")
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
-        self._emit(self._bench.ready())
-        self._emit(events.ContextReported(report=self._desk.report()))
+        self._emit(self.services.ready())
+        self._emit(events.ContextReported(report=self._context.report()))
         if follow:
             self._remind()
-            self._resuming = asyncio.create_task(self._tell_where_it_stands(), name="resuming")
+            self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -279,14 +277,14 @@ class Session:
         """
         if self._closing:
             raise UsageError("This session is closed.", "Open it again.")
-        images = tuple(attach(each.path, self._desk.transcript) for each in attachments)
+        images = tuple(attach(each.path, self._context.transcript) for each in attachments)
         said = Said(text, images)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
         said = self._queue(said)
         if steer and self._in_turn:
-            self._desk.steering.append(said.message)
+            self._context.steering.append(said.message)
         else:
             self._inbox.put(said)
 
@@ -301,29 +299,29 @@ class Session:
         if command.changes_window:
             self._inbox.put(asked)
             return
-        glance = asyncio.create_task(self._run_command(asked), name=command.name)
-        self._glances.add(glance)
-        glance.add_done_callback(lambda task: self._glanced(task, line))
+        looking = asyncio.create_task(self._run_command(asked), name=command.name)
+        self._read_only_tasks.add(looking)
+        looking.add_done_callback(lambda task: self._read_only_done(task, line))
 
-    async def _tell_where_it_stands(self) -> None:
+    async def _announce_resume(self) -> None:
         """Say where open work goes on; git is asked for what changed, so not on the loop."""
         with contextlib.suppress(MindstoneError):
-            for message in await asyncio.to_thread(self._bench.where_it_stands):
+            for message in await asyncio.to_thread(self.services.tasks.where_it_stands):
                 self._emit(events.Noticed(message=message))
 
-    def _glanced(self, task: asyncio.Task[None], line: str) -> None:
-        self._glances.discard(task)
+    def _read_only_done(self, task: asyncio.Task[None], line: str) -> None:
+        self._read_only_tasks.discard(task)
         if task.cancelled():
             end_command(line, Interrupted("Interrupted before it began."), self._emit)
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
-        if not self._desk.questions.answer(call, answer):
+        if not self._context.questions.answer(call, answer):
             self._emit(events.Noticed(message="Nobody waits for that answer any more."))
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
-        steering = self._desk.steering
+        steering = self._context.steering
         steers = [waiting for waiting in steering if waiting.queued == entry]
         steering[:] = [waiting for waiting in steering if waiting.queued != entry]
         if steers or self._inbox.take_back(entry):
@@ -336,7 +334,7 @@ class Session:
 
         While there is none, commands that only look are stopped instead.
         """
-        for task in [self._work] if self._work is not None else list(self._glances):
+        for task in [self._work] if self._work is not None else list(self._read_only_tasks):
             if not task.cancelling():
                 task.cancel(why or None)
 
@@ -348,24 +346,26 @@ class Session:
         if self._closing:
             return
         self._closing = True
-        self._put_down()
+        self._persist_pending()
         self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
-        for task in (self._owner, self._follower, self._resuming, *self._glances):
+        for task in (self._owner, self._follower, self._resuming, *self._read_only_tasks):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-        await self._bench.close()
-        head = self._desk.transcript.head
-        if (path := self._bench.rescue()) is not None:
+        await self.services.close()
+        head = self._context.transcript.head
+        if (path := self.services.rescue()) is not None:
             self._emit(
                 events.Noticed(message=f"What could not be saved is in {path}.", level="error")
             )
-        self._desk.transcript.close()
-        self._emit(events.SessionClosed(session=str(self._bench.key), seq=head.seq, hash=head.hash))
+        self._context.transcript.close()
+        self._emit(
+            events.SessionClosed(session=str(self.services.key), seq=head.seq, hash=head.hash)
+        )
 
-    def _put_down(self) -> None:
+    def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
         for item in self._inbox.empty():
             if isinstance(item, Asked):
@@ -376,7 +376,7 @@ class Session:
     def _queue(self, said: Said) -> Said:
         """Put a message on disk that has to wait for its turn."""
         try:
-            line = self._desk.record(MessageQueued(text=said.text, images=said.images), None)
+            line = self._context.window.record(MessageQueued(text=said.text, images=said.images))
         except MindstoneError as error:
             self._complain(error)
             return said
@@ -386,7 +386,7 @@ class Session:
 
     def _withdrawn(self, entry: str) -> None:
         try:
-            self._desk.record(MessageWithdrawn(queued=entry), None)
+            self._context.window.record(MessageWithdrawn(queued=entry))
         except MindstoneError as error:
             self._complain(error)
         self._emit(events.MessageWithdrawn(entry=entry))
@@ -396,7 +396,7 @@ class Session:
         if not self._lease.try_take():
             return
         self._lease.give_back()
-        for text in self._bench.never_sent():
+        for text in self.services.never_sent():
             message = f"This was never sent: {one_line(text, 300)}"
             self._emit(events.Noticed(message=message, level="warning"))
 
@@ -405,12 +405,12 @@ class Session:
 
     def _complain(self, error: MindstoneError) -> None:
         if isinstance(error, NotSaved):
-            unsaved = len(self._desk.transcript.unsaved)
+            unsaved = len(self._context.transcript.unsaved)
             self._emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
         else:
             self._emit(events.Noticed(message=error.sentence, level="error"))
 
-    async def _own(self) -> None:
+    async def _run_queue(self) -> None:
         """Take what was asked for, one after the other."""
         while True:
             item = await self._inbox.take()
@@ -419,7 +419,7 @@ class Session:
             finally:
                 self._lease.give_back()
                 if self._inbox.done() and not self._closing:
-                    self._bench.tidy()
+                    self.services.tidy()
 
     async def _serve(self, asked: Said | Asked) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
@@ -432,10 +432,10 @@ class Session:
             self._never_began(asked)
         self._work = None
         self._in_turn = False
-        for waiting in reversed(self._desk.take_steering()):
+        for waiting in reversed(self._context.take_steering()):
             self._inbox.put(Said(waiting.text, waiting.images, waiting.queued), first=True)
         if self._closing:
-            self._put_down()
+            self._persist_pending()
         if is_turn and self._lease.held:
             await self._do_chores()
 
@@ -451,12 +451,12 @@ class Session:
 
     async def _do_chores(self) -> None:
         try:
-            async for event in self._bench.after_turn():
+            async for event in self.services.after_turn():
                 self._emit(event)
         except MindstoneError as error:
             self._complain(error)
         except Exception as error:  # a bug in the chores around a turn must not end the session
-            self._desk.report_bug(error)
+            self._context.report_bug(error)
 
     async def _take_turn(self, said: Said) -> None:
         """One turn under the lease; whatever happens, the stream hears how it ended."""
@@ -471,7 +471,7 @@ class Session:
                 said = self._queue(said)
             await self._take_lease()
             origin = "queued" if said.queued else "message"
-            async for event in take_turn(self._desk, said.message, origin):
+            async for event in take_turn(self._context, said.message, origin):
                 turn = event.turn if isinstance(event, events.TurnStarted) else turn
                 ended = isinstance(event, events.TurnEnded)
                 self._emit(event)
@@ -486,7 +486,7 @@ class Session:
                 self._complain(error)
             fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either
-            self._desk.report_bug(error)
+            self._context.report_bug(error)
             fail("failed", Bug(error).what, Bug(error).remedy)
 
     async def _change(self, asked: Asked) -> None:
@@ -502,26 +502,27 @@ class Session:
 
     async def _take_lease(self) -> None:
         """Have the right to a turn, with everything that others wrote taken in first."""
-        key = self._bench.key
+        key = self.services.key
 
         def on_wait() -> None:
             self._emit(events.Noticed(message=f"Waiting: another program takes a turn in {key}."))
 
         await self._lease.take(wait=self._wait, on_wait=on_wait)
-        self._bench.stop_tidying()
-        self._bench.save_again()
-        self._take_in(self._bench.catch_up())
-        self._take_in(self._bench.close_open_turn())
+        self.services.stop_tidying()
+        with contextlib.suppress(NotSaved):  # if it still cannot be saved, the next entry says so
+            self._context.window.save()
+        self._take_in(self.services.catch_up())
+        self._take_in(self.services.close_open_turn())
 
     async def _run_command(self, asked: Asked) -> None:
-        await run_command(asked, self._desk, self._bench, self._emit)
+        await run_command(asked, self.services, self._emit)
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
-        async for _ in changes(self._bench.places.transcript):
+        async for _ in changes(self.services.places.transcript):
             if not self._inbox.serving:
                 try:
-                    self._take_in(self._bench.catch_up())
+                    self._take_in(self.services.catch_up())
                 except MindstoneError as error:
                     self._complain(error)
 
@@ -529,4 +530,4 @@ class Session:
         for line in lines:
             self._emit(appeared(line))
         if lines:
-            self._emit(events.ContextReported(report=self._desk.report()))
+            self._emit(events.ContextReported(report=self._context.report()))

@@ -98,7 +98,7 @@ class Servers:
             replace_file(self._pins_file, msgspec.json.encode(pins, order="sorted"))
 
 
-class Rack:
+class ToolRegistry:
     """Where tools hang; some are switched off, and only some may be offered at all."""
 
     def __init__(
@@ -112,7 +112,7 @@ class Rack:
         """What nobody offers again but the person who asks for it by name."""
         self._only = only
 
-    def hang(self, tools: Mapping[str, Tool]) -> None:
+    def add(self, tools: Mapping[str, Tool]) -> None:
         """Take tools in, and offer those that may be; what is switched off stays off."""
         self.all |= tools
         self.offered |= {name: tool for name, tool in tools.items() if self._may_offer(name)}
@@ -132,13 +132,13 @@ class Rack:
     async def start_servers(self) -> list[str]:
         """Take in what the tool servers bring, once; what a person should know about it."""
         tools, told = await self._servers.start()
-        self.hang(tools)
+        self.add(tools)
         return told
 
     async def accept(self, server: str) -> list[str]:
         """Take a server's changed tools as they are now."""
         tools, told = await self._servers.accept(server)
-        self.hang(tools)
+        self.add(tools)
         return told
 
     async def close(self) -> None:

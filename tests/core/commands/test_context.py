@@ -39,13 +39,13 @@ async def test_older_tool_results_are_trimmed_by_hand_and_stay_in_history(
     async with on_stage(home, model=looking(tmp_path), context_window=60_000) as stage:
         for number in range(LOOKS):
             await stage.say(f"Look again, {number}.")
-        before = stage.session.bench.desk.report().prompt.tokens
+        before = stage.session.services.context.report().prompt.tokens
         ended, said = await stage.run("/prune results")
         assert ended.ok, said
         assert "4 tool results are placeholders now" in said
         (trimmed,) = stage.entries(ToolResultsTrimmed)
         assert trimmed.trigger == "manual"
-        assert stage.session.bench.desk.report().prompt.tokens < before / 1.5
+        assert stage.session.services.context.report().prompt.tokens < before / 1.5
         _, again = await stage.run("/prune results")
         assert "No older tool result" in again
 
@@ -59,7 +59,7 @@ async def test_the_budget_says_what_each_share_uses_and_whether_more_would_fit(
         await stage.say(f"Listen. {PADDING}")
         await stage.say("And now?")
         found = await data_of(stage, "/budget")
-        report = stage.session.bench.desk.report()
+        report = stage.session.services.context.report()
         assert found["total_used"] == sum(each["used"] for each in found["components"])
         assert found["total_used"] == report.prompt.tokens
         history = next(each for each in found["components"] if each["name"] == "message_history")

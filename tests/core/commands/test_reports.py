@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core.commands.reports import context_detail, context_list
+from mindstone_tui.core.context import build_report
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Section
 from tests.core.context.stage import Stage
@@ -12,18 +13,18 @@ from tests.core.context.stage import Stage
 
 def test_the_detail_says_what_files_have_and_what_of_them_is_sent(home: Path) -> None:
     stage = Stage(home)
-    stage.working_set.set_instructions(
+    stage.window.set_instructions(
         [Section(name="identity", text="short", source="IDENTITY.md", raw_size=19_814)]
     )
     stage.chat("hello", "hi")
-    detail = context_detail(stage.working_set.report())
+    detail = context_detail(build_report.report(stage.window))
     assert "19,814 → 5 characters  IDENTITY.md" in detail
 
 
 def test_the_detail_sums_up_who_takes_the_room_and_names_the_largest_results(home: Path) -> None:
     stage = Stage(home)
     stage.work("look", ["tiny", "huge " * 300], "done")
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     detail = context_detail(report)
     results = [block for block in report.blocks if block.role == "tool"]
     largest = max(results, key=lambda block: block.tokens)
@@ -34,7 +35,7 @@ def test_the_detail_sums_up_who_takes_the_room_and_names_the_largest_results(hom
 def test_every_block_names_the_entry_that_holds_its_words(home: Path) -> None:
     stage = Stage(home, instructions="Be kind.")
     stage.chat("hello", "hi")
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     with stage.transcript.history() as history:
         written = {line.id for line in history.read() if isinstance(line, Line)}
     assert {block.entry for block in report.blocks} <= written
@@ -43,6 +44,6 @@ def test_every_block_names_the_entry_that_holds_its_words(home: Path) -> None:
 
 def test_one_exchange_is_not_called_many(home: Path) -> None:
     stage = Stage(home, window=4_000)
-    while not stage.working_set.report().outside.exchanges:
+    while not build_report.report(stage.window).outside.exchanges:
         stage.chat("question " * 60, "answer " * 60)
-    assert "1 exchanges" not in context_list(stage.working_set.report())
+    assert "1 exchanges" not in context_list(build_report.report(stage.window))

@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+from mindstone_tui.core.context import manual
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.entries import ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import (
@@ -186,35 +187,39 @@ class Player:
         self.stage.transcript.append(CommandRun(command="/context", output=SLASH * act.size))
 
     def pin(self, act: Act) -> None:
-        self._may_refuse(lambda: self.stage.working_set.pin(max(self.stage.turn - act.number, 1)))
+        self._may_refuse(
+            lambda: manual.pin(self.stage.window, max(self.stage.turn - act.number, 1))
+        )
 
     def unpin(self, act: Act) -> None:
-        pins = self.stage.working_set.fold.state.pins
+        pins = self.stage.window.fold.state.pins
         if pins:
-            self.stage.working_set.unpin(pins[act.number % len(pins)])
+            manual.unpin(self.stage.window, pins[act.number % len(pins)])
 
     def prune(self, act: Act) -> None:
-        finish(self.stage.working_set.prune(count=act.size))
+        finish(manual.prune(self.stage.window, count=act.size))
 
     def restore(self, act: Act) -> None:
         turn = max(self.stage.turn - act.number, 1)
-        self._may_refuse(lambda: self.stage.working_set.restore([turn]))
+        self._may_refuse(lambda: manual.restore(self.stage.window, [turn]))
 
     def rewind(self, act: Act) -> None:
-        self._may_refuse(lambda: finish(self.stage.working_set.rewind(self.stage.turn - act.size)))
+        self._may_refuse(
+            lambda: finish(manual.rewind(self.stage.window, self.stage.turn - act.size))
+        )
 
     def model(self, act: Act) -> None:
         window = WINDOWS[act.number % len(WINDOWS)]
-        self.stage.working_set.set_model(MODEL, window=window, label="measured")
+        self.stage.window.set_model(MODEL, window=window, label="measured")
 
     def policy(self, act: Act) -> None:
-        self.stage.working_set.set_policy(POLICIES[act.number % len(POLICIES)])
+        self.stage.window.set_policy(POLICIES[act.number % len(POLICIES)])
 
     def instructions(self, act: Act) -> None:
-        self.stage.working_set.set_instructions(
+        self.stage.window.set_instructions(
             [Section(name="identity", text=words(act.size, "rules"))]
         )
-        self.stage.working_set.set_tools(
+        self.stage.window.set_tools(
             [ToolSchema(name="recall", description="d" * act.size, parameters={})]
         )
 

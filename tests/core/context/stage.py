@@ -10,9 +10,9 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import ContextSettings
-from mindstone_tui.core.context.plan import Prepared
-from mindstone_tui.core.context.window_view import ExchangeLines
-from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.context.plan import Prepared, prepare
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import ExchangeLines, Target
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Line, Message, ToolCall, ToolSchema, Usage
 from mindstone_tui.core.entries.conversation import (
@@ -124,14 +124,14 @@ class Stage:
         self.settings = settings or Settings()
         self.transcript = transcript_in(home, disk=Unsynced())
         self.history = self.transcript.history()
-        self.working_set = self.open()
-        self.working_set.set_model(MODEL, window=window, label="measured")
-        self.working_set.set_instructions([Section(name="identity", text=instructions)])
+        self.window = self.open()
+        self.window.set_model(MODEL, window=window, label="measured")
+        self.window.set_instructions([Section(name="identity", text=instructions)])
         self.prepared: list[Prepared] = []
 
-    def open(self) -> WorkingSet:
+    def open(self) -> LiveWindow:
         """The working set as another process would open it."""
-        return WorkingSet.open(
+        return LiveWindow(
             self.transcript,
             self.history,
             self.settings,
@@ -156,8 +156,8 @@ class Stage:
         self.transcript.append(UserMessage(text=text), turn=turn)
         return turn
 
-    def plan(self, call: int = 1, **options: Any) -> Prepared:
-        prepared = finish(self.working_set.prepare(call=call, **options))
+    def plan(self, call: int = 1, *, tail: Sequence[int] = (), **target: Any) -> Prepared:
+        prepared = finish(prepare(self.window, Target(**target), call=call, tail=tail))
         self.prepared.append(prepared)
         return prepared
 
@@ -179,7 +179,7 @@ class Stage:
         line = self.transcript.append(
             UsageReported(call=call, model=MODEL, usage=Usage(prompt=prompt)), turn=self.turn
         )
-        self.working_set.note_usage(line)
+        self.window.note_usage(line)
         return line
 
     def end(self) -> None:

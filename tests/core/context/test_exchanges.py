@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mindstone_tui.core.context import build_report
 from mindstone_tui.core.context.messages import first_unpaired, pair
 from mindstone_tui.core.context.trim import FINDING_TOKENS, placeholder
 from mindstone_tui.core.entries import ToolCall, ToolSchema
@@ -20,7 +21,7 @@ def test_the_recent_floor_stays_although_the_floor_mark_asks_for_more(home: Path
             break
     kept = len(prepared.request.messages) - 1
     assert kept >= 24
-    assert prepared.tokens <= stage.working_set.report().marks.floor
+    assert prepared.tokens <= build_report.report(stage.window).marks.floor
 
 
 def test_in_a_small_window_the_recent_floor_gives_way_so_that_not_every_turn_prunes(
@@ -44,7 +45,7 @@ def test_the_index_is_asked_for_whole_exchanges(home: Path) -> None:
 def test_each_entry_is_counted_once_however_often_it_is_sent(home: Path) -> None:
     stage = Stage(home, window=32_768)
     tool = ToolSchema(name="read", description="unmistakable schema", parameters={})
-    stage.working_set.set_tools([tool])
+    stage.window.set_tools([tool])
     for number in range(20):
         stage.chat(f"unmistakable question {number}", f"unmistakable answer {number}")
     counted = stage.counter.counted
@@ -76,7 +77,7 @@ def test_a_placeholder_says_what_was_found_in_a_sentence(home: Path) -> None:
     assert "turn 1. Finding: found 23 files. The whole result is" in placeholder(
         line, stage.counter.text
     )
-    blocks = stage.working_set.report().blocks
+    blocks = build_report.report(stage.window).blocks
     assert blocks[-1].preview == "read: found 23 files"
 
 

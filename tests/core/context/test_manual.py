@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.context import build_report, manual
 from mindstone_tui.core.context.budget import room_for
 from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import Line
@@ -19,8 +20,8 @@ from tests.core.context.stage import MODEL, Stage, finish, kinds, words
 
 def told(stage: Stage) -> list[str]:
     """What the model would be told now, without the head."""
-    stage.working_set.catch_up()
-    messages = stage.working_set.fold.request(MODEL).messages
+    stage.window.catch_up()
+    messages = stage.window.fold.request(MODEL).messages
     return [str(message["content"]) for message in messages if message["role"] != "system"]
 
 
@@ -33,62 +34,62 @@ def talked(home: Path, turns: int = 6, window: int = 8_000) -> Stage:
 
 def test_pruning_a_number_of_exchanges(home: Path) -> None:
     stage = talked(home)
-    pruned = finish(stage.working_set.prune(count=2))
+    pruned = finish(manual.prune(stage.window, count=2))
     assert [left.turn for left in pruned.left] == [1, 2]
     assert told(stage)[:3] == ["question 1", "question 3", "answer 3"]
-    assert stage.working_set.report().outside.exchanges == 2
+    assert build_report.report(stage.window).outside.exchanges == 2
 
 
 def test_pruning_by_turn_and_restoring_in_place(home: Path) -> None:
     stage = talked(home)
     before = told(stage)
-    finish(stage.working_set.prune(turns=[3, 4]))
+    finish(manual.prune(stage.window, turns=[3, 4]))
     assert "question 3" not in told(stage)
-    stage.working_set.restore([4, 3])
+    manual.restore(stage.window, [4, 3])
     assert told(stage) == before
-    outside = stage.working_set.report().outside
+    outside = build_report.report(stage.window).outside
     assert (outside.exchanges, outside.tokens) == (0, 0)
-    assert open_fold(stage.history).state == stage.working_set.fold.state
+    assert open_fold(stage.history).state == stage.window.fold.state
 
 
 def test_pruning_down_to_a_fullness(home: Path) -> None:
     stage = Stage(home, window=8_000)
     for number in range(30):
         stage.chat(words(40, f"q{number}"), words(60))
-    finish(stage.working_set.prune(to_percent=30))
-    report = stage.working_set.report()
+    finish(manual.prune(stage.window, to_percent=30))
+    report = build_report.report(stage.window)
     assert 0.2 < report.utilization <= 0.31
 
 
 def test_what_is_protected_cannot_be_pruned_by_hand(home: Path) -> None:
     stage = talked(home)
-    stage.working_set.pin(3)
+    manual.pin(stage.window, 3)
     with pytest.raises(WindowError, match="pinned"):
-        finish(stage.working_set.prune(turns=[3]))
+        finish(manual.prune(stage.window, turns=[3]))
     with pytest.raises(NoSuchEntry, match="not in the window"):
-        finish(stage.working_set.prune(turns=[77]))
-    finish(stage.working_set.prune(count=99))
+        finish(manual.prune(stage.window, turns=[77]))
+    finish(manual.prune(stage.window, count=99))
     assert told(stage) == ["question 1", "question 3", "answer 3", "question 6", "answer 6"]
 
 
 def test_a_broken_index_binds_a_person_too(home: Path) -> None:
     stage = talked(home)
     stage.index.failing = True
-    pruned = finish(stage.working_set.prune(count=2))
+    pruned = finish(manual.prune(stage.window, count=2))
     assert pruned.left == ()
     assert [line.kind for line in pruned.lines] == ["context_prune_blocked"]
 
 
 def test_pinning_what_has_left_brings_it_back(home: Path) -> None:
     stage = talked(home)
-    finish(stage.working_set.prune(count=3))
-    lines = stage.working_set.pin(2, why="it matters")
+    finish(manual.prune(stage.window, count=3))
+    lines = manual.pin(stage.window, 2, why="it matters")
     assert [line.kind for line in lines] == ["restored", "pinned"]
     assert "answer 2" in told(stage)
-    assert stage.working_set.pin(2) == []
-    stage.working_set.unpin(2)
+    assert manual.pin(stage.window, 2) == []
+    manual.unpin(stage.window, 2)
     with pytest.raises(NoSuchEntry, match="not pinned"):
-        stage.working_set.unpin(2)
+        manual.unpin(stage.window, 2)
 
 
 def test_restoring_more_than_fits_is_refused_in_one_sentence(home: Path) -> None:
@@ -96,36 +97,36 @@ def test_restoring_more_than_fits_is_refused_in_one_sentence(home: Path) -> None
     for number in range(12):
         stage.chat(words(60, f"q{number}"), words(300))
     with pytest.raises(DoesNotFit, match="Restoring needs"):
-        stage.working_set.restore([1, 2, 3, 4, 5, 6])
+        manual.restore(stage.window, [1, 2, 3, 4, 5, 6])
     with pytest.raises(NoSuchEntry, match="no turn 99"):
-        stage.working_set.restore([99])
+        manual.restore(stage.window, [99])
 
 
 def test_rewinding_leaves_later_turns_in_history_and_out_of_the_window(home: Path) -> None:
     stage = talked(home)
-    stage.working_set.pin(5)
-    finish(stage.working_set.rewind(3))
+    manual.pin(stage.window, 5)
+    finish(manual.rewind(stage.window, 3))
     assert told(stage)[-1] == "answer 3"
-    assert stage.working_set.fold.state.pins == ()
+    assert stage.window.fold.state.pins == ()
     prepared = stage.chat("another way", "yes")
     assert [m["content"] for m in prepared.request.messages][-2:] == ["answer 3", "another way"]
     assert len(stage.history.turn(5)) > 0
-    stage.working_set.restore([5])
+    manual.restore(stage.window, [5])
     assert told(stage)[-4:] == ["question 5", "answer 5", "another way", "yes"]
     with pytest.raises(NoSuchEntry, match="cannot be rewound"):
-        finish(stage.working_set.rewind(99))
+        finish(manual.rewind(stage.window, 99))
 
 
 def test_rewinding_to_the_beginning_forgets_the_task(home: Path) -> None:
     stage = talked(home, 3)
-    finish(stage.working_set.rewind(0))
+    finish(manual.rewind(stage.window, 0))
     assert told(stage) == []
     stage.chat("a new beginning", "yes")
-    assert stage.working_set.fold.task is not None
-    stage.working_set.catch_up()
-    task = stage.working_set.fold.task
+    assert stage.window.fold.task is not None
+    stage.window.catch_up()
+    task = stage.window.fold.task
     assert task is not None
-    entry = stage.working_set.fold.lines[task].entry
+    entry = stage.window.fold.lines[task].entry
     assert isinstance(entry, UserMessage)
     assert entry.text == "a new beginning"
 
@@ -135,31 +136,31 @@ def test_a_started_task_replaces_the_original_and_its_end_frees_it(home: Path) -
     stage.transcript.append(TaskStarted(title="bridge"))
     stage.chat("build the bridge", "on it")
     stage.chat("and?", "going")
-    finish(stage.working_set.prune(count=9))
+    finish(manual.prune(stage.window, count=9))
     assert told(stage)[0] == "build the bridge"
     stage.transcript.append(TaskDone(title="bridge"))
     stage.chat("next", "fine")
-    finish(stage.working_set.prune(count=9))
+    finish(manual.prune(stage.window, count=9))
     assert told(stage) == ["next", "fine"]
-    assert stage.working_set.report().outside.exchanges == 4
+    assert build_report.report(stage.window).outside.exchanges == 4
 
 
 def test_why_tells_what_happened_to_an_entry(home: Path) -> None:
     stage = talked(home)
     first = stage.history.turn(1)
-    finish(stage.working_set.prune(count=2))
+    finish(manual.prune(stage.window, count=2))
     gone = stage.history.turn(2)[1]
-    reason = stage.working_set.why(gone.seq)
+    reason = manual.why(stage.window, gone.seq)
     assert not reason.in_window
     assert "manual: oldest" in reason.why
     assert reason.receipt is not None
-    kept = stage.working_set.why(first[1].seq)
+    kept = manual.why(stage.window, first[1].seq)
     assert kept.in_window
     assert "original task" in kept.why
-    assert "bookkeeping" in stage.working_set.why(first[0].seq).why
-    finish(stage.working_set.rewind(4))
+    assert "bookkeeping" in manual.why(stage.window, first[0].seq).why
+    finish(manual.rewind(stage.window, 4))
     later = stage.history.turn(5)[1]
-    assert "rewound to turn 4" in stage.working_set.why(later.seq).why
+    assert "rewound to turn 4" in manual.why(stage.window, later.seq).why
 
 
 def test_an_imported_session_gets_a_small_first_window(home: Path) -> None:
@@ -167,7 +168,7 @@ def test_an_imported_session_gets_a_small_first_window(home: Path) -> None:
     for turn in range(1, 400):
         stage.transcript.append(UserMessage(text=words(20, f"q{turn}")), turn=turn)
         stage.transcript.append(AssistantMessage(text=words(20, f"a{turn}")), turn=turn)
-    stage.working_set.catch_up()
+    stage.window.catch_up()
     history = stage.history
     entry = initial_prune(
         (line for line in history.back() if isinstance(line, Line)),
@@ -177,7 +178,7 @@ def test_an_imported_session_gets_a_small_first_window(home: Path) -> None:
         receipt=Receipt(turn=1, passages=700),
         outside_tokens=15_000,
         task=history.turn(1)[0],
-        state=stage.working_set.fold.state,
+        state=stage.window.fold.state,
     )
     assert entry is not None
     stage.transcript.append(entry)
@@ -186,7 +187,7 @@ def test_an_imported_session_gets_a_small_first_window(home: Path) -> None:
     assert "context_window_pruned" not in kinds(prepared)
     assert prepared.request.messages[1]["content"] == words(20, "q1")
     assert "358 earlier exchanges" in str(prepared.request.messages[0]["content"])
-    assert 0.5 < stage.open().report().utilization < 0.8
+    assert 0.5 < build_report.report(stage.open()).utilization < 0.8
 
 
 def test_a_short_import_needs_no_prune(home: Path) -> None:

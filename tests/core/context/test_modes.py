@@ -13,10 +13,10 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import ContextSettings, Mode
 from mindstone_tui.core.context.cascade import Effect, Outcome, StepName
 from mindstone_tui.core.context.modes import Means, Modes
-from mindstone_tui.core.context.plan import Prepared
-from mindstone_tui.core.context.summaries import Scribe
-from mindstone_tui.core.context.window_view import ExchangeLines
-from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.context.plan import Prepared, prepare, rebuild
+from mindstone_tui.core.context.summaries import Summarizer
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.context.window_view import ExchangeLines, Target
 from mindstone_tui.core.entries import Line, Message
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived
@@ -32,6 +32,7 @@ from tests.core.context.fake_models import Saying, words
 from tests.core.context.stand_ins import Index, Unsynced, Words
 
 WINDOW = 4_000
+TARGET = Target(model="m", window=WINDOW, label="measured")
 
 
 class Stage:
@@ -45,7 +46,7 @@ class Stage:
         self.settings = Settings(
             context=ContextSettings(mode=mode, min_recent=min_recent, window=WINDOW)
         )
-        self.working_set = self.open()
+        self.window = self.open()
         self.steps: list[str] = []
         self.failing: frozenset[str] = frozenset()
         self.outcomes: list[Outcome] = []
@@ -58,18 +59,18 @@ class Stage:
         )
         self.modes = Modes(
             Means(
-                scribe=Scribe(count=words, ask=ask, model="test/model"),
+                summarizer=Summarizer(count=words, ask=ask, model="test/model"),
                 steps={name: self._step(name) for name in names},
                 ended=self._note,
             )
         )
-        self.working_set.room_maker = self.modes.make_room
+        self.window.room_maker = self.modes.make_room
 
-    def open(self) -> WorkingSet:
+    def open(self) -> LiveWindow:
         async def here(ensure: object, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
             return self.index.ensure(units)
 
-        return WorkingSet.open(
+        return LiveWindow(
             self.transcript,
             self.transcript.history(),
             self.settings,
@@ -96,7 +97,7 @@ class Stage:
         turn = self.transcript.last_turn + 1
         self.transcript.append(TurnStarted(), turn=turn)
         self.transcript.append(UserMessage(text=text), turn=turn)
-        return await self.working_set.prepare(call=1, window=WINDOW, label="measured", model="m")
+        return await prepare(self.window, TARGET, call=1)
 
     def kinds(self, prepared: Prepared) -> list[str]:
         return [line.kind for line in prepared.lines]
@@ -149,7 +150,7 @@ async def test_a_compacted_window_is_rebuilt_by_another_process(home: Path) -> N
     talk(stage, 14, 95)
     prepared = await stage.ask()
     other = stage.open()
-    assert other.rebuild(prepared.plan).hash == prepared.request.hash
+    assert rebuild(other.history, prepared.plan).hash == prepared.request.hash
 
 
 @pytest.mark.parametrize("mode", ["auto_compact", "sliding_window"])
@@ -208,7 +209,7 @@ async def test_a_failing_model_leaves_a_valid_window_and_a_whole_history(
     summaries = [line.entry for line in prepared.lines if isinstance(line.entry, SummaryDerived)]
     assert summaries
     assert all(summary.fallback and summary.model == "deterministic" for summary in summaries)
-    assert stage.open().rebuild(prepared.plan).hash == prepared.request.hash
+    assert rebuild(stage.open().history, prepared.plan).hash == prepared.request.hash
 
 
 @pytest.mark.parametrize("mode", ["auto_compact", "cascade"])
@@ -261,7 +262,7 @@ async def test_a_cascade_that_cannot_help_is_not_repeated_for_every_call(home: P
     talk(stage, 12, 97)
     await stage.ask()
     assert len(stage.outcomes) == 1
-    await stage.working_set.prepare(call=2, window=WINDOW, label="measured", model="m")
+    await prepare(stage.window, TARGET, call=2)
     assert len(stage.outcomes) == 1
 
 
@@ -278,7 +279,7 @@ async def test_summaries_make_place_for_newer_ones_and_their_rules_go_on(home: P
     sent = text_of(prepared)
     assert "Never break law_0_0." in sent
     assert "Never break law_4_13." in sent
-    state = stage.working_set.fold.state
+    state = stage.window.fold.state
     assert 1 <= len(state.summaries) < len(stage.outcomes)
     assert prepared.tokens <= 3_000
 
@@ -291,12 +292,12 @@ async def test_a_pin_set_while_a_model_writes_is_respected(home: Path) -> None:
     async def slow(_purpose: str, _messages: Sequence[Message]) -> str:
         if not waiting.is_set():
             waiting.set()
-            state = stage.working_set.fold.state
+            state = stage.window.fold.state
             stage.transcript.append(Pinned(pinned_turn=2, state=state), turn=15)
         return ""
 
     means = msgspec.structs.replace(
-        stage.modes.means, scribe=Scribe(count=words, ask=slow, model="m")
+        stage.modes.means, summarizer=Summarizer(count=words, ask=slow, model="m")
     )
     stage.modes.means = means
     prepared = await stage.ask()

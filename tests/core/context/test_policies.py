@@ -141,8 +141,8 @@ def test_a_later_message_that_names_the_same_file_refers_to_the_earlier(home: Pa
     stage.chat("open src/deep/bridge.py", "done")
     stage.chat("something else", "sure")
     stage.chat("now src/deep/bridge.py again", "ok")
-    fold = stage.working_set.fold
-    stage.working_set.catch_up()
+    fold = stage.window.fold
+    stage.window.catch_up()
     found = references(fold.lines.values(), ())
     assert (found[1].last, found[1].count) == (3, 1)
     assert (found[2].last, found[2].count) == (2, 0)
@@ -154,7 +154,7 @@ def test_a_session_lives_under_every_policy_and_can_change_it(home: Path, policy
     for number in range(40):
         prepared = stage.work(words(20, f"q{number}"), [words(60, f"r{number}")], words(30))[-1]
     assert prepared.tokens <= 3_000 * 0.92
-    stage.working_set.set_policy("lru")
+    stage.window.set_policy("lru")
     while True:
         prepared = stage.chat(words(60, f"x{stage.turn}"), words(60))
         prunes = [e.entry for e in prepared.lines if isinstance(e.entry, ContextWindowPruned)]

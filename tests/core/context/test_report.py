@@ -9,8 +9,11 @@ import pytest
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import BudgetSettings
-from mindstone_tui.core.context.build_report import Prices
-from mindstone_tui.core.context.working_set import report_at
+from mindstone_tui.core.context import build_report, manual
+from mindstone_tui.core.context.budget import limit_of
+from mindstone_tui.core.context.build_report import report_at
+from mindstone_tui.core.context.plan import prepare
+from mindstone_tui.core.context.window_view import Prices, Target
 from mindstone_tui.core.entries import Line, ToolSchema, Usage
 from mindstone_tui.core.entries.conversation import UsageReported
 from mindstone_tui.core.entries.window import (
@@ -45,7 +48,7 @@ JSON_FIELDS = {
 
 
 def test_the_report_has_the_promised_fields_even_when_they_are_empty(home: Path) -> None:
-    report = msgspec.to_builtins(Stage(home).working_set.report())
+    report = msgspec.to_builtins(build_report.report(Stage(home).window))
     assert set(report) >= JSON_FIELDS
     assert report["prompt"]["error_percent"] is None
     assert {"name", "tokens", "limit", "soft", "hard"} <= set(report["components"][0])
@@ -54,9 +57,9 @@ def test_the_report_has_the_promised_fields_even_when_they_are_empty(home: Path)
 
 def test_blocks_and_components_add_up_to_the_prompt(home: Path) -> None:
     stage = Stage(home)
-    stage.working_set.set_tools([ToolSchema(name="read", description="reads", parameters={})])
+    stage.window.set_tools([ToolSchema(name="read", description="reads", parameters={})])
     stage.work("look", [words(50), words(70)], "done")
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     assert sum(block.tokens for block in report.blocks) == report.prompt.tokens
     assert sum(part.tokens for part in report.components) == report.prompt.tokens
     assert [part.name for part in report.components][-1] == "output_reserve"
@@ -69,7 +72,7 @@ def test_reading_a_report_writes_nothing(home: Path) -> None:
     stage = Stage(home)
     stage.chat("hello", "hi")
     before = stage.transcript.places.transcript.read_bytes()
-    assert stage.working_set.report() == stage.working_set.report()
+    assert build_report.report(stage.window) == build_report.report(stage.window)
     assert stage.transcript.places.transcript.read_bytes() == before
 
 
@@ -82,15 +85,15 @@ def test_a_count_is_estimated_then_anchored_on_what_the_provider_reported(home: 
     assert plan.measure.label == "estimated"
     assert plan.measure.tokens == round(plan.raw_tokens * 1.05)
     line = stage.report_usage(plan.raw_tokens * 2)
-    assert stage.working_set.report().prompt.label == "measured"
-    assert stage.working_set.report().prompt.tokens == plan.raw_tokens * 2
+    assert build_report.report(stage.window).prompt.label == "measured"
+    assert build_report.report(stage.window).prompt.tokens == plan.raw_tokens * 2
     stage.answer(words(100))
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     assert report.prompt.label == "anchored"
     assert report.prompt.tokens == plan.raw_tokens * 2 + 2 * 104
     assert report.prompt.error_percent == pytest.approx(-47.5, abs=0.5)
     assert sum(block.tokens for block in report.blocks) == report.prompt.tokens
-    assert stage.working_set.note_usage(line).error_percent == report.prompt.error_percent
+    assert stage.window.note_usage(line).error_percent == report.prompt.error_percent
 
 
 def test_what_was_learned_shapes_the_next_plan_and_stands_in_it(home: Path) -> None:
@@ -100,14 +103,14 @@ def test_what_was_learned_shapes_the_next_plan_and_stands_in_it(home: Path) -> N
     assert isinstance(first, PromptPlanned)
     stage.report_usage(round(first.raw_tokens * 1.3))
     stage.answer("hi")
-    stage.working_set.set_instructions([Section(name="identity", text=words(500))])
+    stage.window.set_instructions([Section(name="identity", text=words(500))])
     stage.ask("again")
     second = stage.plan().plan.entry
     assert isinstance(second, PromptPlanned)
     assert second.correction == pytest.approx(1.3, abs=0.01)
     assert second.measure is not None
     assert second.measure.tokens == round(second.raw_tokens * second.correction)
-    assert stage.open().report().prompt == stage.working_set.report().prompt
+    assert build_report.report(stage.open()).prompt == build_report.report(stage.window).prompt
 
 
 def test_a_server_that_dropped_half_the_prompt_is_noticed_and_not_believed(home: Path) -> None:
@@ -117,16 +120,16 @@ def test_a_server_that_dropped_half_the_prompt_is_noticed_and_not_believed(home:
     line = stage.transcript.append(
         UsageReported(call=1, model=MODEL, usage=Usage(prompt=2_048)), turn=stage.turn
     )
-    note = stage.working_set.note_usage(line)
+    note = stage.window.note_usage(line)
     assert note.cut
-    assert stage.working_set.report().prompt.label == "estimated"
-    assert stage.working_set.report().prompt.tokens > 6_000
+    assert build_report.report(stage.window).prompt.label == "estimated"
+    assert build_report.report(stage.window).prompt.tokens > 6_000
 
 
 def test_a_past_request_is_reported_with_the_figures_of_its_day(home: Path) -> None:
     stage = Stage(home)
     early = stage.chat("early question", "early answer")
-    then = stage.open().report()
+    then = build_report.report(stage.open())
     for number in range(60):
         stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
     report = report_at(
@@ -172,12 +175,12 @@ def test_a_share_that_crosses_a_mark_is_announced_once_each_way(home: Path) -> N
             if isinstance(line.entry, ShareCrossed)
         ]
         if number == 3:
-            stage.working_set = stage.open()
+            stage.window = stage.open()
     assert [one for one in seen if one[0] == "tool_results"] == [
         ("tool_results", "free", "soft"),
         ("tool_results", "soft", "hard"),
     ]
-    finish(stage.working_set.prune(count=5))
+    finish(manual.prune(stage.window, count=5))
     after = stage.chat("and now", "nothing").lines
     fell = [line.entry for line in after if isinstance(line.entry, ShareCrossed)]
     assert [(one.component, one.after) for one in fell] == [("tool_results", "free")]
@@ -193,17 +196,17 @@ def test_windows_are_counted_from_prune_to_prune_and_across_processes(home: Path
         for line in stage.history.read()
     )
     assert prunes > 1
-    assert stage.working_set.report().windows == prunes + 1
-    assert stage.open().report().windows == prunes + 1
-    assert stage.working_set.report_at(first.plan).windows == 1
+    assert build_report.report(stage.window).windows == prunes + 1
+    assert build_report.report(stage.open()).windows == prunes + 1
+    assert report_at(stage.history, stage.settings, first.plan).windows == 1
 
 
 def test_a_spike_is_announced_once_and_survives_prunes_and_reopening(home: Path) -> None:
     stage = Stage(home, window=32_768)
     for number in range(8):
         stage.chat(words(60, f"q{number}"), words(60))
-    finish(stage.working_set.prune(count=8))
-    stage.working_set = stage.open()
+    finish(manual.prune(stage.window, count=8))
+    stage.window = stage.open()
     stage.ask("read the big file " + words(1_500))
     first = stage.plan(1)
     again = stage.plan(2)
@@ -212,7 +215,7 @@ def test_a_spike_is_announced_once_and_survives_prunes_and_reopening(home: Path)
     assert spikes[0].ratio > 10
     assert "velocity_spiked" not in kinds(again)
     assert "velocity_spiked" not in kinds(
-        finish(stage.open().prepare(call=3)),
+        finish(prepare(stage.open(), call=3)),
     )
 
 
@@ -220,9 +223,9 @@ def test_growth_is_known_after_reopening_without_reading_history(home: Path) -> 
     stage = Stage(home, window=4_000)
     for number in range(60):
         stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     assert len(report.velocities) == 20
-    assert stage.open().report().velocities == report.velocities
+    assert build_report.report(stage.open()).velocities == report.velocities
     assert report.velocity == pytest.approx(113, abs=4)
     assert report.velocity_class == "low"
 
@@ -235,7 +238,7 @@ def test_growth_is_remembered_of_an_exchange_that_leaves_as_soon_as_it_is_comple
         stage.chat(words(1_000, f"q{number}"), words(2_500, f"a{number}"))
     stage.ask("and now?")
     stage.plan()
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     assert report.outside.exchanges >= 5
     assert report.velocities[:6] == (report.velocities[0],) * 6
     assert report.velocities[0] == round((1_000 + 2_500 + 8) * 1.05)
@@ -251,19 +254,19 @@ def test_cost_is_carried_from_plan_to_plan(home: Path) -> None:
         line = stage.transcript.append(
             UsageReported(call=1, model=MODEL, usage=Usage(cost=0.01)), turn=stage.turn
         )
-        stage.working_set.note_usage(line)
-    assert stage.working_set.report().cost == pytest.approx(0.50)
-    assert stage.open().report().cost == pytest.approx(0.50)
-    assert not stage.working_set.report().cost_unknown
+        stage.window.note_usage(line)
+    assert build_report.report(stage.window).cost == pytest.approx(0.50)
+    assert build_report.report(stage.open()).cost == pytest.approx(0.50)
+    assert not build_report.report(stage.window).cost_unknown
 
 
 def test_the_cost_of_a_prune_stands_beside_what_it_saves(home: Path) -> None:
     stage = Stage(home, window=8_000)
     for number in range(45):
         stage.chat(words(40, f"q{number}"), words(60))
-    assert stage.working_set.report().prune.once is None
-    assert stage.working_set.report(prices=Prices(prompt=0.0)).prune.once is None
-    cost = stage.working_set.report(prices=Prices(prompt=3.0, cached=0.3)).prune
+    assert build_report.report(stage.window).prune.once is None
+    assert build_report.report(stage.window, Target(prices=Prices(prompt=0.0))).prune.once is None
+    cost = build_report.report(stage.window, Target(prices=Prices(prompt=3.0, cached=0.3))).prune
     assert cost.once is not None
     assert cost.saves_per_turn is not None
     assert cost.once > cost.saves_per_turn > 0
@@ -276,7 +279,7 @@ def test_the_stable_prefix_is_everything_but_the_new_until_something_changes(hom
     second = stage.chat(words(20), words(20)).plan.entry
     assert isinstance(second, PromptPlanned)
     assert second.stable_prefix == first.tokens
-    stage.working_set.set_instructions([Section(name="identity", text="Another stone.")])
+    stage.window.set_instructions([Section(name="identity", text="Another stone.")])
     third = stage.chat("x", "y").plan.entry
     assert isinstance(third, PromptPlanned)
     assert third.stable_prefix == 0
@@ -284,13 +287,13 @@ def test_the_stable_prefix_is_everything_but_the_new_until_something_changes(hom
 
 def test_sections_show_what_the_file_had_and_what_was_injected(home: Path) -> None:
     stage = Stage(home)
-    stage.working_set.set_instructions(
+    stage.window.set_instructions(
         [
             Section(name="identity", text="short", source="IDENTITY.md", raw_size=900),
             Section(name="rules", text="rules"),
         ]
     )
-    first, second = stage.working_set.report().sections
+    first, second = build_report.report(stage.window).sections
     assert (first.source, first.raw_size, first.injected_size) == ("IDENTITY.md", 900, 5)
     assert (second.name, second.raw_size) == ("rules", 5)
 
@@ -298,7 +301,7 @@ def test_sections_show_what_the_file_had_and_what_was_injected(home: Path) -> No
 def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
     stage = Stage(home, window=4_000, instructions=words(2_200))
     stage.chat("hello", "hi")
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     assert report.protected_tokens > report.marks.floor
     assert any("cannot leave" in warning for warning in report.warnings)
     (over,) = (warning for warning in report.warnings if warning.startswith("system prompt: "))
@@ -310,9 +313,10 @@ def test_a_share_and_a_check_before_adding(home: Path) -> None:
     stage = Stage(
         home, settings=Settings(budget=BudgetSettings(message_history=58.0, memory_injection=15.0))
     )
-    assert stage.working_set.share("memory_injection") == int(6_000 * 15 / 95)
-    assert stage.working_set.check_before_add("memory_injection", 100).allowed
-    assert not stage.working_set.check_before_add("memory_injection", 6_000).allowed
+    room, budget = stage.window.now().room, stage.settings.budget
+    assert limit_of("memory_injection", room, budget) == int(6_000 * 15 / 95)
+    assert build_report.check_before_add(stage.window, "memory_injection", 100).allowed
+    assert not build_report.check_before_add(stage.window, "memory_injection", 6_000).allowed
 
 
 def test_four_hundred_turns_at_32k_prune_as_often_as_ceiling_and_floor_predict(

@@ -24,7 +24,7 @@ from mindstone_tui.core.context.extract import (
 from mindstone_tui.core.context.summaries import (
     STRATEGIES,
     Material,
-    Scribe,
+    Summarizer,
     Summary,
     Unchanged,
     level_of,
@@ -56,13 +56,19 @@ GOOD = (
 )
 
 
-def scribe(ask: Saying | None = None, **kwargs: object) -> Scribe:
-    return Scribe(ask=ask, count=words, model="test/model", nonce=lambda: "0123456789ab", **kwargs)  # type: ignore[arg-type]
+def summarizer(ask: Saying | None = None, **kwargs: object) -> Summarizer:
+    return Summarizer(
+        ask=ask,
+        count=words,
+        model="test/model",
+        nonce=lambda: "0123456789ab",
+        **kwargs,  # type: ignore[arg-type]
+    )
 
 
 async def compacted(ask: Saying | None, passages: Sequence[Passage] = TALK) -> Summary:
     outcome = await STRATEGIES["conversation_compaction"](
-        Material(passages=tuple(passages)), scribe(ask)
+        Material(passages=tuple(passages)), summarizer(ask)
     )
     assert isinstance(outcome, Summary)
     return outcome
@@ -126,7 +132,7 @@ async def test_a_model_that_fails_twice_is_replaced_by_sentences_of_the_original
     name: str, failure: Exception | str
 ) -> None:
     ask = Saying(failure)
-    outcome = await STRATEGIES[name](Material(passages=TALK, level=1), scribe(ask))
+    outcome = await STRATEGIES[name](Material(passages=TALK, level=1), summarizer(ask))
     assert isinstance(outcome, Summary)
     assert outcome.fallback
     assert outcome.why
@@ -140,7 +146,7 @@ async def test_a_model_that_never_answers_costs_only_its_time_limit() -> None:
         await asyncio.Event().wait()
         return ""
 
-    patient = Scribe(ask=silence, count=words, timeout=0.001)
+    patient = Summarizer(ask=silence, count=words, timeout=0.001)
     outcome = await STRATEGIES["conversation_compaction"](Material(passages=TALK), patient)
     assert isinstance(outcome, Summary)
     assert outcome.why == "no answer in time"
@@ -161,7 +167,7 @@ async def test_the_audit_names_what_the_model_lost() -> None:
 
 async def test_nothing_gained_replaces_nothing() -> None:
     short = (passage(1, "user", "Never use tabs."),)
-    outcome = await STRATEGIES["conversation_compaction"](Material(passages=short), scribe())
+    outcome = await STRATEGIES["conversation_compaction"](Material(passages=short), summarizer())
     assert isinstance(outcome, Unchanged)
     assert "nothing gained" in outcome.why
 
@@ -178,8 +184,8 @@ async def test_a_short_tool_result_is_left_alone_and_a_long_one_is_not() -> None
     long = Material(
         passages=(passage(1, "tool", "ValueError: bad header in src/io.py\n" + "word " * 900),)
     )
-    assert isinstance(await STRATEGIES["tool_result_summary"](short, scribe()), Unchanged)
-    outcome = await STRATEGIES["tool_result_summary"](long, scribe())
+    assert isinstance(await STRATEGIES["tool_result_summary"](short, summarizer()), Unchanged)
+    outcome = await STRATEGIES["tool_result_summary"](long, summarizer())
     assert isinstance(outcome, Summary)
     assert "ValueError: bad header in src/io.py" in outcome.text
     assert outcome.tokens_after < outcome.tokens_before // 5
@@ -195,7 +201,9 @@ def test_the_older_an_exchange_the_higher_its_level_without_end(age: int, level:
 async def test_each_level_leaves_less_and_the_last_is_a_title() -> None:
     sizes = []
     for level in (1, 2, 3):
-        outcome = await STRATEGIES["progressive"](Material(passages=TALK, level=level), scribe())
+        outcome = await STRATEGIES["progressive"](
+            Material(passages=TALK, level=level), summarizer()
+        )
         assert isinstance(outcome, Summary)
         assert outcome.level == level
         assert "Never touch the lexer." in outcome.text
@@ -203,13 +211,13 @@ async def test_each_level_leaves_less_and_the_last_is_a_title() -> None:
         last = outcome.text
     assert sizes == sorted(sizes, reverse=True)
     assert "turn 1: Fix the parser in src/parser.py." in last
-    current = await STRATEGIES["progressive"](Material(passages=TALK, level=0), scribe())
+    current = await STRATEGIES["progressive"](Material(passages=TALK, level=0), summarizer())
     assert isinstance(current, Unchanged)
 
 
 async def test_notes_have_one_form_whoever_wrote_them() -> None:
     wrong = Saying("Here are the notes you asked for: everything is fine.")
-    outcome = await STRATEGIES["notes"](Material(passages=TALK), scribe(wrong))
+    outcome = await STRATEGIES["notes"](Material(passages=TALK), summarizer(wrong))
     assert isinstance(outcome, Summary)
     assert outcome.fallback
     for line in outcome.text.splitlines():
@@ -219,16 +227,16 @@ async def test_notes_have_one_form_whoever_wrote_them() -> None:
 
 async def test_a_sub_agents_short_result_passes_and_a_long_one_is_bounded() -> None:
     short = Material(passages=(passage(1, "assistant", "Found it in src/a.py."),))
-    assert isinstance(await STRATEGIES["sub_agent"](short, scribe()), Unchanged)
+    assert isinstance(await STRATEGIES["sub_agent"](short, summarizer()), Unchanged)
     long = Material(passages=(passage(1, "assistant", "Found it in src/a.py. " + "word " * 5_000),))
-    outcome = await STRATEGIES["sub_agent"](long, scribe())
+    outcome = await STRATEGIES["sub_agent"](long, summarizer())
     assert isinstance(outcome, Summary)
     assert outcome.tokens_after <= 2_000
 
 
 async def test_more_than_one_request_can_carry_is_written_in_parts_from_the_originals() -> None:
     ask = Saying("")
-    patient = Scribe(ask=ask, count=words, model="m", room=1_200)
+    patient = Summarizer(ask=ask, count=words, model="m", room=1_200)
     await STRATEGIES["conversation_compaction"](Material(passages=TALK), patient)
     sent = [messages[1]["content"] for _, messages in ask.seen[::2]]
     assert len(sent) == 2
@@ -298,6 +306,6 @@ def test_any_text_has_facts_and_they_stand_in_it(texts: list[str]) -> None:
 @given(st.text(max_size=2_000))
 async def test_compaction_of_any_text_never_grows_it(text: str) -> None:
     material = Material(passages=(passage(1, "user", text),))
-    outcome = await STRATEGIES["conversation_compaction"](material, scribe())
+    outcome = await STRATEGIES["conversation_compaction"](material, summarizer())
     if isinstance(outcome, Summary):
         assert outcome.tokens_after < outcome.tokens_before

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.context import budget
+from mindstone_tui.core.context import budget, build_report
 from mindstone_tui.core.context.fold import merged, single, within, without
 from mindstone_tui.core.context.messages import first_unpaired, head, said, shorten, tail
-from mindstone_tui.core.context.plan import Prepared, rebuild
+from mindstone_tui.core.context.plan import Prepared, make_room, rebuild
 from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import ZONES, Line, Span
 from mindstone_tui.core.entries.conversation import MessageCut
@@ -45,12 +45,12 @@ class Watcher:
         self.is_the_same_for_another_process(prepared)
         assert first_unpaired(prepared.request.messages) is None
         assert SLASH not in str(prepared.request.messages)
-        again = finish(self.stage.working_set.make_room(tail=_plan(prepared).tail))
+        again = finish(make_room(self.stage.window, tail=_plan(prepared).tail))
         assert [line.entry for line in again] == []
         self.before = prepared
 
     def adds_up(self, prepared: Prepared) -> None:
-        report = self.stage.working_set.report(tail=_plan(prepared).tail)
+        report = build_report.report(self.stage.window, tail=_plan(prepared).tail)
         assert report.prompt.tokens == prepared.tokens
         assert sum(part.tokens for part in report.components) == prepared.tokens
         assert sum(block.tokens for block in report.blocks) == prepared.tokens
@@ -60,7 +60,7 @@ class Watcher:
         assert prepared.request.hash == report.prompt_hash
 
     def fits_or_says_why(self, prepared: Prepared) -> None:
-        report = self.stage.working_set.report(tail=_plan(prepared).tail)
+        report = build_report.report(self.stage.window, tail=_plan(prepared).tail)
         assert prepared.tokens <= report.usable
         if prepared.tokens > report.marks.ceiling and not self._index_is_broken():
             may_leave = [block for block in report.blocks if not block.protected]
@@ -71,7 +71,7 @@ class Watcher:
         return self.stage.index.failing or bool(self.stage.index.refused)
 
     def has_what_is_protected(self, prepared: Prepared) -> None:
-        fold = self.stage.working_set.fold
+        fold = self.stage.window.fold
         sent = str(prepared.request.messages)
         turns = {*fold.state.pins, prepared.plan.turn}
         for line in self.stage.history.read():
@@ -95,7 +95,7 @@ class Watcher:
 
     def is_the_same_for_another_process(self, prepared: Prepared) -> None:
         fresh = open_fold(self.stage.history)
-        fold = self.stage.working_set.fold
+        fold = self.stage.window.fold
         assert fresh.state == fold.state
         assert fresh.lines == fold.lines
         tail_ = _plan(prepared).tail

@@ -24,7 +24,7 @@ from mindstone_tui.core.handoff.checkpoint_store import (
     load_proven,
     read,
     save,
-    standing,
+    task_state,
 )
 from mindstone_tui.core.handoff.environment import (
     Environment,
@@ -451,7 +451,7 @@ def test_the_task_as_it_stands_goes_on_from_the_checkpoint_on_disk(home: Path) -
     transcript.append(kept.entry, turn=3)
     transcript.append(NoteTaken(category="task_progress", text="done: wire it in"), turn=3)
     with transcript.history() as history:
-        now = standing(places_in(home), history)
+        now = task_state(places_in(home), history)
         assert load_proven(places_in(home), history) == kept.checkpoint
     assert now.problem == ""
     assert now.newest == kept.entry
@@ -481,7 +481,7 @@ def test_a_refused_checkpoint_is_made_anew_from_history(home: Path) -> None:
     with transcript.history() as history:
         with pytest.raises(ContinuityError, match="stale"):
             load_proven(places_in(home), history)
-        now = standing(places_in(home), history)
+        now = task_state(places_in(home), history)
     assert "stale" in now.problem
     assert now.checkpoint.version == 2
     assert now.checkpoint.current is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.context.summaries import Scribe
+from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError, ProviderUnreachable, ToolError
@@ -246,21 +246,21 @@ def test_limits_say_which_of_them_was_reached() -> None:
 
 
 async def test_a_result_comes_back_within_its_bound_and_says_where_the_rest_is() -> None:
-    scribe = Scribe(count=words)
-    short = await bring_back("Found in src/io.py.", Limits(), scribe)
+    summarizer = Summarizer(count=words)
+    short = await bring_back("Found in src/io.py.", Limits(), summarizer)
     assert (short.text, short.summary) == ("Found in src/io.py.", None)
-    long = await bring_back("Found in src/io.py. " + "detail " * 9_000, Limits(), scribe)
+    long = await bring_back("Found in src/io.py. " + "detail " * 9_000, Limits(), summarizer)
     assert long.tokens <= 2_000
     assert long.summary is not None
     rules = " ".join(f"TODO: check item_{n} again." for n in range(900))
-    stubborn = await bring_back(rules, Limits(), scribe)
+    stubborn = await bring_back(rules, Limits(), summarizer)
     assert stubborn.tokens <= 2_000
     assert "the sub-agent's transcript has all of it" in stubborn.text
 
 
 async def test_the_end_of_a_delegation_shows_its_cost() -> None:
     made = plan("Find it", "", parent=PARENT, call="c1", available=("read",))
-    brought = await bring_back("Here.", Limits(), Scribe(count=words))
+    brought = await bring_back("Here.", Limits(), Summarizer(count=words))
     spent = Spent(tokens=1_200, calls=3, cost=0.0123)
     assert ended(made, brought, "done", spent).cost == 0.0123
     text = result_text(made, brought, "done", spent)

@@ -14,7 +14,7 @@ from mindstone_tui.core.memory.files import Memory, parse, read_shelf, render
 from mindstone_tui.core.memory.proposals import (
     Draft,
     Proposal,
-    Standing,
+    ProposalState,
     apply,
     cautions,
     credit,
@@ -51,8 +51,8 @@ def proposed(places: AgentPlaces, draft: Draft = TABS, *, by: str = "model") -> 
     )
 
 
-def standing(proposal: Proposal) -> Standing:
-    return Standing(entry=proposal.entry, seq=1)
+def standing(proposal: Proposal) -> ProposalState:
+    return ProposalState(entry=proposal.entry, seq=1)
 
 
 def approve(places: AgentPlaces, proposal: Proposal) -> MemoryDecided:
@@ -122,7 +122,7 @@ def test_undoing_restores_what_was_there_before(places: AgentPlaces) -> None:
     credit(places, "preference_tabs.md", now="2026-02-01T00:00:00Z")
     back = decide(
         places,
-        Standing(entry=change.entry, seq=2, decision="approved", after=after),
+        ProposalState(entry=change.entry, seq=2, decision="approved", after=after),
         "undone",
         by="person",
     )
@@ -135,7 +135,7 @@ def test_undoing_restores_what_was_there_before(places: AgentPlaces) -> None:
 def test_undoing_a_new_memory_takes_its_file_and_its_line_away(places: AgentPlaces) -> None:
     proposal = proposed(places)
     after = approve(places, proposal).after
-    done = Standing(entry=proposal.entry, seq=1, decision="approved", after=after)
+    done = ProposalState(entry=proposal.entry, seq=1, decision="approved", after=after)
     apply(places, proposal.entry, decide(places, done, "undone", by="person"))
     assert read_shelf(places).memories == ()
     assert "Tabs" not in (places.memory / "MEMORY.md").read_text()
@@ -154,13 +154,13 @@ def test_what_was_edited_by_hand_is_not_undone_behind_its_back(places: AgentPlac
     (places.memory / "preference_tabs.md").write_text(
         render(Memory(name="T", kind="fact", body="x"))
     )
-    done = Standing(entry=proposal.entry, seq=1, decision="approved", after=after)
+    done = ProposalState(entry=proposal.entry, seq=1, decision="approved", after=after)
     with pytest.raises(ContinuityError, match="changed"):
         decide(places, done, "undone", by="person")
 
 
 def test_a_decision_is_made_once(places: AgentPlaces) -> None:
-    refused = Standing(entry=proposed(places).entry, seq=1, decision="refused")
+    refused = ProposalState(entry=proposed(places).entry, seq=1, decision="refused")
     with pytest.raises(ContinuityError, match="already refused"):
         decide(places, refused, "approved", by="person")
     with pytest.raises(ContinuityError, match="not in force"):

@@ -8,6 +8,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.context import manual
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
@@ -25,7 +26,7 @@ def recorded(home: Path, settings: Settings = SMALL, window: int = 8_000) -> His
     stage = Stage(home, window=window, settings=settings)
     stage.chat("The port is 8790 in server_port.toml, never 8765.", "Noted: 8790, not 8765.")
     stage.chat("We decided to use httpx because requests hangs.", "httpx it is.")
-    stage.working_set.pin(2)
+    manual.pin(stage.window, 2)
     for number in range(3, TURNS):
         if number % 3:
             stage.chat(words(80, f"question_{number}"), words(240, f"answer_{number}"))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.context.working_set import report_at
+from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, TurnStarted, UserMessage
 from mindstone_tui.core.events import Conversation

@@ -102,15 +102,15 @@ async def test_a_smaller_window_prunes_more_and_sends_less(home: Path) -> None:
 async def test_what_a_person_pinned_is_pinned_again(home: Path) -> None:
     with recorded(home) as history:
         held = await rehearse(history, with_context(min_recent=4, window=6_000), FAST)
-    assert held.working_set.fold.state.pins == (2,)
-    assert any(line.turn == 2 for line in held.working_set.fold.lines.values())
+    assert held.window.fold.state.pins == (2,)
+    assert any(line.turn == 2 for line in held.window.fold.lines.values())
 
 
 async def test_asked_for_settings_win_over_what_the_session_changed(home: Path) -> None:
     with recorded(home) as history:
         options = msgspec.structs.replace(FAST, fixed=frozenset({"context.policy"}))
         held = await rehearse(history, with_context(policy="hybrid"), options)
-    assert held.working_set.policy == "hybrid"
+    assert held.window.policy == "hybrid"
 
 
 async def test_a_rehearsal_writes_nothing(home: Path) -> None:

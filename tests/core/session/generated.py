@@ -166,7 +166,7 @@ async def _step(stage: Stage, chance: Chance, models: list[str]) -> None:
     elif roll < 0.76:
         await stage.run(f"/model {chance.random.choice(models)}")
     else:
-        await stage.run(chance.command(stage.session.bench.desk.transcript.last_turn))
+        await stage.run(chance.command(stage.session.services.context.transcript.last_turn))
 
 
 async def _together(stage: Stage, chance: Chance) -> None:

@@ -22,7 +22,7 @@ def settle(home: Path, text: str) -> None:
 async def remember(stage: Stage, text: str) -> str:
     """Add a memory as a person does; its proposal is returned."""
     await stage.run(f"/memory add {text}")
-    proposal = stage.session.bench.continuity.memories.waiting[-1].entry.proposal
+    proposal = stage.session.services.memories.waiting[-1].entry.proposal
     ended, _ = await stage.run(f"/memory approve {proposal}")
     assert ended.ok
     return proposal
@@ -63,7 +63,7 @@ async def test_a_memory_is_read_whole_by_its_file(home: Path, tmp_path: Path) ->
     text = f"The deploy window is Wednesday 15:00. {LONG}"
     async with on_stage(home, model=script(tmp_path, {"text": "Fine."})) as stage:
         await remember(stage, text)
-        agent = stage.session.bench.home.agent(KEY.agent)
+        agent = stage.session.services.home.agent(KEY.agent)
         (one,) = read_shelf(agent).live
     wanted = [("read_entry", {"entry": file}) for file in (f"memory/{one.file}", "fact_nothing.md")]
     model = script(tmp_path, {"text": "Fine."}, calls(*wanted), {"text": "Read."})
@@ -117,7 +117,9 @@ async def test_a_handoff_is_found_by_those_who_ask_and_never_brought_back(
     async with on_stage(home, model=model, context_window=8_000) as stage:
         for turn in range(12):
             await stage.say(f"Message {turn} about the keeper and topic number {turn}, please.")
-        asked = await stage.session.bench.recall("requests word for word, next step", 40, "session")
+        asked = await stage.session.services.recall.search(
+            "requests word for word, next step", 40, "session", memories=True
+        )
         kinds = {line.seq: line.kind for line in stage.lines()}
         recalled = {
             kinds[one.seq] for each in stage.entries(RecallInjected) for one in each.passages
@@ -135,7 +137,9 @@ async def test_a_review_indexes_what_the_index_has_lost(home: Path, tmp_path: Pa
         file.unlink()
     async with on_stage(home, model=model) as stage:
         ended, said = await stage.run("/consolidate")
-        found = await stage.session.bench.recall("which word opens the vault", 5, "session")
+        found = await stage.session.services.recall.search(
+            "which word opens the vault", 5, "session", memories=True
+        )
     assert ended.ok
     assert "The index is complete." in said
     assert len(found.hits) >= 3
@@ -167,7 +171,7 @@ async def test_with_recall_on_pruning_begins_at_the_ceiling_and_not_before(
         while len(stage.entries(ContextWindowPruned)) < 2:
             await stage.say("What does the keeper do?")
         first, second = stage.entries(ContextWindowPruned)
-        report = stage.session.bench.desk.report()
+        report = stage.session.services.context.report()
     for pruned in (first, second):
         assert pruned.trigger == "ceiling"
         assert pruned.tokens_before > 0.9 * report.usable

@@ -68,7 +68,9 @@ async def test_a_sub_agent_works_in_its_own_window_and_brings_a_report_back(
         assert "The port is 8137" in result.text
         assert "2 calls" in result.finding
         child = child_of(home, stage)
-        found = await stage.session.bench.recall("port settings.ini", 5, "agent")
+        found = await stage.session.services.recall.search(
+            "port settings.ini", 5, "agent", memories=True
+        )
         assert any(hit.passage.session == str(child.key) for hit in found.hits)
     assert len(server.calls) == 4
     first = server.calls[1].body["messages"]
@@ -128,10 +130,10 @@ async def test_what_a_sub_agent_cost_is_part_of_what_the_session_cost_once(
         _, text = await stage.run("/cost")
         assert "$1.5000, $0.7500 of it delegated" in text
         await stage.say("And now?")
-        report = stage.session.bench.desk.report()
+        report = stage.session.services.context.report()
         assert (report.cost, report.cost_delegated) == (2.5, 0.75)
     async with on_stage(home, model=model) as stage:
-        report = stage.session.bench.desk.report()
+        report = stage.session.services.context.report()
         assert (report.cost, report.cost_delegated) == (2.5, 0.75)
 
 

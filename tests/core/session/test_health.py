@@ -42,7 +42,7 @@ async def test_each_turn_has_its_six_metrics_and_a_command_prints_them(
         measured = [one for (one,) in by_turn(stage, HealthMeasured).values()]
         assert len(measured) == TURNS
         pruned = by_turn(stage, ContextWindowPruned)
-        report = stage.session.bench.desk.report()
+        report = stage.session.services.context.report()
 
     count = counter_for(model)
     messages = ({"role": "user", "content": ASKED}, {"role": "assistant", "content": ANSWER})
@@ -138,7 +138,7 @@ async def test_recall_by_words_alone_is_said_once(home: Path, tmp_path: Path) ->
 
     async with on_stage(home, model=model) as stage:
         assert (await stage.say("The heron nests by the weir.")).ending == "done"
-        await asyncio.to_thread(stage.session.bench.remembering.embed_within, 60)
+        await asyncio.to_thread(stage.session.services.recall.embed_within, 60)
         for text in ("And the otter?", "And the vole?"):
             assert (await stage.say(text)).ending == "done"
     assert said(stage) == [("info", "Recall works on words alone: vectors are not available.")]

@@ -10,7 +10,7 @@ from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import Draft, Line
 from mindstone_tui.core.entries.window import ModelChanged, WindowState
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.session.import_window import settle
+from mindstone_tui.core.session.import_window import plan_imported_window
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, say, transcript_in
 from tests.core.interchange.helpers import take_over, write_lines
@@ -32,7 +32,7 @@ def _long_file(path: Path, count: int, first: int = 0) -> Path:
 
 def _settle(home: Path) -> None:
     index = RecallIndex.open(places_in(home).index, None)
-    settle(places_in(home), Settings(), index)
+    plan_imported_window(places_in(home), Settings(), index)
     index.close()
 
 

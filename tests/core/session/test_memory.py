@@ -141,12 +141,12 @@ async def test_what_is_shown_stays_the_same_while_a_person_thinks_about_it(
     seconds = itertools.count()
     async with on_stage(home, model=script(tmp_path, OK)) as stage:
         await stage.say("I like tabs in Makefiles.")
-        bench = stage.session.bench
+        services = stage.session.services
         memories = Memories(
-            bench.desk,
-            bench.home,
-            bench.places,
-            [],
+            services.context,
+            services.memories.agent,
+            services.places,
+            services.memories.past,
             clock=lambda: datetime(2026, 1, 5, 10, 0, next(seconds), tzinfo=UTC),
         )
         draft = Draft(kind="preference", name="Tabs", text="Tabs in Makefiles.")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mindstone_tui.core.context.modes import Shortening
+from mindstone_tui.core.context.modes import CompactionSteps
+from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Line
@@ -144,7 +145,7 @@ async def test_a_cascade_takes_the_cheapest_steps_first_and_fits(
         assert prunes
         assert trims[0] < prunes[0]
         assert {one.trigger for one in stage.entries(ContextWindowPruned)} <= {"cascade"}
-        assert stage.session.bench.desk.report().utilization < 0.95
+        assert stage.session.services.context.report().utilization < 0.95
 
 
 async def test_compacting_by_hand_in_a_tiny_window_does_not_lock_the_session(
@@ -176,16 +177,16 @@ async def test_the_last_step_of_a_cascade_has_the_rest_read_in_a_clean_window(
     async with on_stage(home, model=model, context_window=16_000) as stage:
         for _ in range(8):
             await stage.say(f"Look at this. {PADDING}")
-        bench = stage.session.bench
-        scribe = bench.continuity.modes.means.scribe
+        services = stage.session.services
+        summarizer = services.modes.means.summarizer
 
         async def delegated(live: LiveWindow, call: Call) -> list[Line]:
-            room = Shortening(live, call, scribe)
+            room = CompactionSteps(live, call, summarizer)
             effect = await room.steps()["delegate"](0)
             assert effect.held, effect.why
             return room.lines
 
-        lines = await bench.desk.working_set.make_room_by(delegated)
+        lines = await make_room_by(services.context.window, delegated)
         assert [line.kind for line in lines] == ["summary_derived", "context_window_pruned"]
         (summary,) = stage.entries(SummaryDerived)
         assert (summary.strategy, summary.model) == ("sub_agent", model)

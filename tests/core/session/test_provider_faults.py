@@ -61,7 +61,7 @@ def without_waiting(stage: Stage) -> None:
     async def no_pause(seconds: float) -> None:
         return
 
-    provider = stage.session.bench.desk.provider
+    provider = stage.session.services.context.provider
     provider._provider._pause = no_pause  # type: ignore[attr-defined]
 
 

@@ -32,7 +32,7 @@ async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: P
         gone = {left.turn for event in stage.all(events.WindowPruned) for left in event.left}
         assert 1 in gone
         assert len(gone) > TURNS // 2
-        assert not stage.session.bench.desk.working_set.in_window(first.seq)
+        assert first.seq not in stage.session.services.context.window.fold.lines
         assert (await stage.say(QUESTION)).turn == TURNS
         assert stage.all(events.RecallInjected)[-1].passages[0].seq == first.seq
         shown = [each.report for each in stage.all(events.ContextReported) if each.report.call]

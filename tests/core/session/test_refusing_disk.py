@@ -81,7 +81,7 @@ async def test_what_is_still_unsaved_at_the_close_is_rescued(home: Path, tmp_pat
         disk.room = 0
         await stage.say("do not lose me")
     notice = stage.all(events.Noticed)[-1]
-    rescued = list((stage.session.bench.home.state / "rescued").glob("*.jsonl"))
+    rescued = list((stage.session.services.home.state / "rescued").glob("*.jsonl"))
     assert str(rescued[0]) in notice.message
     assert "do not lose me" in rescued[0].read_text()
 

@@ -24,8 +24,9 @@ SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}
 
 def offer(stage: Stage, name: str, run: Callable[[Any, Any], Awaitable[ToolResult]]) -> None:
     """Give the model one more tool, which only looks."""
-    bench = stage.session.bench
-    bench.desk.tools[name] = msgspec.structs.replace(bench.all_tools()["list"], name=name, run=run)
+    services = stage.session.services
+    like = services.tools.all["list"]
+    services.context.tools[name] = msgspec.structs.replace(like, name=name, run=run)
 
 
 async def streaming(stage: Stage) -> None:
@@ -303,7 +304,7 @@ async def test_a_tool_that_fails_without_a_word_is_a_failed_call_not_a_failed_tu
         ended = await stage.say("use it")
     assert ended.ending == "done"
     assert stage.all(events.ToolEnded)[0].status == "error"
-    assert "a bug" in stage.session.bench.home.log.read_text()
+    assert "a bug" in stage.session.services.home.log.read_text()
 
 
 async def test_a_commands_output_is_in_history_and_in_no_prompt(home: Path, tmp_path: Path) -> None:
@@ -353,7 +354,9 @@ async def test_every_command_ends_once_however_it_is_used(home: Path, tmp_path: 
                 assert ended.exit_code in (0, 1, 2), name
                 later = [e for e in stage.heard[here:] if isinstance(e, events.CommandEnded)]
                 assert len(later) == 1
-        assert not stage.session.bench.home.log.exists(), stage.session.bench.home.log.read_text()
+        assert not stage.session.services.home.log.exists(), (
+            stage.session.services.home.log.read_text()
+        )
         assert (await stage.say("still well?")).ending == "done"
     check_history(stage.places)
 

@@ -23,7 +23,9 @@ def with_server(home: Path, disabled: str) -> None:
 
 def served(stage: Stage) -> list[str]:
     """The server's tools that the model is offered now."""
-    return sorted(name for name in stage.session.bench.desk.tools if name.startswith("here__"))
+    return sorted(
+        name for name in stage.session.services.context.tools if name.startswith("here__")
+    )
 
 
 async def test_accepting_a_servers_tools_brings_back_none_that_were_switched_off(
@@ -50,7 +52,7 @@ async def test_the_tools_of_a_new_session_fit_their_share_of_a_small_window(
 ) -> None:
     async with on_stage(home, model=script(tmp_path, {"text": "Hi."})) as stage:
         await stage.say("hello")
-        report = stage.session.bench.desk.report()
+        report = stage.session.services.context.report()
         assert report.window.tokens == 32_768
         (share,) = (part for part in report.components if part.name == "tool_definitions")
         assert 0 < share.tokens <= share.hard

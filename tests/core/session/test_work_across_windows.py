@@ -71,8 +71,8 @@ async def test_a_task_is_saved_at_its_milestones_and_archived_at_its_end(
         (done,) = stage.entries(TaskDone)
         assert "Finished: measure the parser." in done.summary
         assert (stage.places.folder / done.checkpoint).exists()
-        assert stage.session.bench.continuity.monitor.history == ()
-        assert all(each == 0 for each in stage.session.bench.desk.report().velocities)
+        assert stage.session.services.health.monitor.history == ()
+        assert all(each == 0 for each in stage.session.services.context.report().velocities)
     log = (home / "agents" / "default" / "LOG.md").read_text()
     assert log.count("· checkpoint ") == 4
 

@@ -10,7 +10,7 @@ import msgspec
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from mindstone_tui.core.context.working_set import report_at
+from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import ReplayApp

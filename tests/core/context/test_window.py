@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.context.plan import plans_of_turn, rebuild
+from mindstone_tui.core.context import build_report, manual
+from mindstone_tui.core.context.build_report import report_at
+from mindstone_tui.core.context.plan import make_room, plans_of_turn, prepare, rebuild
 from mindstone_tui.core.context.window_view import open_fold
-from mindstone_tui.core.context.working_set import report_at
 from mindstone_tui.core.entries import Image, Line, ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -90,16 +91,16 @@ def test_another_process_gives_the_same_prompt_hash(home: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", probe, str(home)], capture_output=True, text=True, check=True
     )
-    stage.working_set.catch_up()
-    assert run.stdout.strip() == stage.working_set.fold.request(MODEL).hash
-    assert stage.open().report() == stage.working_set.report()
+    stage.window.catch_up()
+    assert run.stdout.strip() == stage.window.fold.request(MODEL).hash
+    assert build_report.report(stage.open()) == build_report.report(stage.window)
 
 
 def test_pruning_starts_at_the_ceiling_and_goes_to_the_floor_in_one_step(home: Path) -> None:
     stage = Stage(home, window=8_000)
     for number in range(120):
         stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
-    room = stage.working_set.report().usable
+    room = build_report.report(stage.window).usable
     prunes = pruned_in(stage)
     assert len(prunes) > 3
     for prune in prunes:
@@ -135,7 +136,7 @@ def test_an_exchange_that_cannot_be_indexed_stays_and_the_gap_is_marked(home: Pa
     assert 3 not in {left.turn for left in prune.left}
     assert {2, 4} <= {left.turn for left in prune.left}
     assert "turns 2, 4–" in prune.marker
-    assert stage.working_set.in_window(stage.history.turn(3)[1].seq)
+    assert stage.history.turn(3)[1].seq in stage.window.fold.lines
 
 
 def test_what_arrives_while_a_prune_is_decided_stays_in_the_window(home: Path) -> None:
@@ -153,16 +154,16 @@ def test_what_arrives_while_a_prune_is_decided_stays_in_the_window(home: Path) -
         prepared = stage.chat(words(40, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
     assert any(m["content"] == "typed meanwhile" for m in prepared.request.messages)
     fresh = open_fold(stage.history)
-    stage.working_set.catch_up()
-    assert fresh.state == stage.working_set.fold.state
-    assert fresh.request(MODEL) == stage.working_set.fold.request(MODEL)
+    stage.window.catch_up()
+    assert fresh.state == stage.window.fold.state
+    assert fresh.request(MODEL) == stage.window.fold.request(MODEL)
 
 
 def test_a_pin_made_while_a_prune_is_decided_is_kept(home: Path) -> None:
     stage = Stage(home, window=8_000)
 
     def somebody_pins() -> None:
-        stage.working_set.pin(2)
+        manual.pin(stage.window, 2)
 
     stage.index.meanwhile = somebody_pins
     while not pruned_in(stage):
@@ -217,7 +218,7 @@ def test_older_tool_results_become_placeholders_that_lead_back(home: Path) -> No
 def test_a_long_tool_loop_is_kept_inside_the_window_between_its_calls(home: Path) -> None:
     stage = Stage(home, window=8_000)
     plans = stage.work("explore everything", [words(400, f"r{n}") for n in range(40)], "done")
-    usable = stage.working_set.report().usable
+    usable = build_report.report(stage.window).usable
     assert all(plan.tokens <= usable * 0.92 for plan in plans)
     assert any("tool_results_trimmed" in kinds(plan) for plan in plans)
 
@@ -335,16 +336,14 @@ def test_a_picture_is_sent_as_data_or_only_named(home: Path) -> None:
 
 def test_setting_the_same_thing_twice_writes_nothing(home: Path) -> None:
     stage = Stage(home)
-    working_set = stage.working_set
+    window = stage.window
     tool = ToolSchema(name="read", description="reads", parameters={"type": "object"})
-    assert working_set.set_tools([tool]) is not None
+    assert window.set_tools([tool]) is not None
     head = stage.transcript.head
-    assert working_set.set_tools([tool]) is None
-    assert working_set.set_model(MODEL, window=8_000, label="measured") is None
+    assert window.set_tools([tool]) is None
+    assert window.set_model(MODEL, window=8_000, label="measured") is None
     assert (
-        working_set.set_instructions(
-            [Section(name="identity", text="You are a stone that remembers.")]
-        )
+        window.set_instructions([Section(name="identity", text="You are a stone that remembers.")])
         is None
     )
     assert stage.transcript.head == head
@@ -377,13 +376,13 @@ def test_one_message_larger_than_the_window_is_shortened_and_says_so(
     stage.ask("Please read this: " + "🪨🧗🏽‍♀️ é " * window)
     prepared = stage.plan()
     sent = prepared.request.messages[-1]["content"]
-    assert prepared.tokens <= stage.working_set.report().usable
+    assert prepared.tokens <= build_report.report(stage.window).usable
     assert "characters of this message are left out" in sent
     assert stage.history.line(line).id in sent
     assert sent.startswith("Please read this")
     assert "message_cut" in kinds(prepared)
     stage.answer("I read the beginning and the end.")
-    assert stage.chat("thanks", "welcome").tokens <= stage.working_set.report().usable
+    assert stage.chat("thanks", "welcome").tokens <= build_report.report(stage.window).usable
 
 
 def test_an_oversized_first_message_does_not_hold_the_window_for_ever(home: Path) -> None:
@@ -406,7 +405,7 @@ def test_a_huge_unanswered_result_is_shortened_too(home: Path) -> None:
     stage.answer("", [ToolCall(id="c", name="read", arguments="{}")])
     stage.result("c", words(40_000))
     prepared = stage.plan()
-    assert prepared.tokens <= stage.working_set.report().usable
+    assert prepared.tokens <= build_report.report(stage.window).usable
     assert "characters of this result are left out" in prepared.request.messages[-1]["content"]
 
 
@@ -414,17 +413,17 @@ def test_pins_larger_than_the_window_are_refused_in_one_sentence(home: Path) -> 
     stage = Stage(home, window=8_000)
     for number in range(6):
         stage.chat(words(400, f"q{number}"), words(500, f"a{number}"))
-        stage.working_set.pin(stage.turn)
-    assert any("Pins take" in warning for warning in stage.working_set.report().warnings)
+        manual.pin(stage.window, stage.turn)
+    assert any("Pins take" in warning for warning in build_report.report(stage.window).warnings)
     stage.ask(words(300))
     stage.chat("x", words(900))
-    stage.working_set.pin(stage.turn)
+    manual.pin(stage.window, stage.turn)
     stage.ask("now?")
     with pytest.raises(DoesNotFit, match="pinned exchanges") as refused:
         stage.plan()
     assert "unpin" in refused.value.remedy
-    stage.working_set.unpin(1)
-    assert stage.plan().tokens <= stage.working_set.report().usable
+    manual.unpin(stage.window, 1)
+    assert stage.plan().tokens <= build_report.report(stage.window).usable
 
 
 def test_instructions_larger_than_the_window_are_refused_in_one_sentence(home: Path) -> None:
@@ -441,16 +440,16 @@ def test_a_window_too_small_for_the_standing_parts_costs_no_exchange(home: Path)
     stage.ask("hello")
     with pytest.raises(DoesNotFit, match="stands in every prompt needs"):
         stage.plan(window=200)
-    assert stage.working_set.report().outside.exchanges == 0
+    assert build_report.report(stage.window).outside.exchanges == 0
     assert stage.plan().tokens > 300
 
 
 def test_an_unknown_window_is_assumed_and_says_so(home: Path) -> None:
     stage = Stage(home)
-    stage.working_set.set_model("who/knows")
+    stage.window.set_model("who/knows")
     stage.ask("hello")
     stage.plan()
-    report = stage.working_set.report()
+    report = build_report.report(stage.window)
     assert (report.window.tokens, report.window.label) == (32_768, "assumed")
     assert any("assumed" in warning for warning in report.warnings)
     assert report.marks.ceiling == int(report.usable * 0.87)
@@ -460,17 +459,17 @@ def test_switching_to_a_smaller_window_makes_room_before_the_next_call(home: Pat
     stage = Stage(home, window=32_768)
     for number in range(40):
         stage.chat(words(100, f"q{number}"), words(150, f"a{number}"))
-    stage.working_set.set_model("test/small", window=8_000, label="measured")
+    stage.window.set_model("test/small", window=8_000, label="measured")
     prepared = stage.chat("still there?", "yes")
     assert prepared.request.model == "test/small"
     assert prepared.tokens <= 6_000 * 0.70
 
 
 async def test_indexing_runs_beside_the_loop(home: Path) -> None:
-    from mindstone_tui.core.context.working_set import WorkingSet
+    from mindstone_tui.core.context.window import LiveWindow
 
     stage = Stage(home, window=8_000)
-    working_set = WorkingSet.open(
+    window = LiveWindow(
         stage.transcript,
         stage.history,
         stage.settings,
@@ -479,14 +478,14 @@ async def test_indexing_runs_beside_the_loop(home: Path) -> None:
     )
     for number in range(70):
         stage.ask(words(40, f"q{number}"))
-        prepared = await working_set.prepare(call=1)
+        prepared = await prepare(window, call=1)
         stage.answer(words(60))
-    assert prepared.tokens <= working_set.report().marks.ceiling
+    assert prepared.tokens <= build_report.report(window).marks.ceiling
 
 
 def test_make_room_twice_changes_nothing(home: Path) -> None:
     stage = Stage(home, window=8_000, settings=with_context(policy="hybrid"))
     for number in range(80):
         stage.work(words(30, f"q{number}"), [words(90, f"r{number}")], words(40))
-        finish(stage.working_set.make_room())
-        assert finish(stage.working_set.make_room()) == []
+        finish(make_room(stage.window))
+        assert finish(make_room(stage.window)) == []

@@ -1,0 +1,111 @@
+"""Handoffs of a session, and the steps of making room that write something down.
+
+Each is an entry before anything can leave the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final
+
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.memories import now, stamp
+from mindstone_tui.core.agent.tasks import Tasks
+from mindstone_tui.core.context.cascade import Apply, Effect, StepName
+from mindstone_tui.core.context.summary_call import Ask
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import BackfillChecked
+from mindstone_tui.core.errors import ContinuityError, NotSaved
+from mindstone_tui.core.handoff import handoff, handoff_store
+
+HANDOFF_SHARE: Final = 10
+"""Percent of the usable room that a handoff may take."""
+
+
+class Handoffs:
+    """What one window of a session leaves to the next."""
+
+    def __init__(
+        self, context: TurnContext, tasks: Tasks, *, clock: Callable[[], datetime] = now
+    ) -> None:
+        self._context = context
+        self._tasks = tasks
+        self._clock = clock
+
+    async def write(self, trigger: str, *, prose_by: Ask | None = None) -> Line:
+        """Write a handoff of the window as it is; prose is a model's, and marked."""
+        context = self._context
+        lines = self._tasks.window_lines()
+        checkpoint = self._tasks.state().checkpoint
+        environment = self._tasks.environment(lines)
+        budget = context.window.call(context.target).room.usable * HANDOFF_SHARE // 100
+
+        def compose(text: str = "") -> handoff.Letter:
+            return handoff.compose(
+                checkpoint,
+                lines,
+                environment,
+                written=stamp(self._clock()),
+                trigger=trigger,
+                count=context.count,
+                budget=min(handoff.BUDGET, budget),
+                prose=text,
+                model=context.model,
+            )
+
+        written = compose()
+        if prose_by is not None and (text := await handoff.prose(prose_by, written)):
+            written = compose(text)
+        entry = handoff_store.write(self._tasks.places, written)
+        return context.window.record(entry, context.transcript.last_turn)
+
+    def use(self) -> Line:
+        """Take the newest handoff over into the head of the prompt, once."""
+        context = self._context
+        with context.transcript.history() as history:
+            taken = handoff_store.take_over_newest(self._tasks.places, history, context.count)
+        entry = taken.entry(context.window.fold.state)
+        return context.window.record(entry, context.transcript.last_turn)
+
+    def newest(self) -> str:
+        """The handoff that was written last, as it stands in its file."""
+        return handoff_store.newest_file(self._tasks.places).read_text(encoding="utf-8")
+
+    def room_steps(self, backfill: Callable[[], Awaitable[int]]) -> dict[StepName, Apply]:
+        """The steps from outside the window; a refusal is no accident of the turn."""
+        context = self._context
+
+        async def save(_excess: int) -> Effect:
+            return _tried(lambda: self._tasks.save_checkpoint("window"))
+
+        async def hand_over(_excess: int) -> Effect:
+            try:
+                return Effect(lines=(await self.write("window"),))
+            except (ContinuityError, NotSaved) as error:
+                return Effect(held=False, why=error.what)
+
+        async def take_over(_excess: int) -> Effect:
+            return _tried(self.use)
+
+        async def check_backfill(_excess: int) -> Effect:
+            entry = BackfillChecked(unindexed=await backfill())
+            try:
+                line = context.window.record(entry, context.transcript.last_turn)
+            except NotSaved as error:
+                return Effect(why=error.what)
+            return Effect(lines=(line,))
+
+        return {
+            "checkpoint": save,
+            "handoff": hand_over,
+            "handoff_replay": take_over,
+            "backfill": check_backfill,
+        }
+
+
+def _tried(act: Callable[[], Line]) -> Effect:
+    try:
+        return Effect(lines=(act(),))
+    except (ContinuityError, NotSaved) as error:
+        return Effect(held=False, why=error.what)

@@ -1,0 +1,142 @@
+"""The health of a session: turns measured, what left the window probed for, summaries judged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from shutil import disk_usage
+from typing import Final
+
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.memories import RecentHistory, now, stamp
+from mindstone_tui.core.context.extract import as_text, passages_of
+from mindstone_tui.core.context.fold import ReadLines
+from mindstone_tui.core.context.summary_call import Ask, Count
+from mindstone_tui.core.context.window_view import reader
+from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.conversation import AssistantMessage
+from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.health import fidelity
+from mindstone_tui.core.health.judge import Judged, judge
+from mindstone_tui.core.health.metrics import sample_of, saying_the_same
+from mindstone_tui.core.health.monitor import Monitor
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.providers.guide import GUIDE
+
+PROBING: Final = 3.0
+"""Seconds that probing recall may take after a turn."""
+PROBES: Final = 10
+"""Questions about what just left."""
+
+
+async def probe_spans(
+    read: ReadLines,
+    spans: Sequence[Span],
+    recall: fidelity.Recall | None,
+    count: Count,
+    *,
+    within: float = PROBING,
+) -> fidelity.Fidelity:
+    """Ask recall for facts of these lines; unmeasured when there is none or it takes too long."""
+    if recall is None:
+        return fidelity.Fidelity(score=None, asked=0, found=0, why="there is no recall")
+    lines = [line for span in spans for line in read(span.first, span.last)]
+    probes = fidelity.draw(passages_of(lines), PROBES)
+    try:
+        async with asyncio.timeout(within):
+            return await fidelity.measure(probes, recall, count)
+    except TimeoutError:
+        return fidelity.Fidelity(score=None, asked=0, found=0, why="recall took too long")
+
+
+async def judge_summary(read: ReadLines, summaries: Sequence[int], ask: Ask | None) -> Judged:
+    """Have a model judge the newest of these summaries against its whole originals."""
+    if ask is None:
+        raise ContinuityError("No model may be asked here.", "/model chooses one that can.")
+    newest = next(iter(read(summaries[-1], summaries[-1])), None) if summaries else None
+    if newest is None or not isinstance(newest.entry, SummaryDerived):
+        raise ContinuityError(
+            "There is no summary in the window to be judged.", "/compact makes one."
+        )
+    summary = newest.entry
+    lines = [line for span in summary.sources for line in read(span.first, span.last)]
+    return await judge(ask, as_text(passages_of(lines)), summary.text)
+
+
+class Health:
+    """The health of one session."""
+
+    def __init__(
+        self,
+        context: TurnContext,
+        places: SessionPlaces,
+        past: RecentHistory,
+        recall: fidelity.Recall | None = None,
+        *,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self._context = context
+        self._places = places
+        self._past = past
+        self._recall = recall
+        self._clock = clock
+
+    @cached_property
+    def monitor(self) -> Monitor:
+        """The measures of this session's newest turns."""
+        return Monitor(self._context.settings.health, reversed(self._past.lines))
+
+    def forget(self) -> None:
+        """Another surface wrote: what is known from history is read anew when it is needed."""
+        self.__dict__.pop("monitor", None)
+
+    def after_turn(
+        self,
+        lines: Iterable[Line],
+        *,
+        measured: float | None = None,
+        lag: int = 0,
+        recall_failed: bool = False,
+        vectors: bool = True,
+    ) -> list[Line]:
+        """Measure a finished turn; what is newly wrong is raised, once."""
+        sample = sample_of(
+            self._context.report(),
+            lines,
+            fidelity=measured,
+            index_lag=lag,
+            recall_failed=recall_failed,
+            vectors=vectors,
+            repeating=self._repeats_itself(),
+            disk_free=disk_usage(self._places.folder).free,
+        )
+        checked = self.monitor.record(sample, stamp(self._clock()))
+        raised = [alert.entry() for alert in (*checked.raised, *checked.over)]
+        turn = self._context.transcript.last_turn
+        written = (checked.snapshot.measured, *raised)
+        return [self._context.window.record(entry, turn) for entry in written]
+
+    def _repeats_itself(self) -> bool:
+        """Whether the newest turns ended with the same answer; the guide's are set, and may."""
+        if self._context.model == GUIDE:
+            return False
+        said = {
+            line.turn: line.entry.text
+            for line in self._context.window.fold.lines.values()
+            if isinstance(line.entry, AssistantMessage)
+        }
+        return saying_the_same(list(said.values()))
+
+    async def probe(self, spans: Sequence[Span]) -> fidelity.Fidelity:
+        """Ask recall for what left the window."""
+        with self._context.transcript.history() as history:
+            return await probe_spans(reader(history), spans, self._recall, self._context.count)
+
+    async def judge(self, ask: Ask | None) -> Judged:
+        """Have a model judge the newest summary of the window against its originals."""
+        with self._context.transcript.history() as history:
+            summaries = self._context.window.fold.state.summaries
+            return await judge_summary(reader(history), summaries, ask)

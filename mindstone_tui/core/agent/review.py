@@ -1,0 +1,55 @@
+"""The end of a review of history: what could be merged, what was checked, a journal, a handoff."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.handoffs import Handoffs
+from mindstone_tui.core.agent.health import Health
+from mindstone_tui.core.agent.memories import Memories, now
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import Consolidated
+from mindstone_tui.core.memory import journal
+from mindstone_tui.core.text import plural
+from mindstone_tui.core.transcript import Transcript
+
+
+def reviewed_through(transcript: Transcript) -> int:
+    """How far history was reviewed already; -1 when it never was."""
+    with transcript.history() as history:
+        for line in history.newest(["consolidated"], history.head.seq + 1):
+            if isinstance(line.entry, Consolidated):
+                return line.entry.through
+    return -1
+
+
+async def finish_review(
+    context: TurnContext,
+    memories: Memories,
+    health: Health,
+    handoffs: Handoffs,
+    backfill: Callable[[], Awaitable[int]],
+    *,
+    clock: Callable[[], datetime] = now,
+) -> tuple[list[Line], list[str]]:
+    """Propose merges, check the index and recall, write a journal and a handoff.
+
+    What was checked is told in sentences.
+    """
+    lines = memories.propose_merges()
+    told = [f"{plural(len(lines), 'memory file')} could be merged."] if lines else []
+    lag = await backfill()
+    behind = f"{plural(lag, 'exchange')} could not be indexed."
+    told.append(behind if lag else "The index is complete.")
+    probed = await health.probe([left.span for left in context.window.fold.last_left])
+    told.append(probed.sentence())
+    waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in memories.waiting]
+    journal.write_journal(
+        memories.agent,
+        str(memories.places.key),
+        clock(),
+        [("Proposed", waiting), ("Checked", told)],
+    )
+    return [*lines, await handoffs.write("consolidation")], told

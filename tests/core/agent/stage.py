@@ -1,0 +1,134 @@
+"""A turn's context without a session around it: a provider that says what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.context import TurnContext, TurnServices
+from mindstone_tui.core.agent.permissions import Permissions
+from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.agent.turn import take_turn
+from mindstone_tui.core.context.window import LiveWindow
+from mindstone_tui.core.entries import Request
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import ProviderError
+from mindstone_tui.core.providers.base import (
+    Delta,
+    Finished,
+    ModelInfo,
+    Options,
+    Retrying,
+    TextDelta,
+    Window,
+)
+from mindstone_tui.core.recall.inject import Vacancy
+from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.tools.approvals import Mode
+from mindstone_tui.core.tools.base import Limits, Tool, ToolContext
+from mindstone_tui.core.tools.sandbox import Sandbox
+from mindstone_tui.core.tools.shell_rules import Rule
+from mindstone_tui.core.tools.workspace import Workspace
+
+MODEL = "test/plain"
+Reply = Sequence[Delta | Retrying | ProviderError]
+
+
+def saying(text: str) -> Reply:
+    """A reply of these words."""
+    return [TextDelta(text=text), Finished(reason="stop")]
+
+
+class Replies:
+    """Answers with each reply in turn, and remembers what it was asked."""
+
+    def __init__(self, *replies: Reply, window: int = 8_000) -> None:
+        self._replies = list(replies)
+        self._window = window
+        self.requests: list[Request] = []
+
+    def info(self, model: str) -> ModelInfo:
+        return ModelInfo(name=model, window=Window(tokens=self._window, label="measured"))
+
+    async def served_window(self, model: str) -> Window | None:
+        return None
+
+    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+        self.requests.append(request)
+        for delta in self._replies.pop(0):
+            if isinstance(delta, ProviderError):
+                raise delta
+            yield delta
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+
+async def no_sandbox() -> Sandbox | None:
+    return None
+
+
+def permissions(mode: Mode = "ask", *rules: Rule, asks: bool = True) -> Permissions:
+    """Permissions on a machine that has no sandbox."""
+    return Permissions(mode, rules, no_sandbox, asks=asks)
+
+
+async def nothing_digested(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
+    return None
+
+
+async def nothing_recalled(text: str, vacancy: Vacancy) -> RecallInjected | None:
+    return None
+
+
+async def ready() -> Sequence[events.AnyEvent]:
+    return ()
+
+
+def services(
+    recall: Callable[[str, Vacancy], Awaitable[RecallInjected | None]] = nothing_recalled,
+) -> TurnServices:
+    """A session that has an identity, no memories, and the recall that it is given."""
+    identity = Section(name="identity", text="You are a stone that remembers.")
+    return TurnServices(
+        make_ready=ready,
+        system_prompt=lambda: SystemPrompt((identity,)),
+        digest=nothing_digested,
+        recall=recall,
+        recalls=lambda: recall is not nothing_recalled,
+    )
+
+
+def context_of(
+    window: LiveWindow,
+    provider: Replies,
+    *tools: Tool,
+    model: str = MODEL,
+    allowed: Permissions | None = None,
+    bugs: list[BaseException] | None = None,
+) -> TurnContext:
+    """The context of turns in this window."""
+    folder = window.history.places.folder
+    context = TurnContext(
+        window=window,
+        model=model,
+        overridden=False,
+        provider=provider,
+        named_window=None,
+        tools={tool.name: tool for tool in tools},
+        tool_context=lambda call: ToolContext(
+            workspace=Workspace((folder,)), call=call, limits=Limits()
+        ),
+        permissions=allowed or permissions(),
+        redactor=Redactor(),
+        report_bug=(bugs if bugs is not None else []).append,
+    )
+    context.services = services()
+    return context
+
+
+async def heard(context: TurnContext, text: str) -> list[events.AnyEvent]:
+    """Every event of one turn."""
+    return [event async for event in take_turn(context, UserMessage(text=text))]
