@@ -18,7 +18,6 @@ from mindstone_tui.core.context.exchanges import (
     eligible,
     exchanges,
     protect,
-    rank_exchanges,
     rank_results,
 )
 from mindstone_tui.core.context.fold import single, turn_ranges
@@ -346,11 +345,7 @@ async def prune_ranked(
     One that cannot be indexed stays; the next in order is tried instead.
     """
     by_turn = {unit.turn: unit for unit in units}
-    queue = list(
-        ranked
-        if ranked is not None
-        else rank_exchanges(live.fold, units, live.policy, live.similar, live.settings.eviction)
-    )
+    queue = list(live.rank(units) if ranked is None else ranked)
     marker_room = 0 if live.fold.marker or not live.settings.context.marker else MARKER_TOKENS
     remaining = measured.total + marker_room
     chosen: list[Left] = []
@@ -445,7 +440,7 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
         return lines
     units = units_of(live, call, measured, marks)
     giving = [unit for unit in units if unit.protected == RECENT]
-    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar, live.settings.eviction)
+    ranked = live.rank(giving, "fifo")
     pruned = await prune_ranked(
         live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
     )
