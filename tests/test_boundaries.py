@@ -58,9 +58,9 @@ def test_the_app_is_drawn_before_recall_and_its_libraries_are_loaded() -> None:
         """
 import asyncio
 from pathlib import Path
-from mindstone_tui.cli.surroundings import surroundings
+from mindstone_tui.cli.app_host import surroundings
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.tui.app import MindstoneApp
 
 async def never(key):

@@ -16,12 +16,12 @@ from mindstone_tui.core.transcript.directory import list_sessions
 from mindstone_tui.tui.colours import palette_of
 from mindstone_tui.tui.history import HistoryBrowse
 from mindstone_tui.tui.host import (
+    AppHost,
     Browse,
     CommandHelp,
     ModelChoice,
     SessionHit,
     SessionRow,
-    Surroundings,
 )
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 def surroundings(
     home: Places, settings: Settings, session: str, folder: Path, *, at: str = ""
-) -> Surroundings:
+) -> AppHost:
     """Everything the app needs to know about this user's place."""
-    return Surroundings(
+    return AppHost(
         settings=settings.tui,
         commands=SlashCommands(),
         library=HomeLibrary(home, settings),

@@ -18,10 +18,10 @@ from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.paths import SessionKey
 
 if TYPE_CHECKING:
-    from mindstone_tui.tui.host import OpenConversation, Surroundings
+    from mindstone_tui.tui.host import AppHost, OpenConversation
 
 
-def start(open_conversation: OpenConversation, around: Surroundings, *, plain: bool = False) -> int:
+def start(open_conversation: OpenConversation, around: AppHost, *, plain: bool = False) -> int:
     """Open a conversation in the best way this terminal allows; returns the exit code."""
     if plain or not has_terminal():
         return asyncio.run(_in_lines(open_conversation, around.session))

@@ -12,7 +12,7 @@ import typer
 from mindstone_tui import __version__
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import say, say_json
-from mindstone_tui.core.checks import Check, Surroundings
+from mindstone_tui.core.checks import Check, CheckEnvironment
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.paths import DEFAULT_SESSION, SessionKey
@@ -22,7 +22,7 @@ ROOMS: Final = (
     "mindstone_tui.cli.checks.engines:checks",
     "mindstone_tui.core.health.checks:checks",
 )
-"""Functions `(Surroundings) -> Iterable[Check]`, in the order in which they are shown."""
+"""Functions `(CheckEnvironment) -> Iterable[Check]`, in the order in which they are shown."""
 
 _SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
@@ -57,7 +57,7 @@ def _examine(session: str) -> Iterator[Check]:
         yield Check(id="config", outcome="pass", detail="The settings are sound.")
     except MindstoneError as error:
         yield Check(id="config", outcome="fail", detail=error.what, remedy=error.remedy)
-    around = Surroundings(places(), os.environ, settings, key)
+    around = CheckEnvironment(places(), os.environ, settings, key)
     for room in ROOMS:
         module, _, function = room.partition(":")
         try:

@@ -1,6 +1,6 @@
 """What a check of this installation says, and what it may look at.
 
-A room offers checks as functions `(Surroundings) -> Iterable[Check]`; `mindstone doctor` lists
+A room offers checks as functions `(CheckEnvironment) -> Iterable[Check]`; `mindstone doctor` lists
 them. A check looks and reports; it repairs nothing, and it probes rather than assumes.
 """
 
@@ -29,7 +29,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it; empty when it passed."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class CheckEnvironment(msgspec.Struct, frozen=True):
     """All that a check may look at."""
 
     places: Places

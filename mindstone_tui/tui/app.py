@@ -25,7 +25,7 @@ from mindstone_tui.core.events import Conversation, MemoryProposed
 from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.colours import filter_for
-from mindstone_tui.tui.host import CommandHelp, OpenConversation, Surroundings
+from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.messages import (
@@ -50,7 +50,7 @@ class MindstoneApp(App[int]):
         Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit"),
     ]
 
-    def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
+    def __init__(self, open_conversation: OpenConversation, around: AppHost) -> None:
         self.around = around
         super().__init__()
         self._limit_colours()
@@ -232,7 +232,7 @@ async def _no_conversation(_key: str) -> Conversation:
 class ReplayApp(MindstoneApp):
     """Only the recording; leaving it leaves the app."""
 
-    def __init__(self, open_replay: OpenReplay, around: Surroundings) -> None:
+    def __init__(self, open_replay: OpenReplay, around: AppHost) -> None:
         self.recording = ReplayScreen(open_replay, panel=around.settings.panel)
         super().__init__(_no_conversation, around)
 

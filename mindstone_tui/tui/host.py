@@ -118,7 +118,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Surroundings(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Everything the app is given apart from its conversation."""
 
     settings: TuiSettings = TuiSettings()

@@ -26,7 +26,7 @@ def empty() -> None:
 def ours(scene: str, given: str) -> None:
     from mindstone_tui.core.config.settings import TuiSettings
     from mindstone_tui.tui.app import MindstoneApp
-    from mindstone_tui.tui.host import Surroundings
+    from mindstone_tui.tui.host import AppHost
 
     async def open_conversation(key: str) -> object:
         from tests.tui.shelf import Shelf  # after the first paint, like the real thing
@@ -45,7 +45,7 @@ def ours(scene: str, given: str) -> None:
         from tests.tui.shelf import Shelf
 
         library = Shelf(Path(given))
-    around = Surroundings(settings=TuiSettings(), library=library)
+    around = AppHost(settings=TuiSettings(), library=library)
     MindstoneApp(open_conversation, around).run()  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.checks import Surroundings
+from mindstone_tui.core.checks import CheckEnvironment
 from mindstone_tui.core.config.settings import HealthSettings, Settings
 from mindstone_tui.core.context.report import ContextReport, Marks, OutsideWindow, Prompt, Tokens
 from mindstone_tui.core.entries import Line, Span
@@ -309,7 +309,7 @@ def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
 
 def test_the_doctor_is_told_what_continuity_rests_on(home: Path) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
-    around = Surroundings(places, {}, Settings(), SessionKey("default", "main"))
+    around = CheckEnvironment(places, {}, Settings(), SessionKey("default", "main"))
     assert [check.outcome for check in checks(around)] == ["pass"]
     agent, session = places.agent("default"), places_in(home)
     agent.memory.mkdir(parents=True)

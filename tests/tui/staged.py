@@ -25,7 +25,7 @@ from mindstone_tui.core.entries.base import Span, Zone
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.window import Component, Left, Receipt
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import CommandHelp, Surroundings
+from mindstone_tui.tui.host import AppHost, CommandHelp
 
 SESSION = "agent:default:main"
 COMMANDS = (
@@ -90,12 +90,10 @@ class Staged:
         self._events.put_nowait(None)
 
 
-def around(
-    folder: Path = Path("/nonexistent"), theme: str = "basalt", **tui: object
-) -> Surroundings:
+def around(folder: Path = Path("/nonexistent"), theme: str = "basalt", **tui: object) -> AppHost:
     """What the app is given, with a theme and nothing that takes time."""
     settings = msgspec.convert({"theme": theme, **tui}, TuiSettings)
-    return Surroundings(
+    return AppHost(
         settings=settings,
         commands=COMMANDS,
         folder=folder,
@@ -105,7 +103,7 @@ def around(
     )
 
 
-def staged(*events: ev.AnyEvent, given: Surroundings | None = None) -> tuple[MindstoneApp, Staged]:
+def staged(*events: ev.AnyEvent, given: AppHost | None = None) -> tuple[MindstoneApp, Staged]:
     """An app on a stage; the session is ready before anything else happens."""
     talk = Staged([ready(), *events])
 

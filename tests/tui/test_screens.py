@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.events import Answer
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import ModelChoice, Surroundings
+from mindstone_tui.tui.host import AppHost, ModelChoice
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import ChooseScreen
@@ -141,7 +141,7 @@ async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decisio
         assert talk.did == ([("command", command)] if command else [])
 
 
-def on_shelf(home: Path, **more: object) -> tuple[Surroundings, Shelf]:
+def on_shelf(home: Path, **more: object) -> tuple[AppHost, Shelf]:
     shelf = Shelf(home)
     given = msgspec.structs.replace(around(), library=shelf, **more)
     return given, shelf

@@ -12,7 +12,7 @@ from textual.color import Color
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.colours import Palette, palette_of
-from mindstone_tui.tui.host import Surroundings
+from mindstone_tui.tui.host import AppHost
 from mindstone_tui.tui.screens.choose import ChooseScreen
 from tests.tui.scenes import WISH
 from tests.tui.shelf import Shelf
@@ -155,7 +155,7 @@ def colours_of(parts: list[Segment]) -> set[str]:
     return {colour.name for colour in both if colour is not None}
 
 
-def with_palette(palette: Palette, theme: str) -> Surroundings:
+def with_palette(palette: Palette, theme: str) -> AppHost:
     return msgspec.structs.replace(around(theme=theme), palette=palette, library=Shelf(Path()))
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from mindstone_tui.core.checks import Check, Surroundings
+from mindstone_tui.core.checks import Check, CheckEnvironment
 from mindstone_tui.core.transcript import History
 
 
-def checks(around: Surroundings) -> Iterator[Check]:
+def checks(around: CheckEnvironment) -> Iterator[Check]:
     """All checks of this file."""
     yield _sqlite()
     yield _vectors()
@@ -61,7 +61,7 @@ def _vectors() -> Check:
     return Check(id="sqlite.vectors", outcome="pass", detail=f"sqlite-vec {version} loads.")
 
 
-def _index(around: Surroundings) -> Check:
+def _index(around: CheckEnvironment) -> Check:
     """Whether the session's index is sound and agrees with the transcript; recall mends both."""
     import apsw
 
@@ -82,7 +82,7 @@ def _index(around: Surroundings) -> Check:
     return _agreement(around, int(facts.get("seq") or -1), str(facts.get("hash", "")), remedy)
 
 
-def _agreement(around: Surroundings, seq: int, digest: str, remedy: str) -> Check:
+def _agreement(around: CheckEnvironment, seq: int, digest: str, remedy: str) -> Check:
     """Whether the line up to which the index has come is still that line."""
     with History(around.places.session(around.session)) as history:
         newest = history.head.seq
@@ -124,7 +124,7 @@ def _embedder() -> Check:
     )
 
 
-def _model(around: Surroundings) -> Check:
+def _model(around: CheckEnvironment) -> Check:
     """Whether the model that answers by default can be reached as far as that is known."""
     from mindstone_tui.core.providers.registry import available
 
@@ -142,7 +142,7 @@ def _model(around: Surroundings) -> Check:
     return Check(id="model", outcome="pass", detail=f"{chosen.name}: {chosen.why.rstrip('.')}.")
 
 
-def _sandbox(around: Surroundings) -> Check:
+def _sandbox(around: CheckEnvironment) -> Check:
     """What really confines a command here: tried, not assumed."""
     from mindstone_tui.core.tools.sandbox_probe import find
 

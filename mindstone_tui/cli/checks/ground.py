@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.checks import Check, Outcome, Surroundings
+from mindstone_tui.core.checks import Check, CheckEnvironment, Outcome
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.transcript import History, list_sessions
 
@@ -21,7 +21,7 @@ _REMOTE: Final = frozenset(
 )
 
 
-def checks(around: Surroundings) -> Iterator[Check]:
+def checks(around: CheckEnvironment) -> Iterator[Check]:
     """All checks of this file."""
     yield _python()
     yield from _places(around)
@@ -38,7 +38,7 @@ def _python() -> Check:
     )
 
 
-def _places(around: Surroundings) -> Iterator[Check]:
+def _places(around: CheckEnvironment) -> Iterator[Check]:
     places = around.places
     for name, folder in (
         ("config", places.config),
@@ -67,7 +67,7 @@ def _cannot_write(folder: Path) -> str:
         return error.strerror or str(error)
 
 
-def _permissions(around: Surroundings) -> Check:
+def _permissions(around: CheckEnvironment) -> Check:
     """Files that others on this machine could read."""
     places = around.places
     open_to_others = [
@@ -96,7 +96,7 @@ def _outermost(paths: list[Path]) -> list[Path]:
     return [path for path in paths if not any(other in path.parents for other in paths)]
 
 
-def _file_system(around: Surroundings) -> Check:
+def _file_system(around: CheckEnvironment) -> Check:
     kind = file_system_of(around.places.data)
     if kind in _REMOTE:
         return Check(
@@ -125,7 +125,7 @@ def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> st
     return kind
 
 
-def _space(around: Surroundings) -> Check:
+def _space(around: CheckEnvironment) -> Check:
     folder = around.places.data
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -141,7 +141,7 @@ def _space(around: Surroundings) -> Check:
     )
 
 
-def _sessions(around: Surroundings) -> Check:
+def _sessions(around: CheckEnvironment) -> Check:
     found = list_sessions(around.places)
     bad = [summary.session for summary in found if not summary.readable]
     size = sum(summary.size for summary in found)
@@ -156,7 +156,7 @@ def _sessions(around: Surroundings) -> Check:
     return Check(id="sessions", outcome="pass", detail=detail)
 
 
-def _session(around: Surroundings) -> Check:
+def _session(around: CheckEnvironment) -> Check:
     """Whether the session opens, and whether its table of offsets agrees with it."""
     places = around.places.session(around.session)
     if not places.transcript.exists():

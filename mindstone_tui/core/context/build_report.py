@@ -30,7 +30,7 @@ from mindstone_tui.core.context.window_view import (
     SESSIONS_OWN,
     Call,
     PastView,
-    Prices,
+    PromptPrices,
     Target,
     View,
     completed,
@@ -221,7 +221,7 @@ def build(
     view: View,
     call: Call,
     *,
-    prices: Prices = SESSIONS_OWN.prices,
+    prices: PromptPrices = SESSIONS_OWN.prices,
     number: int = 0,
     prompt_hash: str = "",
 ) -> ContextReport:
@@ -251,7 +251,7 @@ class _Account:
         self.fixed = self.measured.total - movable
         """What cannot leave: the standing parts, the tail, and protected exchanges."""
 
-    def report(self, prices: Prices, number: int, prompt_hash: str) -> ContextReport:
+    def report(self, prices: PromptPrices, number: int, prompt_hash: str) -> ContextReport:
         view, call, room, total = self.view, self.call, self.room, self.measured.total
         return ContextReport(
             session=str(view.history.places.key),
@@ -366,7 +366,7 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     )
 
 
-def _prune_cost(measured: Measured, marks: Marks, prices: Prices) -> PruneCost:
+def _prune_cost(measured: Measured, marks: Marks, prices: PromptPrices) -> PruneCost:
     """A prune makes the rest be read anew once; then every call is smaller.
 
     Where prompts cost nothing, or nobody knows what, there is nothing to weigh.

@@ -233,7 +233,7 @@ _LOOKED_AHEAD: Final = 64
 """Lines behind the newest plan that are searched for its usage when a session is opened."""
 
 
-class Prices(msgspec.Struct, frozen=True):
+class PromptPrices(msgspec.Struct, frozen=True):
     """Dollars per million prompt tokens; None where nobody knows."""
 
     prompt: float | None = None
@@ -249,7 +249,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     images: bool = True
     """Whether the model is shown pictures, or only told their names."""
     max_output: int = 0
-    prices: Prices = Prices()
+    prices: PromptPrices = PromptPrices()
 
 
 SESSIONS_OWN: Final = Target()

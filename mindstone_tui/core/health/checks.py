@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from mindstone_tui.core.checks import Check, Surroundings
+from mindstone_tui.core.checks import Check, CheckEnvironment
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.errors import ContinuityError, MindstoneError
@@ -22,7 +22,7 @@ _LOOKED_BACK: Final = 2_000
 """Lines at the end of history in which measures are looked for."""
 
 
-def checks(around: Surroundings) -> Iterator[Check]:
+def checks(around: CheckEnvironment) -> Iterator[Check]:
     """Everything this room can say about an installation."""
     yield from _memory(around)
     places = around.places.session(around.session)
@@ -32,7 +32,7 @@ def checks(around: Surroundings) -> Iterator[Check]:
             yield from _health(around, history)
 
 
-def _memory(around: Surroundings) -> Iterator[Check]:
+def _memory(around: CheckEnvironment) -> Iterator[Check]:
     places = around.places.agent(around.session.agent)
     shelf = read_shelf(places)
     yield Check(id="memory", outcome="pass", detail=f"{len(shelf.live)} memories in force.")
@@ -67,7 +67,7 @@ def _checkpoint(places: SessionPlaces, history: History) -> Check:
     )
 
 
-def _health(around: Surroundings, history: History) -> Iterator[Check]:
+def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
     try:
         newest = [one for one in islice(history.back(), _LOOKED_BACK) if isinstance(one, Line)]
     except MindstoneError as error:

@@ -17,7 +17,7 @@ from textual.worker import Worker
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import OpenConversation, Surroundings
+from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import (
     MemoryWaits,
@@ -69,7 +69,7 @@ class ChatScreen(Screen[None]):
     desk = query_one(Desk)
     status = query_one(StatusLine)
 
-    def __init__(self, open_conversation: OpenConversation, around: Surroundings) -> None:
+    def __init__(self, open_conversation: OpenConversation, around: AppHost) -> None:
         super().__init__()
         self._open = open_conversation
         self.around = around
