@@ -129,7 +129,7 @@ def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]
     return "[" + " ".join(parts) + "]"
 
 
-def shorten_head(live: LiveWindow, call: Call, target: int) -> list[Line]:
+def drop_summaries(live: LiveWindow, call: Call, target: int) -> list[Line]:
     """Let derived texts leave the head until the prompt has `target` tokens or none is left."""
     measured = live.measure(call)
     state = live.fold.state
@@ -444,4 +444,4 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
     pruned = await prune_ranked(
         live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
     )
-    return lines + pruned.lines + shorten_head(live, call, marks.emergency)
+    return lines + pruned.lines + drop_summaries(live, call, marks.emergency)

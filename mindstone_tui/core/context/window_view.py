@@ -111,6 +111,8 @@ class Watch:
 
     def factor(self, model: str) -> float:
         """The correction for our own count."""
+        # Learned on this machine for the model, else what this session last planned with: a replay
+        # and a new process must measure as the one before them did.
         learned = self._calibration.factor(model)
         if learned is not None:
             return learned

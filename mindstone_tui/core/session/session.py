@@ -193,6 +193,7 @@ class Lease:
         except OSError as error:
             raise place_error(self._places.lease, error) from error
         try:
+            # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
