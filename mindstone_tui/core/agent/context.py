@@ -15,7 +15,7 @@ from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import Prices, Target
+from mindstone_tui.core.context.window_view import PromptPrices, Target
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
@@ -156,7 +156,7 @@ class TurnContext:
             label=label,
             images=info.images,
             max_output=self.settings.models.max_output or info.max_output or 0,
-            prices=Prices(prompt=info.prompt_price, cached=info.cached_price),
+            prices=PromptPrices(prompt=info.prompt_price, cached=info.cached_price),
         )
 
     def _known_window(self, info: ModelInfo) -> Window | None:

@@ -253,7 +253,7 @@ class _Turn:
             turn=turn,
             call=self._calls,
             model=prepared.request.model,
-            prompt_hash=prepared.request.hash,
+            prompt_hash=prepared.prompt_hash,
             tokens=prepared.tokens,
         )
         asking = ModelCall(

@@ -156,6 +156,8 @@ def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
 def zone_after(before: Zone, utilization: float, window: int, zones: ZoneSettings) -> Zone:
     """The zone for a fullness; falling back takes some points more than rising did."""
     percent = utilization * 100
+    # A zone is an entry and an alert. Without the slack, a prompt that hovers at an edge would
+    # write one of each with every call.
     level = sum(percent >= edge for edge in edges(zones, window))
     kept = sum(percent >= edge - zones.hysteresis for edge in edges(zones, window))
     return ZONES[max(level, min(kept, ZONES.index(before)))]

@@ -9,7 +9,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.exchanges import PINNED, TASK, Exchange, eligible, rank_exchanges
+from mindstone_tui.core.context.exchanges import PINNED, TASK, Exchange, eligible
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, head
@@ -30,7 +30,7 @@ from mindstone_tui.core.context.window_view import (
     SESSIONS_OWN,
     Call,
     PastView,
-    Prices,
+    PromptPrices,
     Target,
     View,
     completed,
@@ -58,12 +58,7 @@ def blocks(
 ) -> tuple[Block, ...]:
     """One block for each part of the prompt; their tokens add up to it."""
     by_turn = {unit.turn: unit for unit in units}
-    scores = {
-        scored.candidate.key: scored
-        for scored in rank_exchanges(
-            view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
-        )
-    }
+    scores = {scored.candidate.key: scored for scored in view.rank(eligible(units))}
     return tuple(
         _block(view, call, piece, size, by_turn, scores)
         for piece, size in zip(measured.pieces, measured.sizes, strict=True)
@@ -185,11 +180,13 @@ def report(
 ) -> ContextReport:
     """The one accounting; reading it changes nothing."""
     live.catch_up()
-    found = build(live, live.call(target, tail), prices=target.prices, number=call)
-    last = live.last_plan
-    if last is None or not call or last.prompt_hash != found.prompt_hash:
-        return found
-    # About the request that was just planned: compared with itself all of it would be stable.
+    planned = live.call(target, tail)
+    last = live.planned(planned) if call else None
+    if last is None:
+        return build(live, planned, prices=target.prices, number=call)
+    # About the request that was just planned: it is known already how it begins and what its hash
+    # is, and compared with itself all of it would be stable.
+    found = build(live, planned, prices=target.prices, number=call, prompt_hash=last.prompt_hash)
     return msgspec.structs.replace(found, stable_prefix_tokens=last.stable_prefix)
 
 
@@ -206,11 +203,8 @@ def report_at(
     call = Call(
         model=plan.model, turn=plan_line.turn, room=room, tail=plan.tail, images=plan.images
     )
-    return msgspec.structs.replace(
-        build(view, call, number=plan.call),
-        prompt_hash=plan.prompt_hash,
-        stable_prefix_tokens=plan.stable_prefix,
-    )
+    found = build(view, call, number=plan.call, prompt_hash=plan.prompt_hash)
+    return msgspec.structs.replace(found, stable_prefix_tokens=plan.stable_prefix)
 
 
 def check_before_add(
@@ -224,10 +218,15 @@ def check_before_add(
 
 
 def build(
-    view: View, call: Call, *, prices: Prices = SESSIONS_OWN.prices, number: int = 0
+    view: View,
+    call: Call,
+    *,
+    prices: PromptPrices = SESSIONS_OWN.prices,
+    number: int = 0,
+    prompt_hash: str = "",
 ) -> ContextReport:
     """Everything there is to know about the next prompt; reading it changes nothing."""
-    return _Account(view, call).report(prices, number)
+    return _Account(view, call).report(prices, number, prompt_hash or view.prompt_hash(call))
 
 
 class _Account:
@@ -252,7 +251,7 @@ class _Account:
         self.fixed = self.measured.total - movable
         """What cannot leave: the standing parts, the tail, and protected exchanges."""
 
-    def report(self, prices: Prices, number: int) -> ContextReport:
+    def report(self, prices: PromptPrices, number: int, prompt_hash: str) -> ContextReport:
         view, call, room, total = self.view, self.call, self.room, self.measured.total
         return ContextReport(
             session=str(view.history.places.key),
@@ -273,7 +272,7 @@ class _Account:
             components=self.shares,
             blocks=blocks(view, call, self.measured, self.units),
             outside=self._outside(),
-            prompt_hash=self._prompt_hash(),
+            prompt_hash=prompt_hash,
             stable_prefix_tokens=self._stable_prefix(),
             mode=view.mode,
             policy=view.policy,
@@ -311,11 +310,6 @@ class _Account:
             indexed=outside.unindexed == 0,
             unindexed=outside.unindexed,
         )
-
-    def _prompt_hash(self) -> str:
-        call = self.call
-        blob = self.view.blob() if call.images else None
-        return self.view.fold.request(call.model, turn=call.turn, tail=call.tail, blob=blob).hash
 
     def _stable_prefix(self) -> int:
         now = keys_of(self.view.fold, self.call.model, self.call.turn)
@@ -373,7 +367,7 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     )
 
 
-def _prune_cost(measured: Measured, marks: Marks, prices: Prices) -> PruneCost:
+def _prune_cost(measured: Measured, marks: Marks, prices: PromptPrices) -> PruneCost:
     """A prune makes the rest be read anew once; then every call is smaller.
 
     Where prompts cost nothing, or nobody knows what, there is nothing to weigh.

@@ -65,7 +65,7 @@ AUTO_COMPACT: Final[tuple[StepName, ...]] = (
 """A chain: a later link is only tried when the ones before it held."""
 
 
-class Marks(Part):
+class CascadeMarks(Part):
     """Where the modes act, as fractions of the usable room."""
 
     checkpoint: float = 0.85
@@ -118,7 +118,11 @@ Measure = Callable[[], float]
 
 
 def next_stage(
-    utilization: float, tried: frozenset[StepName], marks: Marks, *, model_allowed: bool = True
+    utilization: float,
+    tried: frozenset[StepName],
+    marks: CascadeMarks,
+    *,
+    model_allowed: bool = True,
 ) -> Stage | None:
     """The cheapest step that is due at this fullness and was not tried yet; None to stop."""
     if utilization <= marks.target:
@@ -143,7 +147,7 @@ def stages(settings: CascadeSettings) -> tuple[Stage, ...]:
     )
 
 
-def cascade_due(utilization: float, last: Outcome | None, marks: Marks) -> bool:
+def cascade_due(utilization: float, last: Outcome | None, marks: CascadeMarks) -> bool:
     """Whether to start: over the first mark, and not right after a cascade that could not help."""
     if utilization < marks.stages[0].mark:
         return False
@@ -154,7 +158,7 @@ async def run_cascade(
     steps: Mapping[StepName, Apply],
     measure: Measure,
     usable: int,
-    marks: Marks,
+    marks: CascadeMarks,
     *,
     model_allowed: bool = True,
 ) -> Outcome:
@@ -187,7 +191,7 @@ async def run_cascade(
 
 
 async def run_auto_compact(
-    steps: Mapping[StepName, Apply], measure: Measure, usable: int, marks: Marks
+    steps: Mapping[StepName, Apply], measure: Measure, usable: int, marks: CascadeMarks
 ) -> Outcome:
     """Checkpoint, handoff, compaction, handoff replay, backfill check: each after the one before.
 
@@ -212,7 +216,7 @@ async def run_auto_compact(
     )
 
 
-class Exchange(Part):
+class SizedExchange(Part):
     """An exchange as a planner sees it."""
 
     turn: int
@@ -229,7 +233,7 @@ def kept_recent(keep_recent_tokens: int, usable: int, below_floor: int) -> int:
     return max(min(keep_recent_tokens, usable * 30 // 100, below_floor), 0)
 
 
-def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:
+def to_compact(exchanges: Sequence[SizedExchange], keep: int) -> tuple[int, ...]:
     """Turns that a summary may stand for: all but the newest `keep` tokens and the protected ones.
 
     The newest exchange always stays.

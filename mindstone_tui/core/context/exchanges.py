@@ -192,23 +192,10 @@ _TEXT: Final = 4_000
 """Characters of an exchange that a policy compares."""
 
 
-def rank_exchanges(
-    fold: Fold,
-    units: Sequence[Exchange],
-    policy: str,
-    similar: Similarity,
-    how: EvictionSettings,
-) -> list[Scored]:
-    """Exchanges in the order in which they leave."""
+def candidates_of(fold: Fold, units: Iterable[Exchange], policy: str) -> list[Candidate]:
+    """Exchanges as a policy compares them."""
     known = _references(fold, policy)
-    return rank(
-        policy,
-        [_exchange(unit, known) for unit in units],
-        now=fold.turn,
-        query=question(fold),
-        similar=similar,
-        how=how,
-    )
+    return [_exchange(unit, known) for unit in units]
 
 
 def rank_results(

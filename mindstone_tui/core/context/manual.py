@@ -17,7 +17,6 @@ from mindstone_tui.core.context.exchanges import (
     eligible,
     exchanges,
     protect,
-    rank_exchanges,
 )
 from mindstone_tui.core.context.fold import Placed, merged, single
 from mindstone_tui.core.context.measure import Ledger
@@ -66,9 +65,7 @@ async def prune(
     if turns is not None:
         chosen = _named(units, turns)
         return await prune_ranked(live, call, measured, chosen, -1, "manual")
-    ranked = rank_exchanges(
-        live.fold, eligible(units), live.policy, live.similar, live.settings.eviction
-    )
+    ranked = live.rank(eligible(units))
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
         ranked, target = ranked[: max(count, 0)], -1
@@ -274,9 +271,7 @@ def _inside(view: View, call: Call, line: Line) -> Reason:
     units = units_of(
         view, call, measured, marks(call.room, view.settings.context, view.settings.zones)
     )
-    ranked = rank_exchanges(
-        view.fold, eligible(units), view.policy, view.similar, view.settings.eviction
-    )
+    ranked = view.rank(eligible(units))
     unit = next(unit for unit in units if unit.turn == line.turn)
     scored = next((each for each in ranked if each.candidate.key == line.turn), None)
     state = view.fold.state

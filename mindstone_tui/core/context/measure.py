@@ -191,6 +191,9 @@ def corrected(found: Sequence[Piece], anchor: Anchor | None, factor: float, *, a
     raw = sum(piece.raw for piece in found)
     if anchor is None or anchor.at != at or anchor.raw <= 0:
         return scaled(found, factor, "estimated")
+    # The provider counted the prompt that this one grew from, so only what was added since is our
+    # own estimate. Where the two are far apart the report was about something else: a cut prompt,
+    # or a cache that is counted in part.
     grown = raw - anchor.raw
     total = anchor.reported + round(grown * factor)
     if total <= 0 or not 0.3 < total / max(raw * factor, 1) < 3:

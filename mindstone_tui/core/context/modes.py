@@ -15,9 +15,10 @@ from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
     Apply,
+    CascadeMarks,
     Effect,
-    Marks,
     Outcome,
+    SizedExchange,
     StepName,
     by_level,
     cascade_due,
@@ -27,7 +28,6 @@ from mindstone_tui.core.context.cascade import (
     stages,
     to_compact,
 )
-from mindstone_tui.core.context.cascade import Exchange as Sized
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
 from mindstone_tui.core.context.extract import approvals_of, passages_of, rules_in
 from mindstone_tui.core.context.prune import (
@@ -39,7 +39,7 @@ from mindstone_tui.core.context.prune import (
     trim_results,
     units_of,
 )
-from mindstone_tui.core.context.report import Marks as TokenMarks
+from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, labelled, strategy
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.trim import trimmable
@@ -69,8 +69,8 @@ class CompactionSteps:
         self.usable = max(call.room.usable, 1)
         self.lines: list[Line] = []
         settings = live.settings.context
-        self.token_marks: TokenMarks = budget.marks(call.room, settings, live.settings.zones)
-        self.marks = Marks(
+        self.token_marks: Marks = budget.marks(call.room, settings, live.settings.zones)
+        self.marks = CascadeMarks(
             checkpoint=self.token_marks.checkpoint / self.usable,
             compact=self.token_marks.ceiling / self.usable,
             emergency=settings.emergency / 100,
@@ -175,7 +175,7 @@ class CompactionSteps:
             self.token_marks.floor - fixed,
         )
         sized = [
-            Sized(turn=u.turn, tokens=u.tokens, protected=u.protected not in ("", RECENT))
+            SizedExchange(turn=u.turn, tokens=u.tokens, protected=u.protected not in ("", RECENT))
             for u in units
         ]
         turns = set(to_compact(sized, keep))

@@ -43,6 +43,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """Everything that planning wrote, the plan last."""
     max_tokens: int
     tokens: int
+    prompt_hash: str
 
 
 async def make_room(
@@ -91,9 +92,10 @@ def _record_plan(
     lines += [*_note_zone(live, call, measured), *_note_shares(live, call, measured)]
     reserve = call.room.reserve
     max_tokens = min(reserve, max_output) if max_output > 0 else reserve
-    plan = _plan(live, call, measured, request, number, max_tokens)
+    prompt_hash = request.hash
+    plan = _plan(live, call, measured, prompt_hash, number, max_tokens)
     live.ledger(call.model).keep(piece.key for piece in measured.pieces)
-    return Prepared(request, plan, (*lines, plan), max_tokens, measured.total)
+    return Prepared(request, plan, (*lines, plan), max_tokens, measured.total, prompt_hash)
 
 
 def _carry(live: LiveWindow, turn: int) -> list[Line]:
@@ -162,7 +164,7 @@ def _plan(
     live: LiveWindow,
     call: Call,
     measured: Measured,
-    request: Request,
+    prompt_hash: str,
     number: int,
     max_tokens: int,
 ) -> Line:
@@ -187,7 +189,7 @@ def _plan(
         raw_tokens=measured.raw,
         correction=live.watch.factor(call.model),
         stable_prefix=stable_prefix(live, measured, sent),
-        prompt_hash=request.hash,
+        prompt_hash=prompt_hash,
         max_tokens=max_tokens,
         images=call.images,
         carried=_carried(live, call),

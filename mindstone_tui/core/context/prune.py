@@ -18,7 +18,6 @@ from mindstone_tui.core.context.exchanges import (
     eligible,
     exchanges,
     protect,
-    rank_exchanges,
     rank_results,
 )
 from mindstone_tui.core.context.fold import single, turn_ranges
@@ -130,7 +129,7 @@ def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]
     return "[" + " ".join(parts) + "]"
 
 
-def shorten_head(live: LiveWindow, call: Call, target: int) -> list[Line]:
+def drop_summaries(live: LiveWindow, call: Call, target: int) -> list[Line]:
     """Let derived texts leave the head until the prompt has `target` tokens or none is left."""
     measured = live.measure(call)
     state = live.fold.state
@@ -346,11 +345,7 @@ async def prune_ranked(
     One that cannot be indexed stays; the next in order is tried instead.
     """
     by_turn = {unit.turn: unit for unit in units}
-    queue = list(
-        ranked
-        if ranked is not None
-        else rank_exchanges(live.fold, units, live.policy, live.similar, live.settings.eviction)
-    )
+    queue = list(live.rank(units) if ranked is None else ranked)
     marker_room = 0 if live.fold.marker or not live.settings.context.marker else MARKER_TOKENS
     remaining = measured.total + marker_room
     chosen: list[Left] = []
@@ -445,8 +440,8 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
         return lines
     units = units_of(live, call, measured, marks)
     giving = [unit for unit in units if unit.protected == RECENT]
-    ranked = rank_exchanges(live.fold, giving, "fifo", live.similar, live.settings.eviction)
+    ranked = live.rank(giving, "fifo")
     pruned = await prune_ranked(
         live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
     )
-    return lines + pruned.lines + shorten_head(live, call, marks.emergency)
+    return lines + pruned.lines + drop_summaries(live, call, marks.emergency)

@@ -28,23 +28,25 @@ _REFUSAL_LENGTH: Final = 600
 _CUT: Final = re.compile(r"(?:[,;:(\[{–—]|\b(?:and|or|the|a|an|of|to|with|because|that))\s*\Z")
 
 
-class Reply(Part):
+class SummaryReply(Part):
     """What a model said, and why it cannot be used; an empty objection means that it can."""
 
     text: str
     objection: str = ""
 
 
-async def ask_model(ask: Ask, purpose: str, messages: Sequence[Message], *, within: float) -> Reply:
+async def ask_model(
+    ask: Ask, purpose: str, messages: Sequence[Message], *, within: float
+) -> SummaryReply:
     """One question; a late, failed, empty, refusing or cut answer comes back as an objection."""
     try:
         async with asyncio.timeout(within):
             text = (await ask(purpose, messages)).strip()
     except TimeoutError:
-        return Reply(text="", objection="no answer in time")
+        return SummaryReply(text="", objection="no answer in time")
     except ProviderError as error:
-        return Reply(text="", objection=error.what)
-    return Reply(text=text, objection=objection_to(text))
+        return SummaryReply(text="", objection=error.what)
+    return SummaryReply(text=text, objection=objection_to(text))
 
 
 def objection_to(text: str) -> str:

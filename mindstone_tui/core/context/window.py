@@ -29,6 +29,7 @@ from mindstone_tui.core.entries.window import (
     ModeChanged,
     ModelChanged,
     PolicyChanged,
+    PromptPlanned,
     Receipt,
     Section,
     ToolsChanged,
@@ -127,6 +128,15 @@ class LiveWindow(View):
         """The next call as the session's own choices make it, with everything taken in."""
         self.catch_up()
         return self.call(SESSIONS_OWN)
+
+    def planned(self, call: Call) -> PromptPlanned | None:
+        """The newest plan, if it is of this very call and nothing was written since."""
+        line, plan = self.fold.plan, self.last_plan
+        if line is None or plan is None or line.seq != self.fold.head or line.turn != call.turn:
+            return None
+        asked = (call.model, call.tail, call.images, call.room.window, call.room.label)
+        was = (plan.model, plan.tail, plan.images, plan.window, plan.window_label)
+        return plan if asked == was else None
 
     def note_growth(self, call: Call) -> None:
         """Remember what each turn added before anything leaves: afterwards nobody could tell."""

@@ -9,6 +9,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.budget import KEPT_TURNS, Room, resolve_window, room_for
+from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
 from mindstone_tui.core.context.measure import (
     Ledger,
@@ -18,12 +19,25 @@ from mindstone_tui.core.context.measure import (
     pieces,
     scaled,
 )
-from mindstone_tui.core.context.messages import Key, ReadBlob
-from mindstone_tui.core.context.policies import Similarity, text_of, word_similarity
+from mindstone_tui.core.context.messages import Key, ReadBlob, message_of, said
+from mindstone_tui.core.context.policies import (
+    Candidate,
+    Scored,
+    Similarity,
+    rank,
+    text_of,
+    word_similarity,
+)
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UsageReported
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    UsageReported,
+    UserMessage,
+)
 from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
+from mindstone_tui.core.entries.line import encode_message, request_hash
 from mindstone_tui.core.entries.window import (
     Anchor,
     Carried,
@@ -97,6 +111,8 @@ class Watch:
 
     def factor(self, model: str) -> float:
         """The correction for our own count."""
+        # Learned on this machine for the model, else what this session last planned with: a replay
+        # and a new process must measure as the one before them did.
         learned = self._calibration.factor(model)
         if learned is not None:
             return learned
@@ -219,7 +235,7 @@ _LOOKED_AHEAD: Final = 64
 """Lines behind the newest plan that are searched for its usage when a session is opened."""
 
 
-class Prices(msgspec.Struct, frozen=True):
+class PromptPrices(msgspec.Struct, frozen=True):
     """Dollars per million prompt tokens; None where nobody knows."""
 
     prompt: float | None = None
@@ -235,7 +251,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     images: bool = True
     """Whether the model is shown pictures, or only told their names."""
     max_output: int = 0
-    prices: Prices = Prices()
+    prices: PromptPrices = PromptPrices()
 
 
 SESSIONS_OWN: Final = Target()
@@ -333,6 +349,8 @@ class View:
         self.sent: list[Key] | None = None
         """Names of the messages of the newest planned request, in order."""
         self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None
+        self._ranked: tuple[tuple[str, list[Candidate], int, str], list[Scored]] | None = None
+        self._encoded: dict[Key, bytes] = {}
 
     def ledger(self, model: str) -> Ledger:
         """The counts for a model's vocabulary."""
@@ -353,6 +371,47 @@ class View:
     def growth(self, call: Call) -> tuple[Growth, ...]:
         """What each of the last turns added to the window."""
         return self.watch.growth(self.measure(call), self.watch.factor(call.model))
+
+    def rank(self, units: Iterable[Exchange], policy: str = "") -> list[Scored]:
+        """Exchanges in the order in which they leave.
+
+        The order is kept until anything in it could differ: what is drawn between two prunes is
+        drawn from the same ranking.
+        """
+        policy = policy or self.policy
+        fold = self.fold
+        key = (policy, candidates_of(fold, units, policy), fold.turn, question(fold))
+        if self._ranked is None or self._ranked[0] != key:
+            named, candidates, now, query = key
+            how = self.settings.eviction
+            order = rank(named, candidates, now=now, query=query, similar=self.similar, how=how)
+            self._ranked = (key, order)
+        return self._ranked[1]
+
+    def prompt_hash(self, call: Call) -> str:
+        """The hash of a call's request as it stands now, without rendering what it shares.
+
+        Entries never change, so each message is encoded once for as long as it is in the window;
+        only pictures are too large to be kept.
+        """
+        blob = self.blob() if call.images else None
+        before, self._encoded = self._encoded, {}
+        parts = []
+        if text := self.fold.head_text():
+            parts.append(encode_message({"role": "system", "content": text}))
+        for placed in self.fold.placed(model=call.model, turn=call.turn):
+            entry = said(placed.line) if placed.line else None
+            assert entry is not None
+            encoded = before.get(placed.key)
+            if encoded is None:
+                message = message_of(entry, text=placed.text, blob=blob, thinking=placed.thinking)
+                encoded = encode_message(message)
+            if not (isinstance(entry, UserMessage) and entry.images):
+                self._encoded[placed.key] = encoded
+            parts.append(encoded)
+        if passing := self.fold.tail_text(call.tail):
+            parts.append(encode_message({"role": "user", "content": passing}))
+        return request_hash(call.model, parts, self.fold.tools)
 
     def _pieces(self, call: Call) -> list[Piece]:
         return pieces(

@@ -25,7 +25,7 @@ What a newer version wrote is kept because the bytes are: a `Line` remembers the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -202,9 +202,19 @@ class Request(Part):
     @property
     def hash(self) -> str:
         """SHA-256, in hex, of compact UTF-8 JSON with sorted keys of the three fields."""
-        body = {
-            "model": self.model,
-            "messages": list(self.messages),
-            "tools": [msgspec.to_builtins(tool) for tool in self.tools],
-        }
-        return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()
+        return request_hash(self.model, map(encode_message, self.messages), self.tools)
+
+
+def encode_message(message: Message) -> bytes:
+    """A message as it stands in what a request's hash is made of."""
+    return msgspec.json.encode(message, order="sorted")
+
+
+def request_hash(model: str, messages: Iterable[bytes], tools: Sequence[ToolSchema]) -> str:
+    """The hash of a request whose messages were encoded already, each on its own."""
+    body = b'{"messages":[%b],"model":%b,"tools":%b}' % (
+        b",".join(messages),
+        msgspec.json.encode(model),
+        msgspec.json.encode([msgspec.to_builtins(tool) for tool in tools], order="sorted"),
+    )
+    return hashlib.sha256(body).hexdigest()

@@ -233,7 +233,7 @@ _KEPT: Final = frozenset(
 """What was said and done; everything else is decided anew."""
 
 
-class Call(Part, omit_defaults=False):
+class RehearsedCall(Part, omit_defaults=False):
     """One request as it would have been."""
 
     turn: int
@@ -274,7 +274,7 @@ async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[in
     return ensure(units)
 
 
-class Stage:
+class RehearsalRun:
     """A rehearsal while it is held."""
 
     def __init__(
@@ -284,7 +284,7 @@ class Stage:
         options: RehearsalOptions,
         references: Mapping[int, tuple[Reference, ...]],
     ) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[RehearsedCall] = []
         self.resolved: list[Resolved] = []
         self.refused: list[str] = []
         self.undone: list[str] = []
@@ -423,7 +423,7 @@ class Stage:
         assert isinstance(made, PromptPlanned)
         usable = made.window - made.reserve
         self.calls.append(
-            Call(
+            RehearsedCall(
                 turn=line.turn,
                 call=self._number,
                 model=made.model,
@@ -453,7 +453,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     window: LiveWindow
     recollection: Recollection
     settings: Settings
-    calls: tuple[Call, ...]
+    calls: tuple[RehearsedCall, ...]
     resolved: tuple[Resolved, ...]
     refused: tuple[str, ...] = ()
     """Requests that could not have been sent, and why."""
@@ -473,7 +473,7 @@ async def rehearse(
 ) -> Rehearsal:
     """Hold the conversation once more under these settings."""
     lines = [source.whole(item) for item in source.read() if isinstance(item, Line)]
-    stage = Stage(source, settings, options, references_in(lines))
+    stage = RehearsalRun(source, settings, options, references_in(lines))
     for at, line in enumerate(lines):
         await stage.take(line)
         if options.progress is not None:

@@ -190,7 +190,7 @@ _ELSEWHERE: Final = re.compile(r"(agent:[^\s#]+)\s*#(\d+)")
 _MEMORY: Final = re.compile(r"(?:memory/)?([\w-]+\.md)")
 
 
-class Source(msgspec.Struct, frozen=True):
+class SourceText(msgspec.Struct, frozen=True):
     """A source's whole text and what it is."""
 
     text: str
@@ -215,7 +215,7 @@ class Sources:
         self.refer = refer
         self._open_history = open_history
 
-    def read(self, pointer: str) -> Source:
+    def read(self, pointer: str) -> SourceText:
         """What a pointer names; raises `NoSuchEntry`."""
         pointer = pointer.strip()
         if memory := _MEMORY.fullmatch(pointer):
@@ -226,13 +226,13 @@ class Sources:
         with self._open_history() as history:
             return _of_line(history, line, f"history #{line.seq}")
 
-    def _memory(self, file: str) -> Source:
+    def _memory(self, file: str) -> SourceText:
         for one in read_shelf(self._home.agent(self._key.agent)).live:
             if one.file == file:
-                return Source(one.memory.body, f"memory: {one.memory.name}", f"memory/{file}")
+                return SourceText(one.memory.body, f"memory: {one.memory.name}", f"memory/{file}")
         raise NoSuchEntry(f"There is no memory {file} in force.", "`/memory` lists them.")
 
-    def _elsewhere(self, session: str, seq: int) -> Source:
+    def _elsewhere(self, session: str, seq: int) -> SourceText:
         try:
             key = SessionKey.parse(session)
         except SessionNameError as error:
@@ -252,9 +252,9 @@ class Sources:
         return allowed and str(key) not in self._settings.exclude
 
 
-def _of_line(history: History, line: Line, origin: str) -> Source:
+def _of_line(history: History, line: Line, origin: str) -> SourceText:
     finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
-    return Source(_whole_text(history, line), finding, origin)
+    return SourceText(_whole_text(history, line), finding, origin)
 
 
 def _whole_text(history: History, line: Line) -> str:

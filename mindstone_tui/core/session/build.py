@@ -310,10 +310,6 @@ class _Assembly:
         found = await self.recall.search(query, k, "session", aside=True)
         return [Found(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
 
-    @cached_property
-    def delegations(self) -> Delegations:
-        return Delegations(self.context, self.opening.key, self._assemble_child, self.modes)
-
     def _assemble_child(
         self, key: SessionKey, offered: tuple[str, ...], calls: int
     ) -> SessionServices:
@@ -350,7 +346,8 @@ class _Assembly:
             tools=self.tools,
             cwd=self.opening.cwd,
         )
-        self.tools.add(toolbox(self.tools_of_history, self.delegations))
+        delegations = Delegations(self.context, self.opening.key, self._assemble_child, self.modes)
+        self.tools.add(toolbox(self.tools_of_history, delegations))
         return SessionServices(
             context=self.context,
             home=self.home,

@@ -31,7 +31,7 @@ EXCERPT: Final = 240
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     """One exchange that matches, and the line in it that matches best."""
 
     session: str
@@ -51,24 +51,24 @@ class Searchable(msgspec.Struct, frozen=True, kw_only=True):
     """A session, by what can be asked of it."""
 
     session: str
-    ask: Callable[[str, int], Iterable[Hit]] | None
+    ask: Callable[[str, int], Iterable[SessionHit]] | None
     """Ask the session's index for the best few; None when it has none."""
     read: Callable[[], Iterable[Line]]
     """All lines, for when the index cannot answer."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and in which sessions the search was by reading."""
 
     query: str
-    hits: tuple[Hit, ...]
+    hits: tuple[SessionHit, ...]
     sessions: int
     read: tuple[str, ...] = ()
 
 
-def search_all(query: str, sessions: Iterable[Searchable], count: int = 20) -> Answer:
+def search_all(query: str, sessions: Iterable[Searchable], count: int = 20) -> SessionAnswer:
     """The best exchanges of all sessions, best first, one hit an exchange."""
-    best: dict[tuple[str, int], Hit] = {}
+    best: dict[tuple[str, int], SessionHit] = {}
     read: list[str] = []
     asked = 0
     for session in sessions:
@@ -83,10 +83,10 @@ def search_all(query: str, sessions: Iterable[Searchable], count: int = 20) -> A
     ranked = heapq.nsmallest(
         count, best.values(), key=lambda hit: (-hit.score, hit.session, hit.turn)
     )
-    return Answer(query=query, hits=tuple(ranked), sessions=asked, read=tuple(read))
+    return SessionAnswer(query=query, hits=tuple(ranked), sessions=asked, read=tuple(read))
 
 
-def _ask(query: str, session: Searchable, count: int) -> tuple[Sequence[Hit], bool]:
+def _ask(query: str, session: Searchable, count: int) -> tuple[Sequence[SessionHit], bool]:
     if session.ask is not None:
         # Where the index cannot answer, the transcript always can.
         with contextlib.suppress(RecallError):
@@ -94,7 +94,7 @@ def _ask(query: str, session: Searchable, count: int) -> tuple[Sequence[Hit], bo
     return _read(query, session, count), True
 
 
-def _read(query: str, session: Searchable, count: int) -> Sequence[Hit]:
+def _read(query: str, session: Searchable, count: int) -> Sequence[SessionHit]:
     """The best matches of a session by reading it: the phrase first, then the words."""
     phrase = " ".join(query.casefold().split())
     words = list(dict.fromkeys(_WORD.findall(phrase)))
@@ -104,7 +104,7 @@ def _read(query: str, session: Searchable, count: int) -> Sequence[Hit]:
     return heapq.nlargest(count, scored, key=lambda hit: (hit.score, hit.seq))
 
 
-def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[Hit]:
+def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[SessionHit]:
     for line in session.read():
         said = _said(line)
         if not said:
@@ -112,7 +112,7 @@ def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[Hit]
         speaker, text = said
         score, word = _score(text, phrase, words)
         if score > 0:
-            yield Hit(
+            yield SessionHit(
                 session=session.session,
                 turn=line.turn,
                 seq=line.seq,
@@ -155,7 +155,7 @@ def excerpt(text: str, word: str) -> str:
     return lead + one_line(text[start:], EXCERPT)
 
 
-def search_everywhere(home: Places, settings: Settings, query: str, count: int) -> Answer:
+def search_everywhere(home: Places, settings: Settings, query: str, count: int) -> SessionAnswer:
     """The best exchanges of all sessions; the question is embedded once."""
     embedder = open_embedder(settings.recall.embedder)
     asked: list[Encoded | None] = []
@@ -165,7 +165,7 @@ def search_everywhere(home: Places, settings: Settings, query: str, count: int) 
 
 
 def _searchable(each: SessionPlaces, embedder: Embedder, asked: list[Encoded | None]) -> Searchable:
-    def ask(query: str, count: int) -> Iterable[Hit]:
+    def ask(query: str, count: int) -> Iterable[SessionHit]:
         index = RecallIndex.open(each.index, embedder)
         try:
             with History(each) as history:
@@ -176,7 +176,7 @@ def _searchable(each: SessionPlaces, embedder: Embedder, asked: list[Encoded | N
         finally:
             index.close()
         return [
-            Hit(
+            SessionHit(
                 session=str(each.key),
                 turn=hit.passage.turn,
                 seq=hit.passage.seq,

@@ -48,7 +48,7 @@ from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
 
-class Said(msgspec.Struct, frozen=True):
+class SentMessage(msgspec.Struct, frozen=True):
     """A message on its way to a turn."""
 
     text: str
@@ -62,7 +62,7 @@ class Said(msgspec.Struct, frozen=True):
         return UserMessage(text=self.text, images=self.images, queued=self.queued)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedCommand(msgspec.Struct, frozen=True):
     """A command on its way to be run."""
 
     command: Command
@@ -77,10 +77,10 @@ class Inbox:
         self.idle = asyncio.Event()
         self.idle.set()
         self.serving = False
-        self._waiting: deque[Said | Asked] = deque()
+        self._waiting: deque[SentMessage | AskedCommand] = deque()
         self._knock = asyncio.Event()
 
-    def put(self, item: Said | Asked, *, first: bool = False) -> None:
+    def put(self, item: SentMessage | AskedCommand, *, first: bool = False) -> None:
         """Ask for something, after everything else or before it."""
         self.idle.clear()
         if first:
@@ -89,7 +89,7 @@ class Inbox:
             self._waiting.append(item)
         self._knock.set()
 
-    async def take(self) -> Said | Asked:
+    async def take(self) -> SentMessage | AskedCommand:
         """The next thing to do; `done` must follow."""
         while not self._waiting:
             self._knock.clear()
@@ -107,12 +107,12 @@ class Inbox:
     def take_back(self, queued: str) -> bool:
         """Remove a queued message; False when it does not wait any more."""
         for item in self._waiting:
-            if isinstance(item, Said) and item.queued == queued:
+            if isinstance(item, SentMessage) and item.queued == queued:
                 self._waiting.remove(item)
                 return True
         return False
 
-    def empty(self) -> list[Said | Asked]:
+    def empty(self) -> list[SentMessage | AskedCommand]:
         """Take everything out."""
         items = list(self._waiting)
         self._waiting.clear()
@@ -124,7 +124,7 @@ class Inbox:
 Emit = Callable[[events.AnyEvent], None]
 
 
-async def run_command(asked: Asked, services: SessionServices, emit: Emit) -> None:
+async def run_command(asked: AskedCommand, services: SessionServices, emit: Emit) -> None:
     """Run a command to its one end; never raises."""
     context = services.context
     text: list[str] = []
@@ -193,6 +193,7 @@ class Lease:
         except OSError as error:
             raise place_error(self._places.lease, error) from error
         try:
+            # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
@@ -278,7 +279,7 @@ class Session:
         if self._closing:
             raise UsageError("This session is closed.", "Open it again.")
         images = tuple(attach(each.path, self._context.transcript) for each in attachments)
-        said = Said(text, images)
+        said = SentMessage(text, images)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
@@ -295,7 +296,7 @@ class Session:
         except MindstoneError as error:
             end_command(line, error, self._emit)
             return
-        asked = Asked(command, line, argument)
+        asked = AskedCommand(command, line, argument)
         if command.changes_window:
             self._inbox.put(asked)
             return
@@ -368,12 +369,12 @@ class Session:
     def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
         for item in self._inbox.empty():
-            if isinstance(item, Asked):
+            if isinstance(item, AskedCommand):
                 end_command(item.line, Interrupted("The session was closed first."), self._emit)
             elif not item.queued:
                 self._queue(item)
 
-    def _queue(self, said: Said) -> Said:
+    def _queue(self, said: SentMessage) -> SentMessage:
         """Put a message on disk that has to wait for its turn."""
         try:
             line = self._context.window.record(MessageQueued(text=said.text, images=said.images))
@@ -421,10 +422,10 @@ class Session:
                 if self._inbox.done() and not self._closing:
                     self.services.tidy()
 
-    async def _serve(self, asked: Said | Asked) -> None:
+    async def _serve(self, asked: SentMessage | AskedCommand) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
-        is_turn = isinstance(asked, Said)
-        work = self._take_turn(asked) if isinstance(asked, Said) else self._change(asked)
+        is_turn = isinstance(asked, SentMessage)
+        work = self._take_turn(asked) if isinstance(asked, SentMessage) else self._change(asked)
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         await asyncio.wait({self._work})
@@ -433,16 +434,16 @@ class Session:
         self._work = None
         self._in_turn = False
         for waiting in reversed(self._context.take_steering()):
-            self._inbox.put(Said(waiting.text, waiting.images, waiting.queued), first=True)
+            self._inbox.put(SentMessage(waiting.text, waiting.images, waiting.queued), first=True)
         if self._closing:
             self._persist_pending()
         if is_turn and self._lease.held:
             await self._do_chores()
 
-    def _never_began(self, asked: Said | Asked) -> None:
+    def _never_began(self, asked: SentMessage | AskedCommand) -> None:
         """Interrupted before its first step: it has an end all the same."""
         why = "The person interrupted before this began."
-        if isinstance(asked, Asked):
+        if isinstance(asked, AskedCommand):
             end_command(asked.line, Interrupted(why), self._emit)
             return
         if self._closing and not asked.queued:
@@ -458,7 +459,7 @@ class Session:
         except Exception as error:  # a bug in the chores around a turn must not end the session
             self._context.report_bug(error)
 
-    async def _take_turn(self, said: Said) -> None:
+    async def _take_turn(self, said: SentMessage) -> None:
         """One turn under the lease; whatever happens, the stream hears how it ended."""
         turn, ended = 0, False
 
@@ -489,7 +490,7 @@ class Session:
             self._context.report_bug(error)
             fail("failed", Bug(error).what, Bug(error).remedy)
 
-    async def _change(self, asked: Asked) -> None:
+    async def _change(self, asked: AskedCommand) -> None:
         """A command that changes the window, under the lease as a turn is."""
         try:
             await self._take_lease()
@@ -514,7 +515,7 @@ class Session:
         self._take_in(self.services.catch_up())
         self._take_in(self.services.close_open_turn())
 
-    async def _run_command(self, asked: Asked) -> None:
+    async def _run_command(self, asked: AskedCommand) -> None:
         await run_command(asked, self.services, self._emit)
 
     async def _follow(self) -> None:

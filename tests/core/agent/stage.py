@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.turn import take_turn
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.context.policies import Similarity, word_similarity
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.entries import Request
+from mindstone_tui.core.entries import Line, Request
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ProviderError
 from mindstone_tui.core.providers.base import (
+    CallDelta,
     Delta,
     Finished,
     ModelInfo,
@@ -27,10 +33,20 @@ from mindstone_tui.core.providers.base import (
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import Mode
-from mindstone_tui.core.tools.base import Limits, Tool, ToolContext
+from mindstone_tui.core.tools.base import (
+    Limits,
+    Preview,
+    Risk,
+    Tool,
+    ToolContext,
+    ToolResult,
+    declare,
+)
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.workspace import Workspace
+from tests.builders import transcript_in
+from tests.core.context.stage import FakeIndex, Quarter, Unsynced, here
 
 MODEL = "test/plain"
 Reply = Sequence[Delta | Retrying | ProviderError]
@@ -132,3 +148,48 @@ def context_of(
 async def heard(context: TurnContext, text: str) -> list[events.AnyEvent]:
     """Every event of one turn."""
     return [event async for event in take_turn(context, UserMessage(text=text))]
+
+
+def window_in(
+    home: Path, settings: Settings | None = None, similar: Similarity = word_similarity
+) -> LiveWindow:
+    """The window of a session that begins now."""
+    transcript = transcript_in(home, disk=Unsynced())
+    counter = Quarter()
+    return LiveWindow(
+        transcript,
+        transcript.history(),
+        settings or Settings(),
+        indexer=FakeIndex(),
+        counters=lambda model: counter,
+        similar=similar,
+        off_loop=here,
+    )
+
+
+class Nothing(msgspec.Struct):
+    """A tool that takes no arguments."""
+
+
+def tool(name: str = "look", risk: Risk = "read", result: str = "a stone") -> Tool:
+    """A tool that always gives the same."""
+
+    async def run(arguments: Nothing, context: ToolContext) -> ToolResult:
+        return ToolResult(text=result, finding=result)
+
+    def preview(arguments: Nothing, context: ToolContext) -> Preview:
+        return Preview(title=name)
+
+    return declare(name, f"Use {name}.", risk, Nothing, run, preview)
+
+
+def calling(*names: str) -> Reply:
+    """A reply that asks for tools."""
+    asked = [CallDelta(index=at, id=f"c{at}", name=name) for at, name in enumerate(names)]
+    return [*asked, Finished(reason="tool_calls")]
+
+
+def kinds(context: TurnContext) -> list[str]:
+    """What is on disk, by kind."""
+    with context.transcript.history() as history:
+        return [line.kind for line in history.read() if isinstance(line, Line)]

@@ -9,10 +9,10 @@ from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
     CASCADE,
+    CascadeMarks,
     Effect,
-    Exchange,
-    Marks,
     Outcome,
+    SizedExchange,
     StepName,
     by_level,
     cascade_due,
@@ -24,7 +24,7 @@ from mindstone_tui.core.context.cascade import (
     to_compact,
 )
 
-MARKS = Marks()
+MARKS = CascadeMarks()
 
 
 class Window:
@@ -157,7 +157,7 @@ async def test_nothing_is_compacted_when_the_handoff_could_not_be_written() -> N
 
 
 def test_the_newest_tokens_and_the_protected_stay_verbatim() -> None:
-    exchanges = [Exchange(turn=n, tokens=100, protected=n == 2) for n in range(1, 7)]
+    exchanges = [SizedExchange(turn=n, tokens=100, protected=n == 2) for n in range(1, 7)]
     assert to_compact(exchanges, 250) == (1, 3, 4)
     assert to_compact(exchanges, 0) == (1, 3, 4, 5)
     assert to_compact(exchanges, 10_000) == ()
@@ -178,7 +178,7 @@ def test_older_turns_are_grouped_by_what_remains_of_them() -> None:
 
 
 async def test_marks_that_were_set_move_the_steps() -> None:
-    early = Marks(target=0.4, stages=stages(CascadeSettings(tool_results=50.0, target=40.0)))
+    early = CascadeMarks(target=0.4, stages=stages(CascadeSettings(tool_results=50.0, target=40.0)))
     assert cascade_due(0.55, None, early)
     assert not cascade_due(0.55, None, MARKS)
     window = Window(0.55, tool_results=0.2)

@@ -13,7 +13,7 @@ from mindstone_tui.core.context import build_report, manual
 from mindstone_tui.core.context.budget import limit_of
 from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.context.plan import prepare
-from mindstone_tui.core.context.window_view import Prices, Target
+from mindstone_tui.core.context.window_view import PromptPrices, Target
 from mindstone_tui.core.entries import Line, ToolSchema, Usage
 from mindstone_tui.core.entries.conversation import UsageReported
 from mindstone_tui.core.entries.window import (
@@ -265,8 +265,13 @@ def test_the_cost_of_a_prune_stands_beside_what_it_saves(home: Path) -> None:
     for number in range(45):
         stage.chat(words(40, f"q{number}"), words(60))
     assert build_report.report(stage.window).prune.once is None
-    assert build_report.report(stage.window, Target(prices=Prices(prompt=0.0))).prune.once is None
-    cost = build_report.report(stage.window, Target(prices=Prices(prompt=3.0, cached=0.3))).prune
+    assert (
+        build_report.report(stage.window, Target(prices=PromptPrices(prompt=0.0))).prune.once
+        is None
+    )
+    cost = build_report.report(
+        stage.window, Target(prices=PromptPrices(prompt=3.0, cached=0.3))
+    ).prune
     assert cost.once is not None
     assert cost.saves_per_turn is not None
     assert cost.once > cost.saves_per_turn > 0

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context import build_report, manual
 from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.context.plan import make_room, plans_of_turn, prepare, rebuild
+from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import Image, Line, ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
     Thinking,
+    TurnStarted,
     UserMessage,
 )
 from mindstone_tui.core.entries.derived import RecallInjected
@@ -29,9 +33,19 @@ from mindstone_tui.core.entries.window import (
     ToolResultsTrimmed,
     WindowRepaired,
 )
-from mindstone_tui.core.errors import DoesNotFit, WindowError
+from mindstone_tui.core.errors import DoesNotFit, NotSaved, WindowError
 from mindstone_tui.core.transcript import verify
-from tests.core.context.stage import MODEL, Stage, finish, kinds, with_context, words
+from tests.builders import transcript_in
+from tests.core.context.stage import (
+    MODEL,
+    FakeIndex,
+    Stage,
+    Unsynced,
+    finish,
+    kinds,
+    with_context,
+    words,
+)
 
 
 def pruned_in(stage: Stage) -> list[ContextWindowPruned]:
@@ -489,3 +503,35 @@ def test_make_room_twice_changes_nothing(home: Path) -> None:
         stage.work(words(30, f"q{number}"), [words(90, f"r{number}")], words(40))
         finish(make_room(stage.window))
         assert finish(make_room(stage.window)) == []
+
+
+class Refusing(Unsynced):
+    """A disk that is full while it is told to be."""
+
+    full = False
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(fd, data)
+
+
+def test_whatever_is_written_next_saves_what_the_disk_refused_and_says_so(home: Path) -> None:
+    disk = Refusing()
+    transcript = transcript_in(home, disk=disk)
+    window = LiveWindow(transcript, transcript.history(), Settings(), indexer=FakeIndex())
+    saved: list[int] = []
+    window.on_saved = saved.append
+    window.record_all([TurnStarted(), UserMessage(text="hello")], 1)
+    disk.full = True
+    with pytest.raises(NotSaved):
+        window.record(AssistantMessage(text="hi", model=MODEL), 1)
+    disk.full = False
+    window.set_policy("lru")
+    assert saved == [1]
+    assert [line.kind for line in window.fold.lines.values()] == [
+        "user_message",
+        "assistant_message",
+    ]
+    window.catch_up()
+    assert window.missed() == []

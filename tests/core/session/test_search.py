@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import IndexUnavailable
-from mindstone_tui.core.session.search import Hit, Searchable, excerpt, search_all
+from mindstone_tui.core.session.search import Searchable, SessionHit, excerpt, search_all
 from tests.builders import say, transcript_in, use_tool
 
 
@@ -59,10 +59,10 @@ def test_nothing_is_found_where_nothing_was_said(sessions: list[Searchable]) -> 
 
 
 def test_the_index_is_asked_first_and_reading_helps_out(sessions: list[Searchable]) -> None:
-    def answers(query: str, count: int) -> Iterable[Hit]:
-        return [Hit(session="one", turn=2, seq=6, score=0.7, excerpt=f"{query} {count}")]
+    def answers(query: str, count: int) -> Iterable[SessionHit]:
+        return [SessionHit(session="one", turn=2, seq=6, score=0.7, excerpt=f"{query} {count}")]
 
-    def broken(query: str, count: int) -> Iterable[Hit]:
+    def broken(query: str, count: int) -> Iterable[SessionHit]:
         raise IndexUnavailable("being rebuilt")
 
     asked = [
