@@ -9,18 +9,11 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-import msgspec
-
-from mindstone_tui.cli.output import complain, say, say_piece, say_raw_json, say_styled
+from mindstone_tui.cli.output import complain, say, say_piece, say_styled
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.events.narrate import EventLine, aside, describe
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
-
-
-def print_json(event: ev.AnyEvent) -> None:
-    """An event as one line of JSON."""
-    say_raw_json(msgspec.json.encode(event).decode())
 
 
 class EventPrinter:

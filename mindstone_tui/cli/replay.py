@@ -31,7 +31,7 @@ from mindstone_tui.cli.output import (
     say_json,
     table,
 )
-from mindstone_tui.cli.printer import EventPrinter, print_json
+from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.replay.playback import Replay, playable
@@ -90,7 +90,7 @@ async def _in_lines(watching: Watching) -> int:
     )
     if watching.at is not None and not replay.go_to_turn(watching.at):
         raise NoSuchEntry(f"There is no turn {watching.at}.", "Omit --at to play it all.")
-    show = print_json if watching.json else EventPrinter(recorded=True).show
+    show = say_json if watching.json else EventPrinter(recorded=True).show
     async for event in replay.events():
         show(event)
     sys.stdout.flush()

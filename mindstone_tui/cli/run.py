@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.output import PIPE_CLOSED, complain
-from mindstone_tui.cli.printer import EventPrinter, print_json
+from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
+from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import aside
@@ -105,7 +105,7 @@ def run(
     )
     text = _prompt(prompt)
     is_command = text.startswith("/") and "\n" not in text
-    show = print_json if json else EventPrinter(quiet=quiet, introduce=not is_command).show
+    show = say_json if json else EventPrinter(quiet=quiet, introduce=not is_command).show
     ending = asyncio.run(_take(opening, text, image or [], timeout, show))
     raise typer.Exit(ending)
 

@@ -283,7 +283,7 @@ async def test_where_nothing_else_was_found_it_is_said_with_a_way_on(home: Path)
         await settle(pilot, talk)
         await until(pilot, lambda: bool(app.screen.query("#nothing-else")))
         said = str(app.screen.query_one("#nothing-else", Static).render())
-        assert "No key and no model server was found" in said
+        assert "No API key and no local model server found" in said
         assert "`mindstone models`" in said
         assert not app.screen.query("#welcome OptionList")
 

@@ -23,13 +23,10 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import (
     AnyEvent,
     CommandPrinted,
-    PruneBlocked,
-    ResultsTrimmed,
     ScreenAsked,
-    WindowChanged,
-    WindowPruned,
 )
 from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events.narrate import describe
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
@@ -202,26 +199,5 @@ def _turns(services: SessionServices, argument: str) -> list[int]:
 def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
     told = announcements(*lines)
-    text = "\n".join(_sentence(event) for event in told) if told else nothing
-    return [*told, CommandPrinted(command=name, text=text)]
-
-
-def _sentence(event: AnyEvent) -> str:
-    match event:
-        case ResultsTrimmed(results=results):
-            saved = event.tokens_before - event.tokens_after
-            which = (
-                "1 tool result is a placeholder"
-                if len(results) == 1
-                else f"{len(results)} tool results are placeholders"
-            )
-            return f"{which} now, {saved:,} tokens less; history has every word."
-        case WindowPruned(left=left):
-            names = ", ".join(each.name for each in left)
-            turns = "turn" if len(left) == 1 else "turns"
-            told = f"Out of the window, indexed: {turns} {names}."
-            return f"{told} `/restore turn N` brings one back."
-        case WindowChanged(detail=detail) | PruneBlocked(detail=detail):
-            return detail
-        case _:
-            return event.tag
+    text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))
+    return [*told, CommandPrinted(command=name, text=text or nothing)]

@@ -31,29 +31,6 @@ Tone = Literal["note", "good", "warning", "error"]
 
 LONGEST: Final = 400
 """Characters of one line; whoever has less room cuts further."""
-_ELSEWHERE: Final = (
-    ev.TurnStarted,
-    ev.TextDelta,
-    ev.ThinkingDelta,
-    ev.AnswerRecorded,
-    ev.ModelCalled,
-    ev.UsageReported,
-    ev.MessageQueued,
-    ev.MessageSteered,
-    ev.ToolAsked,
-    ev.ToolStarted,
-    ev.ToolOutput,
-    ev.ToolEnded,
-    ev.RecallInjected,
-    ev.ContextReported,
-    ev.SessionReady,
-    ev.SessionClosed,
-    ev.EntryAppeared,
-    ev.CommandPrinted,
-    ev.CommandEnded,
-    ev.ScreenAsked,
-)
-"""Events that are the conversation itself, or that surfaces show in a form of their own."""
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
 """Shares that do not grow with the conversation; the panel and `/budget` show them."""
 _SHARE_LEVELS: Final = {"hard": "over budget", "soft": "close to budget", "free": "within budget"}
@@ -95,37 +72,38 @@ class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 def aside(event: ev.AnyEvent) -> EventLine | None:
     """The line to show beside the conversation; None if the event is shown in another form."""
     match event:
-        case ev.TurnEnded(ending="done"):
-            return None
         case ev.ShareCrossed(component=component) if component in _FIXED_SHARES:
             return None
+        case ev.TurnEnded(ending="done") | ev.RecallInjected() | ev.ContextReported():
+            return None
+        case ev.SessionReady() | ev.SessionClosed() | ev.EntryAppeared():
+            return None
+        case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
+            return describe(event)
         case _:
-            return None if isinstance(event, _ELSEWHERE) else describe(event)
+            shown = isinstance(event, TurnEvent | ToolEvent | CommandEvent)
+            return None if shown else describe(event)
 
 
 def describe(event: ev.AnyEvent) -> EventLine:
     """Any event in words."""
-    line = _worded(event)
-    return EventLine(
-        sign=line.sign,
-        text=one_line(line.text, LONGEST) or event.tag.replace("_", " "),
-        detail=one_line(line.detail, LONGEST),
-        tone=line.tone,
-        more=line.more,
-    )
+    return _tidy(_worded(event), event.tag)
 
 
 def describe_line(line: Line | Damaged) -> EventLine:
     """Any line of a transcript in words: its event's, or its own where it has no event."""
-    if isinstance(line, Line):
-        own = _of_entry(line.entry)
-        if own is not None:
-            text = one_line(own.text, LONGEST) or line.kind.replace("_", " ")
-            return msgspec.structs.replace(own, text=text, detail=one_line(own.detail, LONGEST))
+    if isinstance(line, Line) and (own := _of_entry(line.entry)) is not None:
+        return _tidy(own, line.kind)
     main = next(event for event in events_of(line) if not isinstance(event, ev.ThinkingDelta))
     told = describe(main)
     extra = _particulars(line.entry) if isinstance(line, Line) else ()
     return msgspec.structs.replace(told, more=(*told.more, *filter(None, extra)))
+
+
+def _tidy(line: EventLine, name: str) -> EventLine:
+    """One harmless row, never empty."""
+    text = one_line(line.text, LONGEST) or name.replace("_", " ")
+    return msgspec.structs.replace(line, text=text, detail=one_line(line.detail, LONGEST))
 
 
 def turn_names(turns: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""The window: what came back, what left, and how full it is."""
+"""Every event, grouped by what it is about: turns, the window, the session, tools, memory."""
 
 from __future__ import annotations
 
@@ -266,18 +266,18 @@ WindowEvent = (
 
 
 class SessionReady(Event):
-    """The session is open: who answers, and where history stands."""
+    """The session is open: its model, and how long it is."""
 
     session: str
     model: str
     note: str
-    """One honest sentence about who answers."""
+    """One sentence about the model."""
     turns: int
     entries: int
 
 
 class ModelChanged(Event):
-    """Another model answers from here on."""
+    """Another model is used from here on."""
 
     model: str
     note: str
@@ -296,7 +296,7 @@ class EntryAppeared(Event):
 
 
 class NotSaved(Event):
-    """The disk refused; nothing after this is on disk, and no tool runs."""
+    """Writing failed; nothing after this is on disk, and no tool runs."""
 
     what: str
     remedy: str
@@ -377,7 +377,7 @@ class ToolEnded(Event):
 
 
 class DelegationEnded(Event):
-    """A sub-agent brought something back."""
+    """A sub-agent finished."""
 
     turn: int
     child: str
@@ -409,7 +409,7 @@ class MemoryProposed(Event):
 
 
 class CheckpointSaved(Event):
-    """The task's state was written down."""
+    """The task's state was saved."""
 
     turn: int
     version: int

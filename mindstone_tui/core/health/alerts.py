@@ -21,19 +21,12 @@ NO_HEADROOM: Final = 0.70
 DISK_LOW: Final = 1 << 30
 DISK_FULL: Final = 64 << 20
 _NAMES: Final = {
-    "utilization": "Window usage",
-    "eviction_rate": "The number of exchanges leaving",
-    "compression_ratio": "The gain from summaries",
     "burn_rate": "Token growth",
-    "fidelity": "Recall fidelity",
-    "tool_bloat": "The share of tool results",
     "protected": "The protected share",
-    "repeating": "The model's variety",
-    "recall": "Recall",
-    "index_lag": "The index",
+    "repeating": "Repetition",
     "disk": "Disk space",
 }
-"""What each metric is called in a sentence."""
+"""Metrics whose own name does not read well in a sentence."""
 
 
 class Alert(Part):
@@ -72,14 +65,11 @@ def news(before: Sequence[Alert], now: Sequence[Alert]) -> tuple[Alert, ...]:
 def over(before: Sequence[Alert], now: Sequence[Alert]) -> tuple[Alert, ...]:
     """Alerts that cleared."""
     still = {alert.metric for alert in now}
+    cleared = [one.metric for one in before if one.level != "info" and one.metric not in still]
+    names = {metric: metric.replace("_", " ").capitalize() for metric in cleared} | _NAMES
     return tuple(
-        Alert(
-            level="info",
-            metric=alert.metric,
-            message=f"{_NAMES.get(alert.metric, alert.metric)} is back to normal.",
-        )
-        for alert in before
-        if alert.level != "info" and alert.metric not in still
+        Alert(level="info", metric=metric, message=f"{names[metric]} is back to normal.")
+        for metric in cleared
     )
 
 

@@ -213,13 +213,13 @@ class ChatScreen(Screen[None]):
     def _tick(self) -> None:
         if self.running:
             elapsed = numbers.seconds(float(int(self.host.clock() - self._since)))
-            self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc to stop"
+            self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
 
     # approvals
 
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
-        self._say_doing("waiting for your approval")
+        self._say_doing("approval needed")
         if len(self._asked) == 1:
             self._put_question()
 

@@ -191,7 +191,7 @@ class InspectorScreen(Screen[None]):
                 (f"{count} marked", "bold $accent"),
                 f"  {numbers.tokens(before.prompt.tokens)} → {numbers.tokens(tokens)} tokens"
                 f"  {numbers.percent(before.utilization)} → {numbers.percent(full)}",
-                ("  estimated; each is indexed first and stays searchable", "$muted"),
+                ("  estimated; stays searchable", "$muted"),
                 (ask, "$accent"),
             )
         )

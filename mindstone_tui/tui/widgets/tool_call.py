@@ -71,7 +71,7 @@ class ToolCall(Fold):
             parts.append(Content("  ") + show.line(self.ended.finding, 120, "$muted"))
         if self.state in ("refused", "interrupted", "timeout", "asked"):
             words = {
-                "asked": "waiting for your approval",
+                "asked": "approval needed",
                 "timeout": "timed out",
                 "refused": "declined",
             }

@@ -19,16 +19,16 @@ from mindstone_tui.tui.host import ModelChoice
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
 _FIRST_STEPS = (
     ("/", "commands and help"),
-    ("@", "name a file"),
-    ("F2", "see everything in the window"),
+    ("@", "mention a file"),
+    ("F2", "inspect the context window"),
     ("F1", "all keys"),
 )
 
 _NOTHING_ELSE = (
-    "No key and no model server was found here. `mindstone models` lists who could answer, and "
-    "what each of them needs; `mindstone models add smollm2` fetches a small one that runs here."
+    "No API key and no local model server found. `mindstone models` lists models and what each "
+    "needs; `mindstone models add smollm2` downloads a small one that runs on this machine."
 )
-"""Only the guide is left then: the small model, if it were there, would answer."""
+"""Only the built-in guide is left; an installed small model would have been used."""
 
 
 class Welcome(Vertical):
@@ -57,8 +57,9 @@ class Welcome(Vertical):
         )
         yield Static(
             Content.assemble(
+                "Using ",
                 show.line(self._ready.model, 60, "bold $primary"),
-                " answers. ",
+                ". ",
                 show.text(self._ready.note, "$muted"),
             ),
             markup=False,
@@ -79,7 +80,7 @@ class Welcome(Vertical):
         await self.mount(
             Static(
                 Content.styled(
-                    "Other models available. Tab selects, Enter switches; nothing is sent yet",
+                    "Other models: Tab selects, Enter switches. Nothing is sent yet.",
                     "$muted",
                 ),
                 markup=False,

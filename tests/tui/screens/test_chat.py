@@ -188,7 +188,7 @@ async def test_a_passage_of_a_file_shows_the_file_and_opens_in_place() -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (pruned(1, 3, 4, 5, 9), "turn 3–5, 9"),
+        (pruned(1, 3, 4, 5, 9), "turns 3–5, 9"),
         (ev.ZoneChanged(turn=1, before="yellow", after="orange", utilization=0.78), "orange"),
         (ev.CheckpointSaved(turn=1, version=4, path="checkpoint.json"), "Checkpoint 4"),
         (

@@ -35,7 +35,7 @@ class Marker(Part):
 
 
 _MARKED: Final = frozenset(
-    {
+    [
         "context_window_pruned",
         "context_prune_blocked",
         "tool_results_trimmed",
@@ -49,29 +49,21 @@ _MARKED: Final = frozenset(
         "alert_raised",
         "imported",
         "turn_ended",
-    }
+    ]
 )
 """Kinds that a reader elsewhere should see; the rest is bookkeeping."""
 
 
 def marker_of(line: Line) -> Marker | None:
     """What a person should see of a decision; None for pure bookkeeping."""
-    match line.entry:
-        case TurnEnded(ending="done"):
-            return None
-        case _ if line.kind in _MARKED:
-            told = describe_line(line)
-            details = tuple(filter(None, (told.detail, *told.more)))
-            return Marker(
-                seq=line.seq,
-                ts=line.ts,
-                kind=line.kind,
-                sign=told.sign,
-                title=told.text,
-                details=details,
-            )
-        case _:
-            return None
+    done = isinstance(line.entry, TurnEnded) and line.entry.ending == "done"
+    if done or line.kind not in _MARKED:
+        return None
+    told = describe_line(line)
+    more = tuple(filter(None, (told.detail, *told.more)))
+    return Marker(
+        seq=line.seq, ts=line.ts, kind=line.kind, sign=told.sign, title=told.text, details=more
+    )
 
 
 class Spoken(Part):
