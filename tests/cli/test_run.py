@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -87,21 +88,23 @@ def test_json_lines_are_the_documented_events(home: Path, tmp_path: Path) -> Non
     assert check_history(places_in(home)) == 2
 
 
-def test_the_prompt_can_come_from_stdin(home: Path) -> None:
-    for arguments in (["run", "--quiet"], ["run", "-"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "mindstone_tui", *arguments],
-            input=b"hello from a pipe \xff\n",
-            capture_output=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0
+def test_the_prompt_can_come_from_stdin(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = b"hello from a pipe \xff\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "run", "--quiet"],
+        input=piped,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped)))
+    assert mindstone_here("run", "-").returncode == 0
     said = [line.entry for line in read(places_in(home)) if line.role == "user"]
     assert [getattr(entry, "text", "") for entry in said] == ["hello from a pipe �"] * 2
-    nothing = mindstone("run", "-")
-    assert nothing.returncode == 2
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    assert mindstone_here("run", "-").returncode == 2
 
 
 @pytest.mark.parametrize(

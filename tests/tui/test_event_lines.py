@@ -69,7 +69,7 @@ def _value(hint: object) -> object:
 
 
 @pytest.mark.parametrize("kind", typing.get_args(ev.AnyEvent), ids=lambda kind: kind.__name__)
-def test_every_event_is_told_drawn_or_meant_for_elsewhere(kind: type[ev.Event]) -> None:
+def test_every_event_has_a_line_a_picture_or_a_reason_for_neither(kind: type[ev.Event]) -> None:
     told = tell(example(kind))
     if kind in DRAWN or kind in _BETWEEN:
         assert told is None or kind is ev.TurnEnded
@@ -78,7 +78,7 @@ def test_every_event_is_told_drawn_or_meant_for_elsewhere(kind: type[ev.Event]) 
         assert told.what
 
 
-def test_runs_of_turns_are_told_as_runs() -> None:
+def test_turns_in_a_row_are_written_as_a_range() -> None:
     told = tell(pruned(9, 3, 4, 5, 8, 10, 11))
     assert told is not None
     assert "turn 3–5, 8, 10–11" in told.what

@@ -177,7 +177,7 @@ def test_what_comes_after_a_turn_stays_with_it() -> None:
     assert feed.add(ev.ScreenAsked(screen="help")) is None
 
 
-def test_history_is_told_with_the_events_that_once_announced_it(home: Path) -> None:
+def test_history_is_shown_with_the_events_that_once_announced_it(home: Path) -> None:
     fill(home, 4)
     with History(places_in(home)) as history:
         exchanges = [one for one in exchanges_in(history.read()) if one.turn]

@@ -49,7 +49,7 @@ def test_lru_lets_go_what_nobody_mentioned_lately() -> None:
     assert order("lru", unit(1, referenced=29), unit(2), unit(20)) == [2, 20, 1]
 
 
-def test_a_new_unit_is_not_colder_than_an_old_one() -> None:
+def test_a_new_exchange_is_not_colder_than_an_old_one() -> None:
     assert order("lru", unit(30), unit(1)) == [1, 30]
 
 

@@ -484,7 +484,7 @@ async def test_indexing_runs_beside_the_loop(home: Path) -> None:
     assert prepared.tokens <= working_set.report().marks.ceiling
 
 
-def test_make_room_twice_changes_nothing(home: Path) -> None:
+def test_making_room_a_second_time_changes_nothing(home: Path) -> None:
     stage = Stage(home, window=8_000, settings=with_context(policy="hybrid"))
     for number in range(80):
         stage.work(words(30, f"q{number}"), [words(90, f"r{number}")], words(40))

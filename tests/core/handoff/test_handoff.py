@@ -87,7 +87,7 @@ def test_a_handoff_is_verbatim_and_the_same_every_time(transcript: Transcript) -
     assert "secret plans" not in letter.body
 
 
-def test_a_small_room_cuts_messages_and_never_rules(home: Path) -> None:
+def test_a_small_handoff_cuts_messages_and_never_rules(home: Path) -> None:
     long = transcript_in(home / "long")
     for number in range(20):
         say(long, f"Never skip check {number}. " + "talk " * 300, "fine " * 300)

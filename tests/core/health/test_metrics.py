@@ -307,7 +307,7 @@ def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
     assert (snapshot.measured.compression_ratio is None) == (made.shortened_before == 0)
 
 
-def test_the_doctor_is_told_what_continuity_rests_on(home: Path) -> None:
+def test_doctor_checks_what_continuity_rests_on(home: Path) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
     around = Surroundings(places, {}, Settings(), SessionKey("default", "main"))
     assert [check.outcome for check in checks(around)] == ["pass"]

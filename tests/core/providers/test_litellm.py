@@ -120,7 +120,7 @@ async def test_usage_is_what_the_server_reported_and_unknown_when_it_did_not(
     assert silent.finished.usage.prompt is None
 
 
-async def test_thinking_is_told_apart_from_the_answer(server: Loopback) -> None:
+async def test_thinking_is_kept_apart_from_the_answer(server: Loopback) -> None:
     server.play(
         streams(
             [
@@ -135,7 +135,7 @@ async def test_thinking_is_told_apart_from_the_answer(server: Loopback) -> None:
     assert (heard.thinking, heard.text) == ("Let me see.", "Yes.")
 
 
-async def test_a_busy_server_is_asked_again_as_late_as_it_wishes(server: Loopback) -> None:
+async def test_a_busy_server_is_asked_again_when_it_says(server: Loopback) -> None:
     busy, naps = fails("429 X", {"error": {"message": "slow"}}, Retry_After="7"), Naps()
     server.play(busy, busy, says("Now."))
     heard = await answer(server, request("hi", model="openai/m"), naps=naps)

@@ -75,7 +75,7 @@ def test_early_corrections_leave_the_window_and_come_back(sample: Comparison) ->
     assert sliding.outcome.prunes > 2
 
 
-def test_every_mode_keeps_what_the_gate_asks_for(sample: Comparison) -> None:
+def test_every_mode_passes_the_fidelity_gate(sample: Comparison) -> None:
     for one in sample.modes:
         kept = [one.measures[name] for name in ("facts", "traceable", "corrections", "why")]
         share = sum(each.hits for each in kept) / sum(each.asked for each in kept)

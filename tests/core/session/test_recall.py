@@ -8,7 +8,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
 from tests.core.session.stage import Stage, on_stage
 
-TURNS = 36
+TURNS = 60
 FACT = "The launch code of the Heron project is cobalt-4417-marigold."
 QUESTION = "What is the launch code of the Heron project?"
 TOPICS = ("sourdough starters", "alpine hiking", "violin strings", "tax returns", "beekeeping")
@@ -72,7 +72,7 @@ async def test_a_passage_of_an_older_turn_is_dropped_and_stays_out_when_the_sess
     async with on_stage(home, model="local/guide", context_window=8_000) as stage:
         await stage.say(FACT)
         await stage.run("/task start tell me about other things")
-        await fill(stage, 2, 22)
+        await fill(stage, 2, 30)
         await stage.say(QUESTION)
         card = stage.all(events.RecallInjected)[-1].passages[0]
         await stage.say("recall beekeeping")  # another search: the card is not its hit any more
