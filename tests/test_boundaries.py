@@ -1,4 +1,4 @@
-"""The house's walls: who may import whom, and what is not loaded unless it is needed."""
+"""Layers: who may import whom, and what is not loaded unless it is needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGE = ROOT / "mindstone_tui"
 SCREENS = {"textual", "rich", "typer", "click", "litellm"}
 
 
-def _rooms() -> list[str]:
+def _packages() -> list[str]:
     """Every module and package directly inside the core."""
     return sorted(
         path.stem
@@ -36,7 +36,7 @@ def _loaded_by(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-def test_no_room_of_the_core_loads_a_screen_or_a_provider() -> None:
+def test_no_package_of_the_core_loads_a_screen_or_a_provider() -> None:
     modules = [
         ".".join(("mindstone_tui", *path.relative_to(PACKAGE).with_suffix("").parts))
         for path in sorted((PACKAGE / "core").rglob("*.py"))
@@ -48,7 +48,7 @@ def test_no_room_of_the_core_loads_a_screen_or_a_provider() -> None:
     assert not _loaded_by(loop.format(names)) & SCREENS
 
 
-def test_the_ground_floor_loads_nothing_heavy() -> None:
+def test_the_lowest_layer_loads_nothing_heavy() -> None:
     loaded = _loaded_by("import mindstone_tui.core.transcript, mindstone_tui.core.config")
     assert not loaded & (SCREENS | {"numpy", "onnxruntime", "apsw", "tiktoken", "pydantic"})
 
@@ -97,12 +97,12 @@ def test_the_import_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-1_000:]
 
 
-def test_every_room_of_the_core_has_its_place_in_the_contract() -> None:
+def test_every_package_of_the_core_is_named_in_the_contract() -> None:
     contract = configparser.ConfigParser()
     contract.read(ROOT / ".importlinter")
     layers = contract["importlinter:contract:layers"]["layers"]
     named = set(re.findall(r"mindstone_tui\.core\.(\w+)", layers))
-    assert set(_rooms()) <= named
+    assert set(_packages()) <= named
 
 
 def test_every_module_says_what_it_promises() -> None:

@@ -33,7 +33,7 @@ from mindstone_tui.core.replay.compare import (
 )
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW, open_sample
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
-from mindstone_tui.core.replay.what_if import PriceOf, Prices
+from mindstone_tui.core.replay.what_if import PriceList, PriceOf
 from mindstone_tui.core.transcript import History
 
 SessionArgument = Annotated[
@@ -88,16 +88,16 @@ def rehearsal_options(
 
 def prices(settings: Settings) -> PriceOf:
     """What prompts cost with each model, as far as anybody knows without asking."""
-    known: dict[str, Prices] = {}
+    known: dict[str, PriceList] = {}
 
-    def look_up(model: str) -> Prices:
+    def look_up(model: str) -> PriceList:
         try:
             info = resolve(model, settings.models, places(), os.environ).info(model)
         except MindstoneError:
-            return Prices()
-        return Prices(prompt=info.prompt_price, cached=info.cached_price)
+            return PriceList()
+        return PriceList(prompt=info.prompt_price, cached=info.cached_price)
 
-    def price_of(model: str) -> Prices:
+    def price_of(model: str) -> PriceList:
         if model not in known:
             known[model] = look_up(model)
         return known[model]

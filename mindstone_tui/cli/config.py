@@ -11,7 +11,15 @@ import typer
 
 from mindstone_tui.cli.options import JsonOption, ProfileOption, places
 from mindstone_tui.cli.output import hint, say, say_json
-from mindstone_tui.core.config import Loaded, Source, all_keys, key_named, load, profiles, store
+from mindstone_tui.core.config import (
+    Loaded,
+    SettingSource,
+    all_keys,
+    key_named,
+    load,
+    profiles,
+    store,
+)
 from mindstone_tui.core.config.edit import sections, toml_value
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
@@ -151,7 +159,7 @@ def _of_section(section: str) -> list[Any]:
     return [key for key in all_keys().values() if key.name.startswith(section)]
 
 
-def _print_settings(loaded: Loaded, wanted: dict[str, Source]) -> None:
+def _print_settings(loaded: Loaded, wanted: dict[str, SettingSource]) -> None:
     if not wanted:
         hint("All settings are at their defaults.")
     section = ""

@@ -24,9 +24,9 @@ from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
-    Anchor,
     Damaged,
     Follower,
+    HeadAnchor,
     History,
     Verdict,
     list_sessions,
@@ -227,7 +227,7 @@ def _print_verdict(verdict: Verdict) -> None:
         say(f"    {where}: {problem.kind}: {problem.detail}")
 
 
-def _anchor(text: str) -> Anchor | None:
+def _anchor(text: str) -> HeadAnchor | None:
     if not text:
         return None
     seq, _, digest = text.partition(":")
@@ -236,7 +236,7 @@ def _anchor(text: str) -> Anchor | None:
             f"{text!r} is not an anchor.",
             "Use SEQ:HASH, as in the head that `verify --json` prints.",
         )
-    return Anchor(int(seq), digest)
+    return HeadAnchor(int(seq), digest)
 
 
 def _local(stamp: str) -> str:

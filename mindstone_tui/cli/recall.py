@@ -20,8 +20,8 @@ from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import (
-    Found,
     RecallIndex,
+    SearchResult,
     best_of,
     catch_up,
     reading,
@@ -204,7 +204,7 @@ def _moment(text: str) -> float | None:
     return moment.timestamp()
 
 
-def _as_json(found: Found) -> dict[str, Any]:
+def _as_json(found: SearchResult) -> dict[str, Any]:
     return {
         "query": found.query,
         "hits": [_hit(hit) for hit in found.hits],
@@ -236,7 +236,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _print(found: Found, *, explain: bool) -> None:
+def _print(found: SearchResult, *, explain: bool) -> None:
     if not found.hits:
         say("No matches.")
     for hit in found.hits:

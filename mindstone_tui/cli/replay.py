@@ -37,7 +37,7 @@ from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.replay.playback import Replay, playable
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
-from mindstone_tui.core.replay.what_if import Outcome, WhatIf, parse_changes, what_if
+from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_changes, what_if
 from mindstone_tui.core.transcript import History
 
 
@@ -293,9 +293,9 @@ def _print_what_if(found: WhatIf) -> None:
         hint(f"and {len(missed) - _MISSED_SHOWN:,} more; --json has them all")
 
 
-def _found(outcome: Outcome, place: str) -> str:
+def _found(outcome: WhatIfOutcome, place: str) -> str:
     return f"{outcome.found[place]:,}" if outcome.found else "–"
 
 
-def _dollars(outcome: Outcome) -> str:
+def _dollars(outcome: WhatIfOutcome) -> str:
     return "unknown" if outcome.cost is None else f"${outcome.cost:,.4f}"

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.errors import NotSaved, PlaceError, SessionBusy
+from mindstone_tui.core.errors import EntryNotSaved, PlaceError, SessionBusy
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -134,7 +134,7 @@ def replace_with(path: Path, pieces: Iterable[bytes], disk: Disk = REAL) -> None
     try:
         ensure_folder(path.parent, disk)
     except PlaceError as error:
-        raise NotSaved(f"NOT SAVED: {error.what}", error.remedy) from error
+        raise EntryNotSaved(f"NOT SAVED: {error.what}", error.remedy) from error
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
     try:
         fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -259,9 +259,9 @@ def place_error(path: Path, error: OSError) -> PlaceError:
     return PlaceError(what, remedy)
 
 
-def not_saved(path: Path, error: OSError) -> NotSaved:
+def not_saved(path: Path, error: OSError) -> EntryNotSaved:
     """Say loudly that something is not on disk, and why."""
-    return NotSaved(
+    return EntryNotSaved(
         f"NOT SAVED: {path.name} could not be written ({error.strerror}).",
         "Free space or make the folder writable; what is unsaved is kept and written first.",
     )

@@ -102,7 +102,7 @@ class TranscriptError(MindstoneError):
     """Something is wrong with a session's history."""
 
 
-class NotSaved(TranscriptError):
+class EntryNotSaved(TranscriptError):
     """The disk refused; nothing after it claims to be saved."""
 
 

@@ -29,7 +29,7 @@ import psutil
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, Floats
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.store import Mark, open_store
+from mindstone_tui.core.recall.store import IndexMark, open_store
 from mindstone_tui.core.recall.words import query_terms, quoted
 
 VOCABULARY = 50_000
@@ -129,7 +129,7 @@ def measure(count: int, folder: Path) -> dict[str, float]:
     start = time.perf_counter()
     for first in range(0, count, 256):
         batch = [passage(at, kept[at]) for at in range(first, min(first + 256, count))]
-        index.add(batch, Mark(batch[-1].seq, ""))
+        index.add(batch, IndexMark(batch[-1].seq, ""))
     words = time.perf_counter() - start
     start = time.perf_counter()
     while index.embed_pending(1000):

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded
-from mindstone_tui.core.recall.index import Found, RecallIndex
+from mindstone_tui.core.recall.index import RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, pieces_of
 from mindstone_tui.core.recall.ranking import FLOOR, Weights, evidence
 
@@ -74,7 +74,7 @@ class Conversation:
             pass
         self._asked: dict[str, Encoded | None] = {}
 
-    def search(self, query: str, weights: Weights) -> Found:
+    def search(self, query: str, weights: Weights) -> SearchResult:
         if query not in self._asked:
             self._asked[query] = self.index.ask(query)
         return self.index.search(query, HITS, asked=self._asked[query], weights=weights)
@@ -112,7 +112,7 @@ def _passages(session: str, said: list[dict[str, Any]]) -> list[Passage]:
     return passages
 
 
-def scores(found: Found, gold: set[str]) -> dict[str, float]:
+def scores(found: SearchResult, gold: set[str]) -> dict[str, float]:
     """What the first hits hold of the evidence."""
     ids = [hit.passage.source_id for hit in found.hits]
     kept: set[str] = set()

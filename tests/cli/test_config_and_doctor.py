@@ -122,7 +122,7 @@ def test_a_home_that_is_a_file_is_said_in_words(
     assert "mindstone_tui." not in said
 
 
-def test_another_room_adds_its_checks_by_one_line() -> None:
+def test_a_package_adds_its_checks_with_one_line() -> None:
     assert all(":" in room for room in doctor.ROOMS)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.cli.program import mindstone
+from tests.cli.program import mindstone, mindstone_here
 
 
 def say(*replies: str, folder: Path) -> str:
@@ -23,7 +23,9 @@ def test_a_checkpoint_of_one_process_resumes_in_another_and_a_changed_one_is_ref
     home: Path, tmp_path: Path
 ) -> None:
     model = say("- [x] measure\n- [~] rewrite parse_block\n- [ ] release", folder=tmp_path)
-    started = mindstone("task", "start", "Speed up the parser | rule: no new files", cwd=tmp_path)
+    started = mindstone_here(
+        "task", "start", "Speed up the parser | rule: no new files", cwd=tmp_path
+    )
     assert started.returncode == 0, started.stderr
     ran = mindstone("run", "Begin.", "--model", model, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -41,25 +43,25 @@ def test_a_checkpoint_of_one_process_resumes_in_another_and_a_changed_one_is_ref
     path = checkpoint_of(home)
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"rewrite parse_block", b"delete everything!!"))
-    edited = mindstone("checkpoint", "show", cwd=tmp_path)
+    edited = mindstone_here("checkpoint", "show", cwd=tmp_path)
     assert (edited.returncode, edited.stdout) == (1, "")
     assert "edited" in edited.stderr
     path.write_bytes(whole)
-    saved = mindstone("checkpoint", "save", cwd=tmp_path)
+    saved = mindstone_here("checkpoint", "save", cwd=tmp_path)
     assert saved.returncode == 0, saved.stderr
     path.write_bytes(whole)
-    stale = mindstone("checkpoint", "show", cwd=tmp_path)
+    stale = mindstone_here("checkpoint", "show", cwd=tmp_path)
     assert stale.returncode == 1
     assert "stale" in stale.stderr
 
 
 def test_health_and_memory_answer_programs(home: Path, tmp_path: Path) -> None:
     model = say("Fine.", folder=tmp_path)
-    ran = mindstone(
+    ran = mindstone_here(
         "run", "From now on always answer in British English.", "--model", model, cwd=tmp_path
     )
     assert ran.returncode == 0, ran.stderr
-    health = json.loads(mindstone("health", "--json", cwd=tmp_path).stdout)
+    health = json.loads(mindstone_here("health", "--json", cwd=tmp_path).stdout)
     assert set(health["turns"][0]) >= {
         "utilization",
         "eviction_rate",
@@ -68,13 +70,13 @@ def test_health_and_memory_answer_programs(home: Path, tmp_path: Path) -> None:
         "fidelity",
         "tool_bloat",
     }
-    reviewed = mindstone("memory", "consolidate", "--json", cwd=tmp_path)
+    reviewed = mindstone_here("memory", "consolidate", "--json", cwd=tmp_path)
     assert reviewed.returncode == 0, reviewed.stderr
     found = json.loads(reviewed.stdout)
     assert found["finished"]
     assert "Reviewed 100%" in reviewed.stderr
     (proposal,) = found["proposals"]
-    approved = mindstone("memory", "approve", proposal, cwd=tmp_path)
+    approved = mindstone_here("memory", "approve", proposal, cwd=tmp_path)
     assert approved.returncode == 0, approved.stderr
     assert list((home / "agents" / "default" / "memory").glob("preference_*.md"))
 
@@ -83,34 +85,34 @@ def test_recall_finds_memories_by_their_file(home: Path, tmp_path: Path) -> None
     del home
     script = tmp_path / "replies.jsonl"
     script.write_text('{"text": "Fine."}\n{"loop": true}\n')
-    mindstone("run", "Let us begin.", "--model", f"scripted/{script}")
-    mindstone("memory", "add", "The deploy window is Wednesday 15:00.")
-    waiting = mindstone("memory").stdout
+    mindstone_here("run", "Let us begin.", "--model", f"scripted/{script}")
+    mindstone_here("memory", "add", "The deploy window is Wednesday 15:00.")
+    waiting = mindstone_here("memory").stdout
     found = re.search(r"^(m\d+):", waiting, re.MULTILINE)
     assert found is not None
-    assert mindstone("memory", "approve", found[1]).returncode == 0
-    best = json.loads(mindstone("recall", "deploy window", "--json").stdout)["hits"][0]
+    assert mindstone_here("memory", "approve", found[1]).returncode == 0
+    best = json.loads(mindstone_here("recall", "deploy window", "--json").stdout)["hits"][0]
     assert best["file"].startswith("memory/")
     assert best["entries"] == []
     assert "Wednesday" in best["text"]
-    assert best["file"] in mindstone("recall", "deploy window").stdout
+    assert best["file"] in mindstone_here("recall", "deploy window").stdout
 
 
 def test_looking_at_a_session_that_does_not_exist_does_not_begin_it(
     home: Path, tmp_path: Path
 ) -> None:
     for verb in ("task", "checkpoint", "handoff", "memory", "health"):
-        looked = mindstone(verb, "-s", "tpyo", cwd=tmp_path)
+        looked = mindstone_here(verb, "-s", "tpyo", cwd=tmp_path)
         assert looked.returncode == 1, verb
         assert "There is no session agent:default:tpyo." in looked.stderr
     assert not (home / "agents").exists()
 
 
 def test_a_refusal_names_commands_as_the_shell_knows_them(home: Path, tmp_path: Path) -> None:
-    assert mindstone("memory", "add", "staging uses port 8081", cwd=tmp_path).returncode == 0
-    refused = mindstone("checkpoint", cwd=tmp_path)
+    assert mindstone_here("memory", "add", "staging uses port 8081", cwd=tmp_path).returncode == 0
+    refused = mindstone_here("checkpoint", cwd=tmp_path)
     assert refused.returncode == 1
     assert "There is no checkpoint yet. mindstone checkpoint save makes one." in refused.stderr
-    unfinished = mindstone("memory", "approve", cwd=tmp_path)
+    unfinished = mindstone_here("memory", "approve", cwd=tmp_path)
     assert unfinished.returncode == 2
     assert "`approve` needs to know what. Usage: mindstone memory [" in unfinished.stderr

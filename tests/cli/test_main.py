@@ -15,7 +15,7 @@ from mindstone_tui.cli import main
 from mindstone_tui.cli.main import run
 from mindstone_tui.cli.output import harmless_json
 from tests.builders import say, transcript_in
-from tests.cli.program import ROOT, mindstone
+from tests.cli.program import ROOT, mindstone, mindstone_here
 
 
 def test_the_version_is_answered_before_anything_else_is_loaded() -> None:
@@ -178,11 +178,15 @@ def test_an_interrupt_is_exit_130_for_a_verb_that_waits(home: Path) -> None:
     assert b"Traceback" not in complaint
 
 
-def test_a_pipe_and_no_color_get_no_colour(home: Path) -> None:
+def test_a_pipe_and_no_color_get_no_colour(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     say(transcript_in(home), "question", "answer")
     for env in ({"TERM": "xterm-256color"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}):
-        for arguments in (["sessions"], ["log"], ["verify"], ["config", "show"], ["--help"]):
-            done = mindstone(*arguments, env=env)
+        done = mindstone("log", env=env)
+        assert "\x1b" not in done.stdout + done.stderr
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        for arguments in (["sessions"], ["verify"], ["config", "show"], ["--help"]):
+            done = mindstone_here(*arguments)
             assert "\x1b" not in done.stdout + done.stderr, arguments
 
 
@@ -190,7 +194,7 @@ def test_text_from_outside_cannot_steer_the_terminal(home: Path) -> None:
     hostile = "\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202eevil\x00\r\b"
     say(transcript_in(home), hostile, hostile)
     for arguments in (["log"], ["log", "--json"], ["sessions"], ["sessions", "--json"]):
-        done = mindstone(*arguments)
+        done = mindstone_here(*arguments)
         assert done.returncode == 0
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e\x00\r\b"), arguments
 
@@ -229,7 +233,7 @@ def test_a_folder_that_is_not_there_is_wrong_use_wherever_it_is_named(
     home: Path, verb: tuple[str, ...]
 ) -> None:
     missing = str(home / "nowhere")
-    done = mindstone(*verb, "--cwd", missing)
+    done = mindstone_here(*verb, "--cwd", missing)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         f"mindstone: {missing} is not a folder.",

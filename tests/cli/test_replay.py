@@ -163,7 +163,7 @@ def test_the_sample_plays_offline_and_leaves_no_trace(
     ],
     ids=["plain", "json", "what-if", "compare"],
 )
-def test_watching_connects_to_nothing_and_writes_nothing(
+def test_replaying_connects_to_nothing_and_writes_nothing(
     home: Path, tmp_path: Path, words: list[str]
 ) -> None:
     recorded(home).close()

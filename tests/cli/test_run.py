@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import AssistantPartial
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
-from tests.cli.program import ROOT, mindstone
+from tests.cli.program import ROOT, mindstone, mindstone_here
 from tests.core.session.stage import calls, check_history, read, script
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
@@ -65,14 +66,14 @@ def test_the_answer_is_on_stdout_and_everything_else_on_stderr(tmp_path: Path) -
     assert done.returncode == 0
     assert done.stdout == "Looking.\nIt says forty-two.\n"
     assert "read" in done.stderr
-    quiet = mindstone("run", "--quiet", "--model", model, "again", cwd=tmp_path)
+    quiet = mindstone_here("run", "--quiet", "--model", model, "again", cwd=tmp_path)
     assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
 
 
 def test_json_lines_are_the_documented_events(home: Path, tmp_path: Path) -> None:
     wanted = calls(("list", {}), text="Looking.")
     model = script(tmp_path, wanted, {"text": "Nothing there.\x1b[31m"})
-    done = mindstone("run", "--json", "--model", model, "look around", cwd=tmp_path)
+    done = mindstone_here("run", "--json", "--model", model, "look around", cwd=tmp_path)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     heard = [EVENT.decode(line) for line in lines]
@@ -87,21 +88,23 @@ def test_json_lines_are_the_documented_events(home: Path, tmp_path: Path) -> Non
     assert check_history(places_in(home)) == 2
 
 
-def test_the_prompt_can_come_from_stdin(home: Path) -> None:
-    for arguments in (["run", "--quiet"], ["run", "-"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "mindstone_tui", *arguments],
-            input=b"hello from a pipe \xff\n",
-            capture_output=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0
+def test_the_prompt_can_come_from_stdin(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = b"hello from a pipe \xff\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "run", "--quiet"],
+        input=piped,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped)))
+    assert mindstone_here("run", "-").returncode == 0
     said = [line.entry for line in read(places_in(home)) if line.role == "user"]
     assert [getattr(entry, "text", "") for entry in said] == ["hello from a pipe �"] * 2
-    nothing = mindstone("run", "-")
-    assert nothing.returncode == 2
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    assert mindstone_here("run", "-").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -136,12 +139,12 @@ def test_exit_codes_say_how_it_went(
 def test_what_would_have_to_be_asked_is_refused_and_recorded(home: Path, tmp_path: Path) -> None:
     wanted = calls(("write", {"path": "b.txt", "text": "x"}))
     model = script(tmp_path, wanted, {"text": "I may not."}, loop=True)
-    done = mindstone("run", "--model", model, "write it", cwd=tmp_path)
+    done = mindstone_here("run", "--model", model, "write it", cwd=tmp_path)
     assert done.returncode == 0
     assert not (tmp_path / "b.txt").exists()
     kinds = [line.kind for line in read(places_in(home))]
     assert "tool_refused" in kinds
-    allowed = mindstone("run", "--approve", "auto-edit", "--model", model, "do", cwd=tmp_path)
+    allowed = mindstone_here("run", "--approve", "auto-edit", "--model", model, "do", cwd=tmp_path)
     assert allowed.returncode == 0
     assert (tmp_path / "b.txt").read_text() == "x"
 
@@ -182,7 +185,7 @@ def test_a_reader_who_leaves_ends_the_program_quietly(home: Path, tmp_path: Path
 def test_two_programs_on_one_session_take_turns(home: Path, tmp_path: Path) -> None:
     with started("run", "--json", "--model", script(tmp_path, SLOW), "first") as first:
         lines_until(first, "text_delta")
-        refused = mindstone("run", "--no-wait", "not now")
+        refused = mindstone_here("run", "--no-wait", "not now")
         assert refused.returncode == 1
         assert "Another program is taking a turn" in refused.stderr
         with started("run", "--json", "second") as second:
@@ -202,7 +205,7 @@ def test_two_programs_on_one_session_take_turns(home: Path, tmp_path: Path) -> N
 @needs_strace
 def test_a_local_model_connects_to_nothing_and_leaves_nothing_in_the_home(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    mindstone("run", "--quiet", "The boat in the harbour is called Nereid.")
+    mindstone_here("run", "--quiet", "The boat in the harbour is called Nereid.")
     watched = ["strace", "-f", "-qq", "-o", str(trace), "-e", "trace=%network", sys.executable]
     done = subprocess.run(
         [*watched, "-m", "mindstone_tui", "run", "--model", "local/guide", "What boat is that?"],

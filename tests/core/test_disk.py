@@ -19,7 +19,7 @@ from mindstone_tui.core.disk import (
     replace_file,
     settled,
 )
-from mindstone_tui.core.errors import NotSaved, PlaceError, SessionBusy
+from mindstone_tui.core.errors import EntryNotSaved, PlaceError, SessionBusy
 
 
 class FullDisk(Disk):
@@ -32,7 +32,7 @@ class FullDisk(Disk):
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
     replace_file(path, b"old")
-    with pytest.raises(NotSaved, match="NOT SAVED"):
+    with pytest.raises(EntryNotSaved, match="NOT SAVED"):
         replace_file(path, b"something new", FullDisk())
     assert path.read_bytes() == b"old"
     assert [child.name for child in path.parent.iterdir()] == ["file"]

@@ -15,7 +15,7 @@ import pytest
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Draft
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.errors import MindstoneError, NotSaved
+from mindstone_tui.core.errors import EntryNotSaved, MindstoneError
 from mindstone_tui.core.transcript import Transcript, verify
 from tests.builders import Counting, Ticking, places_in, transcript_in
 from tests.faults import FULL, sized
@@ -110,7 +110,7 @@ def _tell_story(home: Path, disk: RefusingDisk, how: object) -> None:
         waiting = len(transcript.unsaved)
         try:
             lines = transcript.append_all(drafts)
-        except NotSaved:
+        except EntryNotSaved:
             assert len(transcript.unsaved) >= len(drafts), how
             assert transcript.unsaved[-1].entry == drafts[-1].entry, how
             _assert_nothing_unsaved_is_visible(transcript, disk, how)
@@ -157,7 +157,7 @@ def _opened(home: Path, disk: RefusingDisk) -> Transcript:
 def test_a_refused_entry_can_be_rescued_to_another_place(home: Path, tmp_path: Path) -> None:
     disk = RefusingDisk("write", 2, errno.ENOSPC, lasting=True)
     transcript = transcript_in(home, disk=disk)
-    with pytest.raises(NotSaved, match="NOT SAVED") as refusal:
+    with pytest.raises(EntryNotSaved, match="NOT SAVED") as refusal:
         transcript.append(UserMessage(text="do not lose me"), turn=1)
     assert refusal.value.remedy
     rescued = transcript.rescue(tmp_path / "elsewhere")
@@ -203,7 +203,7 @@ def test_a_true_short_write_is_taken_back(
     transcript.append(UserMessage(text="small"), turn=1)
     before = transcript.places.transcript.read_bytes()
     file_size_limit(len(before) + 900)
-    with pytest.raises(NotSaved):
+    with pytest.raises(EntryNotSaved):
         transcript.append(UserMessage(text="y" * 5_000), turn=1)
     assert transcript.places.transcript.read_bytes() == before
     file_size_limit(resource.RLIM_INFINITY)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from mindstone_tui.core.transcript import Anchor, verify
+from mindstone_tui.core.transcript import HeadAnchor, verify
 from tests.builders import say, transcript_in, use_tool
 from tests.faults import sized
 from tests.faults.conftest import Tell
@@ -88,7 +88,7 @@ def test_a_cut_on_a_line_boundary_is_found_by_an_anchor(home: Path) -> None:
     head = transcript.head
     path = transcript.places.transcript
     lines = path.read_bytes().splitlines(keepends=True)
-    anchor = Anchor(head.seq, head.hash)
+    anchor = HeadAnchor(head.seq, head.hash)
     assert verify(transcript.places, anchor).ok
     path.write_bytes(b"".join(lines[:-1]))
     assert verify(transcript.places).ok

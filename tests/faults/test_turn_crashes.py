@@ -36,7 +36,7 @@ async def test_a_kill_at_any_phase_of_a_turn_leaves_a_session_that_goes_on(
     assert take_turns(tmp_path, 0) == {"0": "0"}
     count = int((tmp_path / "0" / "points").read_text())
     assert (tmp_path / "0" / TICKS).read_text() == ".."
-    chosen = list(range(1, count + 1, max(1, count // sized(10, count))))
+    chosen = list(range(1, count + 1, max(1, count // sized(6, count))))
     ended = take_turns(tmp_path, *chosen)
     assert set(ended.values()) == {"killed"}
     begun = sum([await _resumes(tmp_path / str(point), point) for point in chosen])

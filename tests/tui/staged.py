@@ -18,7 +18,7 @@ from mindstone_tui.core.context.report import (
     ContextReport,
     Marks,
     OutsideWindow,
-    Prompt,
+    PromptNumbers,
     Tokens,
 )
 from mindstone_tui.core.entries.base import Span, Zone
@@ -275,7 +275,7 @@ def report(zone: Zone = "green", full: float = 0.34, **fields: object) -> Contex
         window=Tokens(tokens=128_000, label="measured"),
         reserve=6_400,
         usable=USABLE,
-        prompt=Prompt(tokens=prompt, label="anchored", error_percent=2.6),
+        prompt=PromptNumbers(tokens=prompt, label="anchored", error_percent=2.6),
         utilization=full,
         raw_utilization=prompt / 128_000,
         zone=zone,

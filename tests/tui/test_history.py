@@ -179,7 +179,7 @@ def test_what_comes_after_a_turn_stays_with_it() -> None:
     assert feed.add(ev.ScreenAsked(screen="help")) is None
 
 
-def test_history_is_told_with_the_events_that_once_announced_it(home: Path) -> None:
+def test_history_is_shown_with_the_events_that_once_announced_it(home: Path) -> None:
     fill(home, 4)
     with History(places_in(home)) as history:
         exchanges = [one for one in exchanges_in(history.read()) if one.turn]
@@ -250,7 +250,7 @@ async def test_a_turn_that_was_killed_says_that_it_has_no_end(home: Path) -> Non
 
 
 async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path) -> None:
-    app, talk = opened(home, 300)
+    app, talk = opened(home, 120)
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot, talk)
         view = app.chat.conversation
@@ -260,16 +260,16 @@ async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path
             seen = (one for one in view.views if one.virtual_region.bottom > view.scroll_y)
             return next(seen).exchange.turn
 
-        for _ in range(60):  # nobody waits in between
+        for _ in range(24):  # nobody waits in between
             app.post_message(Key("pageup", None))
-        await until(pilot, lambda: top() <= 300 - 60 * 3)
-        for _ in range(30):
+        await until(pilot, lambda: top() <= 120 - 24 * 3)
+        for _ in range(12):
             app.post_message(Key("pagedown", None))
         reached = top()
-        await until(pilot, lambda: top() >= reached + 30 * 3)
-        for _ in range(60):
+        await until(pilot, lambda: top() >= reached + 12 * 3)
+        for _ in range(24):
             app.post_message(Key("pageup", None))
         app.post_message(Key("ctrl+end", None))
         app.post_message(Key("x", "x"))
-        await until(pilot, lambda: top() > 290 and view.is_vertical_scroll_end)
+        await until(pilot, lambda: top() > 110 and view.is_vertical_scroll_end)
         assert app.chat.input_area.prompt.text == "x"

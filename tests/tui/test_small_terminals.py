@@ -57,7 +57,7 @@ async def test_every_answer_is_in_view_however_long_the_diff_is(size: tuple[int,
         assert isinstance(app.screen, ApprovalScreen)
 
 
-async def test_a_session_is_told_by_more_than_its_name(home: Path) -> None:
+async def test_a_session_is_listed_with_more_than_its_name(home: Path) -> None:
     given = msgspec.structs.replace(around(), library=Shelf(home))
     app, talk = staged(given=given)
     async with app.run_test(size=SIZE) as pilot:

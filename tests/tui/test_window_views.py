@@ -51,7 +51,7 @@ def test_the_zone_is_a_word_not_only_a_colour(zone: Zone) -> None:
 
 @pytest.mark.parametrize("full", [0.0, 0.001, 0.5, 0.92, 1.0, 1.4])
 @pytest.mark.parametrize("width", [8, 36, 120])
-def test_the_bar_is_never_wider_than_its_room(full: float, width: int) -> None:
+def test_the_bar_is_never_wider_than_its_space(full: float, width: int) -> None:
     bar, ticks = gauges.fullness(report(full=full), width).plain.split("\n")
     assert len(bar) == width
     assert len(ticks) <= width

@@ -7,7 +7,7 @@ from typing import Final
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.providers.base import CallDelta, TextDelta, ThinkingDelta
+from mindstone_tui.core.providers.base import CallDelta, TextPart, ThinkingPart
 
 LONGEST_ARGUMENTS: Final = 4 << 20
 """Characters of tool arguments that are kept; a model that sends more has lost its way."""
@@ -26,12 +26,12 @@ class Gathering:
         self._open_thought: list[str] = []
         self._calls: dict[int, ToolCall] = {}
 
-    def take(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
+    def take(self, delta: TextPart | ThinkingPart | CallDelta) -> None:
         """Add a piece in the order it came."""
         match delta:
-            case TextDelta(text=text):
+            case TextPart(text=text):
                 self._text.append(text)
-            case ThinkingDelta():
+            case ThinkingPart():
                 self._think(delta)
             case CallDelta():
                 self._ask(delta)
@@ -62,7 +62,7 @@ class Gathering:
             calls.append(ToolCall(id=own, name=call.name, arguments=call.arguments or "{}"))
         return tuple(calls)
 
-    def _think(self, delta: ThinkingDelta) -> None:
+    def _think(self, delta: ThinkingPart) -> None:
         self._open_thought.append(delta.text)
         if delta.signature or delta.redacted:
             text = "".join(self._open_thought)

@@ -16,7 +16,7 @@ from mindstone_tui.core.context.cascade import Apply, Effect, StepName
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import BackfillChecked
-from mindstone_tui.core.errors import ContinuityError, NotSaved
+from mindstone_tui.core.errors import ContinuityError, EntryNotSaved
 from mindstone_tui.core.handoff import handoff, handoff_store
 
 HANDOFF_SHARE: Final = 10
@@ -82,7 +82,7 @@ class Handoffs:
         async def hand_over(_excess: int) -> Effect:
             try:
                 return Effect(lines=(await self.write("window"),))
-            except (ContinuityError, NotSaved) as error:
+            except (ContinuityError, EntryNotSaved) as error:
                 return Effect(held=False, why=error.what)
 
         async def take_over(_excess: int) -> Effect:
@@ -92,7 +92,7 @@ class Handoffs:
             entry = BackfillChecked(unindexed=await backfill())
             try:
                 line = context.window.record(entry, context.transcript.last_turn)
-            except NotSaved as error:
+            except EntryNotSaved as error:
                 return Effect(why=error.what)
             return Effect(lines=(line,))
 
@@ -107,5 +107,5 @@ class Handoffs:
 def _tried(act: Callable[[], Line]) -> Effect:
     try:
         return Effect(lines=(act(),))
-    except (ContinuityError, NotSaved) as error:
+    except (ContinuityError, EntryNotSaved) as error:
         return Effect(held=False, why=error.what)

@@ -30,7 +30,13 @@ from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, re
 from mindstone_tui.core.memory.files import parse, read_shelf, render
 from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.prompt import digest, head_sections
-from mindstone_tui.core.memory.proposals import Decision, Draft, Proposal, ProposalState, credit
+from mindstone_tui.core.memory.proposals import (
+    Decision,
+    Proposal,
+    ProposalDraft,
+    ProposalState,
+    credit,
+)
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript import Transcript
@@ -192,7 +198,7 @@ class Memories:
         self.prevented.add(found.file)
         return found.memory.name
 
-    def preview(self, draft: Draft, sources: Sequence[int]) -> Proposal:
+    def preview(self, draft: ProposalDraft, sources: Sequence[int]) -> Proposal:
         """What a proposal would change, without proposing it."""
         return proposals.propose(
             self.agent,
@@ -206,7 +212,7 @@ class Memories:
         )
 
     def propose(
-        self, draft: Draft, sources: Sequence[int], *, by: str, why: str = ""
+        self, draft: ProposalDraft, sources: Sequence[int], *, by: str, why: str = ""
     ) -> tuple[Line, Proposal]:
         """Propose a memory; it is on disk as a proposal, and nowhere else."""
         if by == "model" and not self._context.settings.memory.propose:
@@ -276,7 +282,7 @@ class Memories:
             ):
                 made = [
                     self.propose(
-                        Draft(kind=one.kind, name=one.name, text=one.text),
+                        ProposalDraft(kind=one.kind, name=one.name, text=one.text),
                         one.sources,
                         by=one.by,
                         why="found while looking back",

@@ -26,8 +26,8 @@ from mindstone_tui.core.providers.base import (
     Delta,
     Finished,
     Retrying,
-    TextDelta,
-    ThinkingDelta,
+    TextPart,
+    ThinkingPart,
 )
 
 STOPPED: Final = "Interrupted"
@@ -138,17 +138,17 @@ class ModelCall:
             case Finished():
                 self.finished = delta
                 return None
-            case TextDelta() | ThinkingDelta() | CallDelta():
+            case TextPart() | ThinkingPart() | CallDelta():
                 self.heard = True
                 self._first = self._first or time.monotonic() - self._began
                 self._gathering.take(delta)
                 return self._passed_on(delta)
 
-    def _passed_on(self, delta: TextDelta | ThinkingDelta | CallDelta) -> events.AnyEvent | None:
+    def _passed_on(self, delta: TextPart | ThinkingPart | CallDelta) -> events.AnyEvent | None:
         match delta:
-            case TextDelta(text=text) if text:
+            case TextPart(text=text) if text:
                 return events.TextDelta(turn=self._turn, text=text)
-            case ThinkingDelta(text=text) if text:
+            case ThinkingPart(text=text) if text:
                 return events.ThinkingDelta(turn=self._turn, text=text)
             case _:
                 return None

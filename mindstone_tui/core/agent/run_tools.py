@@ -21,7 +21,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     ToolStatus,
 )
-from mindstone_tui.core.errors import MindstoneError, NotSaved, ToolError
+from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
 from mindstone_tui.core.events.from_entry import tool_ended
 from mindstone_tui.core.text import fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
@@ -211,7 +211,7 @@ async def _run(
                 tool, approval, told, redactor=context.redactor, nonce=fresh_nonce()
             )
             outcome.append(result)
-        except NotSaved:
+        except EntryNotSaved:
             raise
         except MindstoneError as error:
             outcome.append(_failed(error.sentence))

@@ -35,8 +35,8 @@ from mindstone_tui.core.errors import (
     Bug,
     ContextTooLong,
     DoesNotFit,
+    EntryNotSaved,
     MindstoneError,
-    NotSaved,
 )
 from mindstone_tui.core.events.from_entry import announcements, tool_ended
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
@@ -98,7 +98,7 @@ async def take_turn(
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
-    except NotSaved as error:
+    except EntryNotSaved as error:
         why, remedy = error.what, error.remedy
         yield events.NotSaved(what=why, remedy=remedy, unsaved=len(context.transcript.unsaved))
     except MindstoneError as error:
@@ -189,7 +189,7 @@ class _Turn:
             for line in lines[:-1]:
                 yield self._closed(line)
             yield events.ContextReported(report=context.report())
-        except NotSaved as error:
+        except EntryNotSaved as error:
             ending, why, remedy = "failed", error.what, error.remedy
             unsaved = len(context.transcript.unsaved)
             yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)

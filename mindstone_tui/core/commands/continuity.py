@@ -20,7 +20,7 @@ from mindstone_tui.core.health import export
 from mindstone_tui.core.health.monitor import health_data, health_text
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.notes import CATEGORIES
-from mindstone_tui.core.memory.proposals import Decision, Draft, diff
+from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, diff
 from mindstone_tui.core.text import plural
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ async def memory(services: SessionServices, argument: str) -> AsyncIterator[AnyE
         yield CommandPrinted(command="memory", text=f"Counted for {name}.")
     elif verb == "add" and rest:
         line, made = memories.propose(
-            Draft(kind="fact", name=rest[:60], text=rest),
+            ProposalDraft(kind="fact", name=rest[:60], text=rest),
             # The proposal's own line is what the person said.
             (services.context.transcript.head.seq + 1,),
             by="person",

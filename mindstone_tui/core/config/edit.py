@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.config import settings as declarations
-from mindstone_tui.core.config.settings import Section, Settings
+from mindstone_tui.core.config.settings import Settings, SettingsSection
 from mindstone_tui.core.errors import ConfigError
 
 _HEADER: Final = re.compile(r"\s*\[\s*([A-Za-z0-9_.-]+)\s*\]\s*(?:#.*)?$")
@@ -137,7 +137,7 @@ NEVER_OFF: Final = (
 """Switches that people may ask for and that do not exist, each with the law that forbids it."""
 
 
-class Key(msgspec.Struct, frozen=True):
+class SettingKey(msgspec.Struct, frozen=True):
     """One setting."""
 
     name: str
@@ -159,14 +159,14 @@ class Key(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def all_keys() -> dict[str, Key]:
+def all_keys() -> dict[str, SettingKey]:
     """Every setting by name, in the order in which they are declared."""
-    found: dict[str, Key] = {}
+    found: dict[str, SettingKey] = {}
     for section, kind in typing.get_type_hints(Settings).items():
         for field, hint in typing.get_type_hints(kind).items():
             name = f"{section}.{field}"
             default = getattr(getattr(Settings(), section), field)
-            found[name] = Key(name, hint, default, f"{kind.__name__}.{field}")
+            found[name] = SettingKey(name, hint, default, f"{kind.__name__}.{field}")
     return found
 
 
@@ -176,7 +176,7 @@ def sections() -> dict[str, str]:
     return {name: inspect.getdoc(kind) or "" for name, kind in kinds.items()}
 
 
-def key_named(name: str, where: str = "") -> Key:
+def key_named(name: str, where: str = "") -> SettingKey:
     """The setting with this name, or an error that knows a better spelling."""
     if key := all_keys().get(name):
         return key
@@ -234,6 +234,6 @@ def _in_words(hint: Any) -> str:
         return "a table"
     if inside:
         return " or ".join(_in_words(part) for part in inside if part is not type(None))
-    if isinstance(hint, type) and issubclass(hint, Section):
+    if isinstance(hint, type) and issubclass(hint, SettingsSection):
         return "a table"
     return {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[hint]

@@ -17,7 +17,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.config.edit import Key, all_keys, key_named, nearest, sections, with_value
+from mindstone_tui.core.config.edit import (
+    SettingKey,
+    all_keys,
+    key_named,
+    nearest,
+    sections,
+    with_value,
+)
 from mindstone_tui.core.config.settings import BudgetSettings, Settings, ZoneSettings
 from mindstone_tui.core.disk import place_error, replace_file
 from mindstone_tui.core.errors import ConfigError, SessionNameError, UnknownName
@@ -242,7 +249,7 @@ PROFILE_VARIABLE: Final = "MINDSTONE_PROFILE"
 _VARIABLE: Final = "MINDSTONE_"
 
 
-class Source(msgspec.Struct, frozen=True):
+class SettingSource(msgspec.Struct, frozen=True):
     """Where a value comes from."""
 
     rank: Rank
@@ -267,14 +274,14 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that hold, and how they came about."""
 
     settings: Settings
-    sources: dict[str, Source]
+    sources: dict[str, SettingSource]
     profile: str = ""
     ignored: tuple[Ignored, ...] = ()
 
 
 class _Layer(msgspec.Struct, frozen=True):
     values: dict[str, Any]
-    sources: dict[str, Source]
+    sources: dict[str, SettingSource]
 
 
 def load(
@@ -312,7 +319,9 @@ def store(places: Places, name: str, text: str) -> Path:
         _read(file)
     before = _text_of(file) if file.exists() else ""
     after = with_value(before, name, value)
-    _merge(places, "", [_typed(tomllib.loads(after), str(file), Source("user", str(file)))], ())
+    _merge(
+        places, "", [_typed(tomllib.loads(after), str(file), SettingSource("user", str(file)))], ()
+    )
     replace_file(file, after.encode())
     return file
 
@@ -332,7 +341,7 @@ def _merge(
     places: Places, profile: str, layers: list[_Layer], ignored: tuple[Ignored, ...]
 ) -> Loaded:
     values: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, SettingSource] = {}
     for layer in [*_budget_layers(places, layers), *layers]:
         for key, value in layer.values.items():
             both = isinstance(value, dict) and isinstance(values.get(key), dict)
@@ -343,14 +352,14 @@ def _merge(
         section, _, field = key.partition(".")
         nested.setdefault(section, {})[field] = value
     settings = msgspec.convert(nested, Settings)
-    check(settings, lambda key: str(sources.get(key, Source("default"))))
-    everything = {key: sources.get(key, Source("default")) for key in all_keys()}
+    check(settings, lambda key: str(sources.get(key, SettingSource("default"))))
+    everything = {key: sources.get(key, SettingSource("default")) for key in all_keys()}
     return Loaded(settings=settings, sources=everything, profile=profile, ignored=ignored)
 
 
 def _profile_layers(places: Places, name: str) -> Iterator[_Layer]:
     if name:
-        yield _typed(_profile_text(places, name), f"profile {name}", Source("profile", name))
+        yield _typed(_profile_text(places, name), f"profile {name}", SettingSource("profile", name))
 
 
 def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
@@ -360,7 +369,7 @@ def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
         if name is None:
             continue
         if name != "default":
-            shares = _typed(_profile_text(places, name), name, Source("profile", name))
+            shares = _typed(_profile_text(places, name), name, SettingSource("profile", name))
             chosen = {key: shares.values[key] for key in shares.values if key.startswith("budget.")}
             yield _Layer(chosen, {key: shares.sources[key] for key in chosen})
         return
@@ -386,7 +395,7 @@ def _shipped() -> Any:
 
 def _file_layer(file: Path, rank: Rank) -> Iterator[_Layer]:
     if file.exists():
-        yield _typed(_read(file), str(file), Source(rank, str(file)))
+        yield _typed(_read(file), str(file), SettingSource(rank, str(file)))
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -405,7 +414,7 @@ def _text_of(file: Path) -> str:
         raise place_error(file, error) from error
 
 
-def _typed(nested: dict[str, Any], where: str, source: Source) -> _Layer:
+def _typed(nested: dict[str, Any], where: str, source: SettingSource) -> _Layer:
     """A file's values by key, each of its key's type."""
     values = {
         name: typed_value(key_named(name, where), value, where)
@@ -423,7 +432,7 @@ def _flat(nested: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
             yield f"{section}.{field}", value
 
 
-def typed_value(key: Key, value: object, where: str) -> Any:
+def typed_value(key: SettingKey, value: object, where: str) -> Any:
     """The value as the key's type, or an error that says what the key wants."""
     try:
         return msgspec.convert(value, key.type)
@@ -434,7 +443,7 @@ def typed_value(key: Key, value: object, where: str) -> Any:
         ) from error
 
 
-def value_of_text(key: Key, text: str, where: str = "") -> Any:
+def value_of_text(key: SettingKey, text: str, where: str = "") -> Any:
     """A value written on a command line or in a variable, as the key's type."""
     if key.type is str:
         return text
@@ -451,13 +460,13 @@ def value_of_text(key: Key, text: str, where: str = "") -> Any:
 
 def _environment_layer(environ: Mapping[str, str]) -> _Layer:
     values: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, SettingSource] = {}
     for variable, text in sorted(environ.items()):
         section, double, field = variable.removeprefix(_VARIABLE).partition("__")
         if variable.startswith(_VARIABLE) and double:
             key = key_named(f"{section}.{field}".lower(), variable)
             values[key.name] = value_of_text(key, text, variable)
-            sources[key.name] = Source("environment", variable)
+            sources[key.name] = SettingSource("environment", variable)
     return _Layer(values, sources)
 
 
@@ -474,7 +483,7 @@ def _flag_layer(flags: Mapping[str, object]) -> _Layer:
             if isinstance(value, str)
             else typed_value(key, value, where)
         )
-    return _Layer(values, {name: Source("flag", "flag") for name in values})
+    return _Layer(values, {name: SettingSource("flag", "flag") for name in values})
 
 
 def _project_layer(file: Path) -> tuple[_Layer, tuple[Ignored, ...]]:
@@ -495,5 +504,5 @@ def _project_layer(file: Path) -> tuple[_Layer, tuple[Ignored, ...]]:
                 values[name] = typed_value(key_named(name), value, str(file))
             except ConfigError as error:
                 ignored.append(Ignored(str(file), name, error.what))
-    source = Source("project", str(file))
+    source = SettingSource("project", str(file))
     return _Layer(values, dict.fromkeys(values, source)), tuple(ignored)

@@ -17,13 +17,13 @@ Policy = Literal["fifo", "lru", "priority", "semantic_merge", "type_based", "hyb
 ApprovalMode = Literal["read-only", "ask", "auto-edit", "full-auto"]
 
 
-class Section(
+class SettingsSection(
     msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
     """A part of the settings."""
 
 
-class ContextSettings(Section):
+class ContextSettings(SettingsSection):
     """How the working set is kept. Marks are percentages of the usable room."""
 
     mode: Mode = "sliding_window"
@@ -58,7 +58,7 @@ class ContextSettings(Section):
     """The most that a trimmed result's finding takes in its placeholder."""
 
 
-class EvictionSettings(Section):
+class EvictionSettings(SettingsSection):
     """How the policies weigh what may leave: a score of 1 keeps, 0 leaves first."""
 
     fifo_half_life: float = 10.0
@@ -101,7 +101,7 @@ class EvictionSettings(Section):
     """Turns after which `type_based` counts a source as outlived."""
 
 
-class CascadeSettings(Section):
+class CascadeSettings(SettingsSection):
     """The mode `cascade`: from which fullness each step may be tried, cheapest first."""
 
     tool_results: float = 75.0
@@ -122,7 +122,7 @@ class CascadeSettings(Section):
     """Turns up to which `progressive` leaves about 30 %, then 5 %; older ones become a title."""
 
 
-class ZoneSettings(Section):
+class ZoneSettings(SettingsSection):
     """Where the zones begin, in percent of the usable room; shown and announced, nothing more."""
 
     yellow: float = 50.0
@@ -141,7 +141,7 @@ class ZoneSettings(Section):
     """Growth beyond this multiple of the usual one is a spike."""
 
 
-class BudgetSettings(Section):
+class BudgetSettings(SettingsSection):
     """Shares of the window, in percent; together 100."""
 
     profile: str = "default"
@@ -162,7 +162,7 @@ class BudgetSettings(Section):
     """Percentage of a share at which it is shown as nearly full."""
 
 
-class RecallSettings(Section):
+class RecallSettings(SettingsSection):
     """What comes back from history."""
 
     auto: bool = True
@@ -178,7 +178,7 @@ class RecallSettings(Section):
     """Sessions that are never recalled from elsewhere."""
 
 
-class MemorySettings(Section):
+class MemorySettings(SettingsSection):
     """Durable memory; nothing is stored without consent."""
 
     digest_tokens: int = 600
@@ -193,7 +193,7 @@ class MemorySettings(Section):
     """IDENTITY.md and USER.md together; more is cut, with a warning."""
 
 
-class HealthSettings(Section):
+class HealthSettings(SettingsSection):
     """When to raise an alert."""
 
     sustained_turns: int = 3
@@ -212,7 +212,7 @@ class HealthSettings(Section):
     """Alert above this share of tool results, in percent."""
 
 
-class ToolSettings(Section):
+class ToolSettings(SettingsSection):
     """What tools may do and how much they may say."""
 
     disabled: tuple[str, ...] = ()
@@ -225,11 +225,11 @@ class ToolSettings(Section):
     """Seconds a shell command may take."""
     roots: tuple[str, ...] = ()
     """Folders that tools may touch; none means the working folder."""
-    mcp: dict[str, McpServer] = {}
+    mcp: dict[str, McpServerSettings] = {}
     """Tool servers, by name."""
 
 
-class McpServer(Section):
+class McpServerSettings(SettingsSection):
     """A tool server: a command to start, or an address to reach."""
 
     command: tuple[str, ...] = ()
@@ -242,7 +242,7 @@ class McpServer(Section):
     """Offer its tools."""
 
 
-class ApprovalSettings(Section):
+class ApprovalSettings(SettingsSection):
     """What runs without asking."""
 
     mode: ApprovalMode = "ask"
@@ -255,7 +255,7 @@ class ApprovalSettings(Section):
     """Give automatically approved commands the network."""
 
 
-class ModelSettings(Section):
+class ModelSettings(SettingsSection):
     """Which model answers, and how it is reached."""
 
     default: str = ""
@@ -284,7 +284,7 @@ class ModelSettings(Section):
     """Dollars per million prompt and completion tokens, by model."""
 
 
-class TuiSettings(Section):
+class TuiSettings(SettingsSection):
     """How the terminal app looks and behaves."""
 
     theme: str = "basalt"
@@ -305,14 +305,14 @@ class TuiSettings(Section):
     """Key bindings by action id."""
 
 
-class SessionSettings(Section):
+class SessionSettings(SettingsSection):
     """Which session and agent."""
 
     default: str = "agent:default:main"
     """The session that `mindstone` opens."""
 
 
-class Settings(Section):
+class Settings(SettingsSection):
     """All settings."""
 
     session: SessionSettings = SessionSettings()

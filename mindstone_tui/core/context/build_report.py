@@ -20,7 +20,7 @@ from mindstone_tui.core.context.report import (
     ContextReport,
     Marks,
     OutsideWindow,
-    Prompt,
+    PromptNumbers,
     PruneCost,
     SectionSize,
     Tokens,
@@ -298,9 +298,9 @@ class _Account:
             left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
         )
 
-    def _prompt(self) -> Prompt:
+    def _prompt(self) -> PromptNumbers:
         measured, error = self.measured, self.view.watch.error_percent
-        return Prompt(tokens=measured.total, label=measured.label, error_percent=error)
+        return PromptNumbers(tokens=measured.total, label=measured.label, error_percent=error)
 
     def _outside(self) -> OutsideWindow:
         outside = self.view.fold.state.outside

@@ -33,7 +33,7 @@ REARM: Final = 0.01
 """Growth since the last cascade before another may start: what cannot help is not tried again."""
 
 
-class Stage(Part):
+class CascadeStage(Part):
     """A step of the cascade, and the fullness from which it may be tried."""
 
     step: StepName
@@ -44,13 +44,19 @@ class Stage(Part):
 
 
 CASCADE: Final = (
-    Stage(
+    CascadeStage(
         step="tool_results", mark=0.75, needs_model=False, why="older tool results are shortened"
     ),
-    Stage(step="evict", mark=0.75, needs_model=False, why="whole exchanges leave by policy"),
-    Stage(step="progressive", mark=0.85, needs_model=False, why="older exchanges are condensed"),
-    Stage(step="compaction", mark=0.92, needs_model=False, why="a summary stands for what leaves"),
-    Stage(step="delegate", mark=0.95, needs_model=True, why="the rest goes to a fresh window"),
+    CascadeStage(step="evict", mark=0.75, needs_model=False, why="whole exchanges leave by policy"),
+    CascadeStage(
+        step="progressive", mark=0.85, needs_model=False, why="older exchanges are condensed"
+    ),
+    CascadeStage(
+        step="compaction", mark=0.92, needs_model=False, why="a summary stands for what leaves"
+    ),
+    CascadeStage(
+        step="delegate", mark=0.95, needs_model=True, why="the rest goes to a fresh window"
+    ),
 )
 """By cost per token freed. If it can leave, it is not compressed; if it can be compressed, it is
 not delegated."""
@@ -72,7 +78,7 @@ class CascadeMarks(Part):
     compact: float = 0.92
     emergency: float = 0.95
     target: float = TARGET
-    stages: tuple[Stage, ...] = CASCADE
+    stages: tuple[CascadeStage, ...] = CASCADE
 
 
 class Taken(Part):
@@ -85,7 +91,7 @@ class Taken(Part):
     why: str = ""
 
 
-class Outcome(Part):
+class StepOutcome(Part):
     """A cascade or a chain, from its first measure to its last."""
 
     mode: Literal["cascade", "auto_compact"]
@@ -123,7 +129,7 @@ def next_stage(
     marks: CascadeMarks,
     *,
     model_allowed: bool = True,
-) -> Stage | None:
+) -> CascadeStage | None:
     """The cheapest step that is due at this fullness and was not tried yet; None to stop."""
     if utilization <= marks.target:
         return None
@@ -139,7 +145,7 @@ def next_stage(
     )
 
 
-def stages(settings: CascadeSettings) -> tuple[Stage, ...]:
+def stages(settings: CascadeSettings) -> tuple[CascadeStage, ...]:
     """The steps of the cascade with the marks that were set for them."""
     return tuple(
         msgspec.structs.replace(stage, mark=getattr(settings, stage.step) / 100)
@@ -147,7 +153,7 @@ def stages(settings: CascadeSettings) -> tuple[Stage, ...]:
     )
 
 
-def cascade_due(utilization: float, last: Outcome | None, marks: CascadeMarks) -> bool:
+def cascade_due(utilization: float, last: StepOutcome | None, marks: CascadeMarks) -> bool:
     """Whether to start: over the first mark, and not right after a cascade that could not help."""
     if utilization < marks.stages[0].mark:
         return False
@@ -161,7 +167,7 @@ async def run_cascade(
     marks: CascadeMarks,
     *,
     model_allowed: bool = True,
-) -> Outcome:
+) -> StepOutcome:
     """Take due steps until the window fits or none is left; each is tried once at most."""
     started = now = measure()
     taken: list[Taken] = []
@@ -180,7 +186,7 @@ async def run_cascade(
                 why=effect.why or stage.why,
             )
         )
-    return Outcome(
+    return StepOutcome(
         mode="cascade",
         taken=tuple(taken),
         started=started,
@@ -192,7 +198,7 @@ async def run_cascade(
 
 async def run_auto_compact(
     steps: Mapping[StepName, Apply], measure: Measure, usable: int, marks: CascadeMarks
-) -> Outcome:
+) -> StepOutcome:
     """Checkpoint, handoff, compaction, handoff replay, backfill check: each after the one before.
 
     A link that fails ends the chain there: nothing is compacted that was not written down first.
@@ -206,7 +212,7 @@ async def run_auto_compact(
         if not effect.held:
             break
     broken = next((link for link in taken if not link.held), None)
-    return Outcome(
+    return StepOutcome(
         mode="auto_compact",
         taken=tuple(taken),
         started=started,

@@ -18,7 +18,7 @@ from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.policies import (
     NEEDS_REFERENCES,
-    Candidate,
+    EvictionCandidate,
     Scored,
     Similarity,
     marked_important,
@@ -192,7 +192,7 @@ _TEXT: Final = 4_000
 """Characters of an exchange that a policy compares."""
 
 
-def candidates_of(fold: Fold, units: Iterable[Exchange], policy: str) -> list[Candidate]:
+def candidates_of(fold: Fold, units: Iterable[Exchange], policy: str) -> list[EvictionCandidate]:
     """Exchanges as a policy compares them."""
     known = _references(fold, policy)
     return [_exchange(unit, known) for unit in units]
@@ -231,12 +231,12 @@ def _references(fold: Fold, policy: str) -> Mapping[int, Referenced]:
     return references(fold.lines.values(), fold.recalls.values())
 
 
-def _exchange(unit: Exchange, known: Mapping[int, Referenced]) -> Candidate:
+def _exchange(unit: Exchange, known: Mapping[int, Referenced]) -> EvictionCandidate:
     weights: dict[str, int] = {}
     for line, size in zip(unit.lines, unit.sizes, strict=True):
         weights[source_of(line)] = weights.get(source_of(line), 0) + size
     seen = known.get(unit.turn, Referenced(unit.turn))
-    return Candidate(
+    return EvictionCandidate(
         key=unit.turn,
         turn=unit.turn,
         tokens=unit.freed,
@@ -248,9 +248,9 @@ def _exchange(unit: Exchange, known: Mapping[int, Referenced]) -> Candidate:
     )
 
 
-def _result(line: Line, size: int, known: Mapping[int, Referenced]) -> Candidate:
+def _result(line: Line, size: int, known: Mapping[int, Referenced]) -> EvictionCandidate:
     seen = known.get(line.turn, Referenced(line.turn))
-    return Candidate(
+    return EvictionCandidate(
         key=line.seq,
         turn=line.turn,
         tokens=size,

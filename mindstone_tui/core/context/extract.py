@@ -165,7 +165,7 @@ class Facts(Part):
     numbers: tuple[str, ...] = ()
 
 
-class Limits(Part):
+class ExtractLimits(Part):
     """How many facts of a kind count, most used first; None for all of them."""
 
     decisions: int | None = None
@@ -175,8 +175,8 @@ class Limits(Part):
     numbers: int | None = None
 
 
-EVERYTHING: Final = Limits()
-SURVIVORS: Final = Limits(decisions=0, errors=0, paths=12, identifiers=16, numbers=10)
+EVERYTHING: Final = ExtractLimits()
+SURVIVORS: Final = ExtractLimits(decisions=0, errors=0, paths=12, identifiers=16, numbers=10)
 """What a summary is held to: every rule and open item, and the names used most."""
 
 
@@ -213,7 +213,7 @@ def is_lesson(sentence: str) -> bool:
     return bool(_LESSON.search(sentence)) and not sentence.rstrip().endswith("?")
 
 
-def facts_of(passages: Sequence[Passage], limits: Limits = EVERYTHING) -> Facts:
+def facts_of(passages: Sequence[Passage], limits: ExtractLimits = EVERYTHING) -> Facts:
     """Everything that counts in the passages; names are ranked by use.
 
     Rules are taken from the user alone: text from a tool cannot bind anybody.

@@ -19,7 +19,7 @@ from mindstone_tui.core.context.exchanges import (
     protect,
 )
 from mindstone_tui.core.context.fold import Placed, merged, single
-from mindstone_tui.core.context.measure import Ledger
+from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import (
     Pruned,
@@ -233,7 +233,7 @@ def _lines_of(live: LiveWindow, turn: int) -> list[Line]:
     return lines
 
 
-def _count(ledger: Ledger, lines: Sequence[Line]) -> int:
+def _count(ledger: TokenCache, lines: Sequence[Line]) -> int:
     return sum(ledger.message(Placed((line.seq, None, False), line)) for line in lines)
 
 

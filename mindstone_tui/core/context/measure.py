@@ -45,7 +45,7 @@ class Piece(msgspec.Struct, frozen=True):
     """What it is, when it is no message: `identity`, `tools`, `recall` …"""
 
 
-class Ledger:
+class TokenCache:
     """Counts that were made once and stay valid: entries never change."""
 
     def __init__(self, counter: Counter) -> None:
@@ -93,7 +93,7 @@ class Ledger:
 
 def pieces(
     fold: Fold,
-    ledger: Ledger,
+    ledger: TokenCache,
     *,
     model: str,
     turn: int,

@@ -17,9 +17,9 @@ from mindstone_tui.core.context.cascade import (
     Apply,
     CascadeMarks,
     Effect,
-    Outcome,
     SizedExchange,
     StepName,
+    StepOutcome,
     by_level,
     cascade_due,
     kept_recent,
@@ -303,7 +303,7 @@ class Means(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Its counter is replaced by the call's own."""
     steps: Mapping[StepName, Apply] = {}
     """`checkpoint`, `handoff`, `handoff_replay`, `backfill` and `delegate`, as far as there are."""
-    ended: Callable[[Outcome], Awaitable[None]] | None = None
+    ended: Callable[[StepOutcome], Awaitable[None]] | None = None
     """Told how a cascade or a chain went."""
 
 
@@ -312,9 +312,9 @@ class Modes:
 
     def __init__(self, means: Means) -> None:
         self.means = means
-        self.last: Outcome | None = None
+        self.last: StepOutcome | None = None
         """The newest cascade: what cannot help is not tried again at once."""
-        self.last_chain: Outcome | None = None
+        self.last_chain: StepOutcome | None = None
         """How the newest compaction by hand went, link by link."""
 
     @property
@@ -403,7 +403,7 @@ class Modes:
 
         return {name: collecting(apply) for name, apply in self.means.steps.items()}
 
-    async def _tell(self, outcome: Outcome) -> None:
+    async def _tell(self, outcome: StepOutcome) -> None:
         if self.means.ended is not None:
             await self.means.ended(outcome)
 

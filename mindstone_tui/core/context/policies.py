@@ -38,7 +38,7 @@ _BITS: Final = 4_093
 _WORD: Final = re.compile(r"\w{3,}")
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class EvictionCandidate(msgspec.Struct, frozen=True):
     """Something that may leave: an exchange, or one tool result."""
 
     key: int
@@ -58,7 +58,7 @@ class Candidate(msgspec.Struct, frozen=True):
 class Scored(msgspec.Struct, frozen=True):
     """A candidate with its worth."""
 
-    candidate: Candidate
+    candidate: EvictionCandidate
     score: float
     parts: dict[str, float]
     reason: str
@@ -114,17 +114,17 @@ def _mean(worth: Mapping[str, float], weights: Mapping[str, int]) -> float:
     return sum(worth[source] * tokens for source, tokens in weights.items()) / total
 
 
-def fifo(candidate: Candidate, scene: Scene) -> dict[str, float]:
+def fifo(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     """Oldest first."""
     return {"recency": decay(scene.now - candidate.turn, scene.how.fifo_half_life)}
 
 
-def lru(candidate: Candidate, scene: Scene) -> dict[str, float]:
+def lru(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     """What nobody referred to for the longest time first."""
     return {"referenced": decay(scene.now - candidate.referenced, scene.how.lru_half_life)}
 
 
-def priority(candidate: Candidate, scene: Scene) -> dict[str, float]:
+def priority(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     """A weighing of age, likeness to the question, source, use and the person's own marks."""
     how = scene.how
     return _weighed(
@@ -137,14 +137,14 @@ def priority(candidate: Candidate, scene: Scene) -> dict[str, float]:
     )
 
 
-def semantic_merge(candidate: Candidate, scene: Scene) -> dict[str, float]:
+def semantic_merge(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     """What a newer unit repeats first, then oldest first; the newest of the duplicates stays."""
     repeated = scene.duplicates.get(candidate.key, 0.0) > scene.how.duplicate
     recency = decay(scene.now - candidate.turn, scene.how.fifo_half_life)
     return {"unique": 0.0 if repeated else 0.5, "recency": 0.5 * recency}
 
 
-def type_based(candidate: Candidate, scene: Scene) -> dict[str, float]:
+def type_based(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     """Each source has its turns to live: tool results few, what people said many."""
     age = max(scene.now - candidate.turn, 0)
     living = {**_DEFAULTS.turns_to_live, **scene.how.turns_to_live}
@@ -152,7 +152,7 @@ def type_based(candidate: Candidate, scene: Scene) -> dict[str, float]:
     return {"time_to_live": _mean(worth, candidate.weights)}
 
 
-def hybrid(candidate: Candidate, scene: Scene) -> dict[str, float]:
+def hybrid(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     """All of the above, weighed; repetition counts against keeping."""
     return _weighed(
         {**_DEFAULTS.hybrid, **scene.how.hybrid},
@@ -168,15 +168,15 @@ def _weighed(weights: Mapping[str, float], **parts: float) -> dict[str, float]:
     return {name: weights[name] * part for name, part in parts.items()}
 
 
-def _reuse(candidate: Candidate, scene: Scene) -> float:
+def _reuse(candidate: EvictionCandidate, scene: Scene) -> float:
     return min(candidate.references / scene.how.references, 1.0)
 
 
-def _alike(candidate: Candidate, scene: Scene) -> float:
+def _alike(candidate: EvictionCandidate, scene: Scene) -> float:
     return scene.similar(candidate.text, scene.query) if scene.query else 0.0
 
 
-POLICIES: Final[Mapping[str, Callable[[Candidate, Scene], dict[str, float]]]] = {
+POLICIES: Final[Mapping[str, Callable[[EvictionCandidate, Scene], dict[str, float]]]] = {
     "fifo": fifo,
     "lru": lru,
     "priority": priority,
@@ -208,7 +208,7 @@ def known_policy(name: str) -> Policy:
 
 def rank(
     policy: str,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[EvictionCandidate],
     *,
     now: int,
     query: str = "",
@@ -233,7 +233,7 @@ def rank(
     return sorted(scored, key=lambda each: (each.score, each.candidate.turn, each.candidate.key))
 
 
-def repeated_by_newer(candidates: Sequence[Candidate]) -> dict[int, float]:
+def repeated_by_newer(candidates: Sequence[EvictionCandidate]) -> dict[int, float]:
     """For each candidate, how much the most similar newer one repeats it."""
     ordered = sorted(candidates, key=lambda each: (each.turn, each.key))
     signatures = [_signature(each.text[:_COMPARED]) for each in ordered]

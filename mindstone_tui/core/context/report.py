@@ -16,7 +16,7 @@ class Tokens(Part):
     label: Label
 
 
-class Prompt(Part, omit_defaults=False):
+class PromptNumbers(Part, omit_defaults=False):
     """The next prompt's size."""
 
     tokens: int
@@ -104,7 +104,7 @@ class ContextReport(Part, omit_defaults=False):
     window: Tokens
     reserve: int
     usable: int
-    prompt: Prompt
+    prompt: PromptNumbers
     utilization: float
     """Prompt against usable room; 1.0 is full."""
     raw_utilization: float

@@ -16,8 +16,8 @@ import msgspec
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
+    ExtractLimits,
     Facts,
-    Limits,
     Passage,
     as_notes,
     as_text,
@@ -128,7 +128,7 @@ class Order(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     material: Material
     target: int
     before: int
-    limits: Limits = SURVIVORS
+    limits: ExtractLimits = SURVIVORS
     percent: str = ""
     plain: Callable[[Sequence[Passage], Facts, int, Count], str] = extract
     """What stands in for a model."""
@@ -333,7 +333,7 @@ SHARES: Final = (1.0, 0.30, 0.05)
 """How much of its text remains of an exchange, by level."""
 
 
-_SPARSE: Final = Limits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
+_SPARSE: Final = ExtractLimits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
 
 Strategy = Callable[[Material, Summarizer], Awaitable[Summary | Unchanged]]
 
@@ -382,7 +382,7 @@ async def tool_result_summary(material: Material, summarizer: Summarizer) -> Sum
         material=material,
         target=_within(before // 5, 60, 1_000),
         before=before,
-        limits=Limits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
+        limits=ExtractLimits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
     )
     return await derive(order, summarizer)
 
@@ -399,7 +399,7 @@ async def progressive(material: Material, summarizer: Summarizer) -> Summary | U
             material=material,
             target=0,
             before=before,
-            limits=Limits(paths=0, identifiers=0, numbers=0),
+            limits=ExtractLimits(paths=0, identifiers=0, numbers=0),
         )
         text = titles(material.passages)
         text = joined(text, verbatim(binding(order), material.approvals, text))

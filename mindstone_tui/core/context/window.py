@@ -34,7 +34,7 @@ from mindstone_tui.core.entries.window import (
     Section,
     ToolsChanged,
 )
-from mindstone_tui.core.errors import NotSaved
+from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History, Transcript
 
@@ -105,7 +105,7 @@ class LiveWindow(View):
         What was refused before is saved first and on its own, so that it is announced and taken in
         as ours, and not found later as if another surface had written it.
         """
-        with contextlib.suppress(NotSaved):
+        with contextlib.suppress(EntryNotSaved):
             self.save()
         channel = self.transcript.channel
         lines = self.transcript.append_all(
@@ -116,7 +116,7 @@ class LiveWindow(View):
         return lines
 
     def save(self) -> list[Line]:
-        """Write what the disk refused before; raises `NotSaved` if it still does."""
+        """Write what the disk refused before; raises `EntryNotSaved` if it still does."""
         lines = self.transcript.save()
         for line in lines:
             self.take(line)

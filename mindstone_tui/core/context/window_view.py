@@ -12,16 +12,16 @@ from mindstone_tui.core.context.budget import KEPT_TURNS, Room, resolve_window, 
 from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
 from mindstone_tui.core.context.measure import (
-    Ledger,
     Measured,
     Piece,
+    TokenCache,
     corrected,
     pieces,
     scaled,
 )
 from mindstone_tui.core.context.messages import Key, ReadBlob, message_of, said
 from mindstone_tui.core.context.policies import (
-    Candidate,
+    EvictionCandidate,
     Scored,
     Similarity,
     rank,
@@ -340,7 +340,7 @@ class View:
         self.settings = settings
         self.similar = similar
         self._counters = counters
-        self._ledgers: dict[int, Ledger] = {}
+        self._ledgers: dict[int, TokenCache] = {}
         self.watch = Watch(calibration or Calibration())
         self.fold = open_fold(history) if fold is None else fold
         plan = self.fold.plan
@@ -349,13 +349,15 @@ class View:
         self.sent: list[Key] | None = None
         """Names of the messages of the newest planned request, in order."""
         self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None
-        self._ranked: tuple[tuple[str, list[Candidate], int, str], list[Scored]] | None = None
+        self._ranked: tuple[tuple[str, list[EvictionCandidate], int, str], list[Scored]] | None = (
+            None
+        )
         self._encoded: dict[Key, bytes] = {}
 
-    def ledger(self, model: str) -> Ledger:
+    def ledger(self, model: str) -> TokenCache:
         """The counts for a model's vocabulary."""
         counter = self._counters(model)
-        return self._ledgers.setdefault(id(counter), Ledger(counter))
+        return self._ledgers.setdefault(id(counter), TokenCache(counter))
 
     def measure(self, call: Call) -> Measured:
         """The prompt of a call as it stands now."""

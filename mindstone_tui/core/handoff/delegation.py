@@ -35,7 +35,7 @@ NEVER: Final = frozenset({"delegate", "remember", "note"})
 """Tools that a sub-agent is not offered: no agents of its own, no words in another's memory."""
 
 
-class Limits(Part):
+class DelegationLimits(Part):
     """What a sub-agent may use up."""
 
     tokens: int = 60_000
@@ -58,7 +58,7 @@ class Delegation(Part):
     child: SessionKey
     call: str
     tools: tuple[str, ...]
-    limits: Limits
+    limits: DelegationLimits
 
     def entry(self) -> Delegated:
         """What the parent's transcript remembers."""
@@ -107,12 +107,12 @@ def plan(
     call: str,
     available: Sequence[str],
     wanted: Sequence[str] = READERS,
-    limits: Limits | None = None,
+    limits: DelegationLimits | None = None,
     depth: int = 0,
     running: int = 0,
 ) -> Delegation:
     """A delegation within its limits; raises `ToolError` when there can be none."""
-    bounds = limits or Limits()
+    bounds = limits or DelegationLimits()
     if not task.strip():
         raise ToolError("There is nothing to delegate.", "Say in `task` what is to be found out.")
     if depth >= bounds.depth:
@@ -131,7 +131,7 @@ def plan(
     )
 
 
-def exceeded(limits: Limits, spent: Spent) -> str:
+def exceeded(limits: DelegationLimits, spent: Spent) -> str:
     """Which limit a sub-agent has reached, in words; nothing while it may go on."""
     for used, most, what in (
         (spent.tokens, limits.tokens, "tokens"),
@@ -143,7 +143,7 @@ def exceeded(limits: Limits, spent: Spent) -> str:
     return ""
 
 
-async def bring_back(text: str, limits: Limits, summarizer: Summarizer) -> Brought:
+async def bring_back(text: str, limits: DelegationLimits, summarizer: Summarizer) -> Brought:
     """The result within its bound: as it is, shortened, or cut with a sign."""
     tokens = summarizer.count(text)
     if tokens <= limits.result_tokens:

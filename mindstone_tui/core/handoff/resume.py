@@ -29,7 +29,7 @@ DECISIONS_SHOWN: Final = 5
 _MARKS: Final = {"done": "x", "in_progress": "~", "planned": " "}
 
 
-class Step(Part):
+class ResumeStep(Part):
     """One step of the bootstrap and what came of it."""
 
     name: str
@@ -41,7 +41,7 @@ class Resumption(Part):
     """A window that is ready to go on."""
 
     checkpoint: Checkpoint
-    steps: tuple[Step, ...]
+    steps: tuple[ResumeStep, ...]
     drift: tuple[str, ...]
     warnings: tuple[str, ...]
     block: str
@@ -62,23 +62,25 @@ def bootstrap(
     `summary_at` reads the summary that a line of history derived.
     """
     here = observe(())
-    steps = [Step(name="orient", detail=_position(here))]
+    steps = [ResumeStep(name="orient", detail=_position(here))]
     checkpoint = load()
     checked = validate(checkpoint)
     steps.append(
-        Step(name="load", detail=f"version {checkpoint.version} of {checkpoint.saved_at}, valid")
+        ResumeStep(
+            name="load", detail=f"version {checkpoint.version} of {checkpoint.saved_at}, valid"
+        )
     )
     now = observe(file.path for file in checkpoint.environment.files)
     changed = drift(checkpoint.environment, now)
     steps.append(
-        Step(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
+        ResumeStep(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
     )
     summary = summary_at(checkpoint.summary) if checkpoint.summary is not None else ""
     block = resume_block(checkpoint, changed, count, budget, summary)
-    steps.append(Step(name="inject", detail=f"{count(block)} tokens"))
+    steps.append(ResumeStep(name="inject", detail=f"{count(block)} tokens"))
     current = checkpoint.current
     resume_at = current.title if current else checkpoint.goal
-    steps.append(Step(name="resume", detail=f"at: {resume_at}"))
+    steps.append(ResumeStep(name="resume", detail=f"at: {resume_at}"))
     return Resumption(
         checkpoint=checkpoint,
         steps=tuple(steps),

@@ -28,7 +28,7 @@ _SAYS_NOTHING: Final = re.compile(
 ProbeKind = Literal["rule", "decision", "path", "identifier", "number"]
 
 
-class Probe(Part):
+class FidelityProbe(Part):
     """A question whose answer left the window."""
 
     kind: ProbeKind
@@ -38,7 +38,7 @@ class Probe(Part):
     turn: int
 
 
-class Found(Part):
+class ProbeResult(Part):
     """A passage that recall brought back."""
 
     text: str
@@ -46,7 +46,7 @@ class Found(Part):
     score: float = 0.0
 
 
-Recall = Callable[[str, int], Awaitable[Sequence[Found]]]
+Recall = Callable[[str, int], Awaitable[Sequence[ProbeResult]]]
 """`recall(query, k)`: best first; raises a `RecallError`."""
 
 
@@ -56,7 +56,7 @@ class Fidelity(Part, omit_defaults=False):
     score: float | None
     asked: int
     found: int
-    missed: tuple[Probe, ...] = ()
+    missed: tuple[FidelityProbe, ...] = ()
     why: str = ""
 
     def sentence(self) -> str:
@@ -70,12 +70,12 @@ class Fidelity(Part, omit_defaults=False):
         return self.score is not None and self.score >= gate
 
 
-def draw(passages: Sequence[Passage], limit: int = PROBES) -> tuple[Probe, ...]:
+def draw(passages: Sequence[Passage], limit: int = PROBES) -> tuple[FidelityProbe, ...]:
     """Probes from what left, the same for the same passages: rules first, then spread evenly.
 
     Text that only a tool said is left out: nobody asked to keep it.
     """
-    found: dict[str, Probe] = {}
+    found: dict[str, FidelityProbe] = {}
     for passage in passages:
         if passage.speaker != "tool":
             for probe in _probes(passage):
@@ -89,11 +89,13 @@ def draw(passages: Sequence[Passage], limit: int = PROBES) -> tuple[Probe, ...]:
     return (*rules, *rest)
 
 
-def _probes(passage: Passage) -> Iterator[Probe]:
+def _probes(passage: Passage) -> Iterator[FidelityProbe]:
     facts = facts_of([passage])
 
-    def probe(kind: ProbeKind, query: str, expected: str) -> Probe:
-        return Probe(kind=kind, query=query, expected=expected, seq=passage.seq, turn=passage.turn)
+    def probe(kind: ProbeKind, query: str, expected: str) -> FidelityProbe:
+        return FidelityProbe(
+            kind=kind, query=query, expected=expected, seq=passage.seq, turn=passage.turn
+        )
 
     for rule in facts.constraints:
         yield probe("rule", _words(rule), rule)
@@ -112,12 +114,17 @@ def _words(sentence: str, most: int = 8) -> str:
 
 
 async def measure(
-    probes: Sequence[Probe], recall: Recall, count: Count, *, k: int = TOP, budget: int = 2_000
+    probes: Sequence[FidelityProbe],
+    recall: Recall,
+    count: Count,
+    *,
+    k: int = TOP,
+    budget: int = 2_000,
 ) -> Fidelity:
     """Ask recall for each probe; a fact counts when it stands within the top k and the budget."""
     if not probes:
         return Fidelity(score=None, asked=0, found=0, why="nothing left that could be asked for")
-    missed: list[Probe] = []
+    missed: list[FidelityProbe] = []
     for probe in probes:
         try:
             passages = await recall(probe.query, k)
@@ -129,7 +136,9 @@ async def measure(
     return Fidelity(score=found / len(probes), asked=len(probes), found=found, missed=tuple(missed))
 
 
-def _comes_back(probe: Probe, passages: Sequence[Found], count: Count, budget: int) -> bool:
+def _comes_back(
+    probe: FidelityProbe, passages: Sequence[ProbeResult], count: Count, budget: int
+) -> bool:
     spent = 0
     expected = folded(probe.expected)
     for passage in passages:

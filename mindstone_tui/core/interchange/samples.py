@@ -20,7 +20,7 @@ SAMPLE_SESSION: Final = "agent:sample:tidewatch"
 """Where the sample goes unless another session is named."""
 
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
+class SampleProbe(msgspec.Struct, frozen=True, kw_only=True):
     """A question about the sample, and how to tell a good answer from an outdated one."""
 
     family: Literal["fact", "correction", "why", "never said"]
@@ -38,10 +38,10 @@ def sample_file() -> Path:
     return Path(str(files(__package__).joinpath("sample", "tidewatch.jsonl")))
 
 
-def sample_probes() -> tuple[Probe, ...]:
+def sample_probes() -> tuple[SampleProbe, ...]:
     """The questions, in the order of the conversation within each family."""
     raw = files(__package__).joinpath("sample", "probes.json").read_bytes()
-    return msgspec.json.decode(raw, type=tuple[Probe, ...])
+    return msgspec.json.decode(raw, type=tuple[SampleProbe, ...])
 
 
 def import_sample(

@@ -36,18 +36,18 @@ _MOST_CALLS: Final = 256
 _LONGEST_ID: Final = 200
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AnsweredCall(msgspec.Struct, frozen=True):
     """One call of a step, with its result."""
 
     call: ToolCall
     result: Gave
 
 
-class Step(msgspec.Struct, frozen=True):
+class WriteStep(msgspec.Struct, frozen=True):
     """One message of the exchange, and the results of all its calls."""
 
     said: Said
-    answered: tuple[Answered, ...] = ()
+    answered: tuple[AnsweredCall, ...] = ()
     opens: bool = False
     """The first of its exchange."""
 
@@ -92,13 +92,13 @@ class _Open:
     def is_full(self) -> bool:
         return len(self.calls) >= _MOST_OPEN
 
-    def closed(self) -> Step:
+    def closed(self) -> WriteStep:
         answered = tuple(
-            Answered(call, self.results.get(name) or _missing(call, self.said))
+            AnsweredCall(call, self.results.get(name) or _missing(call, self.said))
             for name, call in self.calls.items()
         )
         said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
-        return Step(said, answered, self.opens)
+        return WriteStep(said, answered, self.opens)
 
 
 class Assembler:
@@ -108,7 +108,7 @@ class Assembler:
         self._steps: list[_Open] = []
         self._begun = False
 
-    def say(self, said: Said) -> Iterator[Step]:
+    def say(self, said: Said) -> Iterator[WriteStep]:
         """A message: a user's closes the exchange before it, a model's continues it."""
         if said.role == "user":
             yield from self.close()
@@ -126,7 +126,7 @@ class Assembler:
                 )
             )
 
-    def give(self, gave: Gave) -> Iterator[Step]:
+    def give(self, gave: Gave) -> Iterator[WriteStep]:
         """A result: it goes to the call it names, else to the newest message as its own call."""
         if any(step.answer(gave) for step in self._steps):
             return
@@ -139,7 +139,7 @@ class Assembler:
         last.ask((ToolCall(id=call, name=gave.name or "tool", arguments="{}"),))
         last.answer(msgspec.structs.replace(gave, call=next(reversed(last.calls))))
 
-    def close(self) -> Iterator[Step]:
+    def close(self) -> Iterator[WriteStep]:
         """The exchange is over; calls without a result are marked as interrupted."""
         steps, self._steps, self._begun = self._steps, [], False
         for step in steps:
@@ -155,7 +155,7 @@ class Assembler:
         same = bool(said.group) and said.group == last.said.group
         return same or bool(last.calls) or not last.said.text
 
-    def _open(self, said: Said) -> Iterator[Step]:
+    def _open(self, said: Said) -> Iterator[WriteStep]:
         """A new step; those before it that wait for nothing, or for too long, are over."""
         self._steps.append(_Open(said, opens=not self._begun))
         self._begun = True
@@ -332,7 +332,7 @@ class Writer:
         self.was_cut_off = self._before.unrecorded
         """An earlier import wrote messages and never came to its end."""
 
-    def write(self, step: Step) -> None:
+    def write(self, step: WriteStep) -> None:
         """Write what is new of a step."""
         if step.opens and self._touched:
             self.end_turn()
@@ -389,7 +389,7 @@ class Writer:
         self.first_turn = self.first_turn or self._turn
         self.last_turn = self._turn
 
-    def _put_answered(self, each: Answered) -> None:
+    def _put_answered(self, each: AnsweredCall) -> None:
         if each.call.id not in self._before.called:
             self._put(_called(each.call.id, each.call.name, each.call.arguments), each.result.ts)
         self._put(_returned(each), each.result.ts)
@@ -507,7 +507,7 @@ def _called(call: str, name: str, arguments: str) -> ToolCalled:
     return ToolCalled(call=call, name=name, shown=f"{name} {arguments}", digest=digest)
 
 
-def _returned(each: Answered) -> ToolReturned:
+def _returned(each: AnsweredCall) -> ToolReturned:
     return ToolReturned(
         call=each.call.id,
         name=each.call.name,

@@ -52,7 +52,7 @@ _ASKS_TO_BE_KEPT: Final = re.compile(
 )
 
 
-class Finding(Part):
+class ReviewFinding(Part):
     """Something worth proposing, with the messages it rests on."""
 
     kind: Kind
@@ -75,7 +75,7 @@ class Review(Part):
     """One piece of history, looked at."""
 
     through: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ReviewFinding, ...]
     tokens: int
     """Read so far in this run."""
     share: float
@@ -141,7 +141,7 @@ def _spoken(lines: Sequence[Line]) -> tuple[Passage, ...]:
     return tuple(one for one in passages_of(lines) if one.speaker != "tool")
 
 
-async def _look(passages: Sequence[Passage], reviewer: Reviewer) -> tuple[list[Finding], str]:
+async def _look(passages: Sequence[Passage], reviewer: Reviewer) -> tuple[list[ReviewFinding], str]:
     plain = findings_in(passages)
     if reviewer.ask is None or not passages:
         return plain, ""
@@ -171,7 +171,7 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
     sources: list[int]
 
 
-def _read_findings(text: str, passages: Sequence[Passage]) -> tuple[list[Finding], str]:
+def _read_findings(text: str, passages: Sequence[Passage]) -> tuple[list[ReviewFinding], str]:
     """A model's findings, each checked against the messages it names; all or none by form."""
     try:
         said = msgspec.json.decode(text, type=list[_Said])
@@ -179,7 +179,7 @@ def _read_findings(text: str, passages: Sequence[Passage]) -> tuple[list[Finding
         return [], f"the answer is not in the form that was asked for: {error}"
     by_seq = {one.seq: one for one in passages}
     found = [
-        Finding(
+        ReviewFinding(
             kind=one.kind,
             name=one.name[:80],
             text=one.text[:1_000],
@@ -203,9 +203,9 @@ def _rests_on(said: _Said, sources: Sequence[Passage]) -> bool:
     return all(holds(source, folded(name)) for name in names)
 
 
-def findings_in(passages: Sequence[Passage]) -> list[Finding]:
+def findings_in(passages: Sequence[Passage]) -> list[ReviewFinding]:
     """Lasting rules of the user, decisions and lessons, as they were said."""
-    found: list[Finding] = []
+    found: list[ReviewFinding] = []
     for passage in passages:
         if passage.speaker == "tool":
             continue
@@ -213,7 +213,9 @@ def findings_in(passages: Sequence[Passage]) -> list[Finding]:
             kind = _kind(passage, sentence)
             if kind and not cold_start(sentence) and not _ASKS_TO_BE_KEPT.search(sentence):
                 found.append(
-                    Finding(kind=kind, name=_name(sentence), text=sentence, sources=(passage.seq,))
+                    ReviewFinding(
+                        kind=kind, name=_name(sentence), text=sentence, sources=(passage.seq,)
+                    )
                 )
     return found
 
@@ -231,9 +233,9 @@ def _name(sentence: str) -> str:
     return " ".join(words[:8])[:80]
 
 
-def _fresh(found: Sequence[Finding], known: Sequence[str]) -> tuple[list[Finding], int]:
+def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[ReviewFinding], int]:
     """What is neither known nor said twice nor sensitive; and how many were sensitive."""
-    fresh: list[Finding] = []
+    fresh: list[ReviewFinding] = []
     left_out = 0
     for finding in found:
         if any(alike(finding.text, text) for text in (*known, *(one.text for one in fresh))):

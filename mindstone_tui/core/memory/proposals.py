@@ -179,7 +179,7 @@ PERSON: Final = "person"
 LONGEST_TEXT: Final = 4_000
 
 
-class Draft(Part):
+class ProposalDraft(Part):
     """What somebody wants to be remembered."""
 
     kind: Kind
@@ -213,7 +213,7 @@ class ProposalState(Part):
 
 def propose(
     places: AgentPlaces,
-    draft: Draft,
+    draft: ProposalDraft,
     *,
     proposal: str,
     sources: Sequence[int],
@@ -280,7 +280,7 @@ def propose_text(
 
 
 def _memory(
-    draft: Draft, sources: Sequence[int], session: str, created: str, earlier: Memory | None
+    draft: ProposalDraft, sources: Sequence[int], session: str, created: str, earlier: Memory | None
 ) -> Memory:
     if draft.kind not in KINDS:
         raise ContinuityError(

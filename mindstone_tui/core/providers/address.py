@@ -48,14 +48,14 @@ KEYLESS: Final = frozenset(
 _NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
 
 
-class Key(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class ApiKey(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A secret, and where it came from; only the origin may be shown."""
 
     secret: str
     origin: str
 
     def __repr__(self) -> str:
-        return f"Key(origin={self.origin!r})"
+        return f"ApiKey(origin={self.origin!r})"
 
 
 def variables_of(provider: str) -> tuple[str, ...]:
@@ -63,13 +63,13 @@ def variables_of(provider: str) -> tuple[str, ...]:
     return VARIABLES.get(provider, (f"{provider.upper()}_API_KEY",))
 
 
-def find_key(provider: str, environ: Mapping[str, str], path: Path) -> Key | None:
+def find_key(provider: str, environ: Mapping[str, str], path: Path) -> ApiKey | None:
     """The stored key, else the one in the environment; storing one is the more deliberate act."""
     if secret := stored_keys(path).get(provider):
-        return Key(secret=secret, origin=path.name)
+        return ApiKey(secret=secret, origin=path.name)
     for name in variables_of(provider):
         if secret := environ.get(name, "").strip():
-            return Key(secret=secret, origin=name)
+            return ApiKey(secret=secret, origin=name)
     return None
 
 
@@ -133,7 +133,7 @@ class Address(Part):
     provider: str
     base_url: str = ""
     """Empty for the provider's own address."""
-    key: Key | None = None
+    key: ApiKey | None = None
 
     @property
     def local(self) -> bool:
@@ -186,12 +186,12 @@ def _key(
     settings: ModelSettings,
     places: Places,
     environ: Mapping[str, str],
-) -> Key | None:
+) -> ApiKey | None:
     """The key for this address; a key for one place is never sent to another."""
     custom = bool(settings.base_url) and base_url == settings.base_url
     if custom and settings.api_key_env:
         if secret := environ.get(settings.api_key_env, "").strip():
-            return Key(secret=secret, origin=settings.api_key_env)
+            return ApiKey(secret=secret, origin=settings.api_key_env)
         raise ProviderRefused(
             f"The environment variable {settings.api_key_env} is not set.",
             f"It should hold the key for {base_url}; set it, or clear models.api_key_env.",

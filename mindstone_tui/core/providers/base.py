@@ -8,13 +8,13 @@ from typing import Protocol
 from mindstone_tui.core.entries import Label, Part, Request, Usage
 
 
-class TextDelta(Part):
+class TextPart(Part):
     """More of the answer."""
 
     text: str
 
 
-class ThinkingDelta(Part):
+class ThinkingPart(Part):
     """More of the reasoning; a signature closes the block it belongs to."""
 
     text: str = ""
@@ -42,7 +42,7 @@ class Finished(Part):
     retries: int = 0
 
 
-Delta = TextDelta | ThinkingDelta | CallDelta | Finished
+Delta = TextPart | ThinkingPart | CallDelta | Finished
 
 
 class Retrying(Part):

@@ -48,8 +48,8 @@ from mindstone_tui.core.providers.base import (
     ModelInfo,
     Options,
     Retrying,
-    TextDelta,
-    ThinkingDelta,
+    TextPart,
+    ThinkingPart,
     Window,
 )
 from mindstone_tui.core.providers.stream import usage_of
@@ -82,7 +82,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     id: str = ""
 
 
-class Reply(
+class ScriptedReply(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -105,10 +105,10 @@ class Reply(
 class Script(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file of replies."""
 
-    replies: tuple[Reply, ...]
+    replies: tuple[ScriptedReply, ...]
     loops: bool
 
-    def reply(self, purpose: str, position: int) -> Reply | None:
+    def reply(self, purpose: str, position: int) -> ScriptedReply | None:
         """The reply at a position among those for a purpose; None after the last."""
         own = [reply for reply in self.replies if reply.purpose == purpose]
         if self.loops and own:
@@ -125,7 +125,7 @@ def read_script(path: Path) -> Script:
             f"The script {path} cannot be read: {error.strerror}.",
             "Write scripted/FILE with a path that is right from the working folder.",
         ) from error
-    replies: list[Reply] = []
+    replies: list[ScriptedReply] = []
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -136,9 +136,9 @@ def read_script(path: Path) -> Script:
     return Script(replies=tuple(replies[:-1] if loops else replies), loops=loops)
 
 
-def _reply(path: Path, number: int, line: bytes) -> Reply:
+def _reply(path: Path, number: int, line: bytes) -> ScriptedReply:
     try:
-        return msgspec.json.decode(line, type=Reply)
+        return msgspec.json.decode(line, type=ScriptedReply)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _wrong(path, number, str(error)) from error
 
@@ -209,12 +209,12 @@ class ScriptedProvider:
         return self._seen[1]
 
 
-def _deltas(reply: Reply, mark: str) -> Iterator[Delta]:
+def _deltas(reply: ScriptedReply, mark: str) -> Iterator[Delta]:
     """Everything a reply says, in the pieces in which it is streamed."""
     for word in words(reply.thinking):
-        yield ThinkingDelta(text=word)
+        yield ThinkingPart(text=word)
     for word in words(reply.text):
-        yield TextDelta(text=word)
+        yield TextPart(text=word)
     for index, call in enumerate(reply.tool_calls):
         call_id = call.id or f"call_{mark}_{index}"
         written = call.arguments

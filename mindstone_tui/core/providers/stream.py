@@ -12,7 +12,7 @@ from typing import Final
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderNonsense
-from mindstone_tui.core.providers.base import CallDelta, Delta, TextDelta, ThinkingDelta
+from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 
 _NAMES = {
     "prompt": ("prompt", "prompt_tokens", "input_tokens"),
@@ -104,7 +104,7 @@ class Translator:
             delta = field(choice, "delta")
             yield from self._think(delta)
             if text := self._text.add(_text(field(delta, "content"))):
-                yield TextDelta(text=self._sized(text))
+                yield TextPart(text=self._sized(text))
             for fragment in _items(field(delta, "tool_calls")):
                 if (call := self._calls.add(fragment)) is not None:
                     self._sized(call.arguments)
@@ -115,9 +115,9 @@ class Translator:
     def end(self) -> Iterator[Delta]:
         """What was held back until it was certain that nothing follows."""
         if rest := self._thought.end():
-            yield ThinkingDelta(text=rest)
+            yield ThinkingPart(text=rest)
         if rest := self._text.end():
-            yield TextDelta(text=rest)
+            yield TextPart(text=rest)
 
     @property
     def called(self) -> bool:
@@ -136,14 +136,14 @@ class Translator:
         if not blocks:
             plain = _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
             if text := self._thought.add(plain):
-                yield ThinkingDelta(text=self._sized(text))
+                yield ThinkingPart(text=self._sized(text))
         for block in blocks:
             signature = _text(field(block, "signature"))
             text = self._thought.add(self._new_thought(_text(field(block, "thinking")), signature))
             redacted = _text(field(block, "data"))
             if text or signature or redacted:
                 self._sized(text)
-                yield ThinkingDelta(text=text, signature=signature, redacted=redacted)
+                yield ThinkingPart(text=text, signature=signature, redacted=redacted)
 
     def _new_thought(self, text: str, signature: str) -> str:
         """What a block adds: the one with the signature may repeat all that came before it."""

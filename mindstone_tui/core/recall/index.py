@@ -33,7 +33,7 @@ from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, good_enough, rank
 from mindstone_tui.core.recall.store import (
     DAMAGED,
-    Mark,
+    IndexMark,
     Meaning,
     Tables,
     open_in_memory,
@@ -51,7 +51,7 @@ CHUNKING: Final = "3"
 EVERYTHING: Final = Filter()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one search."""
 
     query: str
@@ -86,7 +86,9 @@ class RecallIndex:
 
     # What goes in
 
-    def ensure(self, passages: Iterable[Passage], mark: Mark | None = None) -> tuple[Receipt, ...]:
+    def ensure(
+        self, passages: Iterable[Passage], mark: IndexMark | None = None
+    ) -> tuple[Receipt, ...]:
         """Store what is missing, one transaction an exchange, and read all of it back.
 
         With a mark, the last transaction also records how far into history that is.
@@ -102,11 +104,11 @@ class RecallIndex:
 
         return self._guarded(work)
 
-    def add(self, passages: Sequence[Passage], mark: Mark) -> None:
+    def add(self, passages: Sequence[Passage], mark: IndexMark) -> None:
         """Store many exchanges in one transaction, to catch up; receipts are read separately."""
         self._guarded(lambda: self._tables.store(passages, mark))
 
-    def keep_only(self, passages: Sequence[Passage], mark: Mark) -> None:
+    def keep_only(self, passages: Sequence[Passage], mark: IndexMark) -> None:
         """Make these all that can be found; texts that stay keep their vectors."""
         self._guarded(lambda: self._tables.store(passages, mark, alone=True))
 
@@ -116,10 +118,10 @@ class RecallIndex:
         return self._guarded(lambda: tuple(self._tables.receipt(turn) for turn in turns))
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> IndexMark:
         """How far into the transcript this index has come."""
         return self._guarded(
-            lambda: Mark(int(self._tables.fact("seq") or -1), self._tables.fact("hash"))
+            lambda: IndexMark(int(self._tables.fact("seq") or -1), self._tables.fact("hash"))
         )
 
     def clear(self) -> None:
@@ -193,17 +195,17 @@ class RecallIndex:
         pinned_turns: Collection[int] = (),
         asked: Encoded | None = None,
         weights: Weights = DEFAULT,
-    ) -> Found:
+    ) -> SearchResult:
         """The k best hits; `asked` saves embedding one question for several indexes."""
         question = read_question(query)
         meaning = asked or self.ask(query)
 
-        def work() -> Found:
+        def work() -> SearchResult:
             with self._database:  # One state of the file, whatever others write meanwhile.
                 ours = meaning if self._vectors_are_ours() else None
                 candidates = self._gatherer.gather(question, ours, allowed)
             hits = rank(question, candidates, count=k, pinned_turns=pinned_turns, weights=weights)
-            return Found(
+            return SearchResult(
                 query=query,
                 hits=tuple(hits),
                 abstained=not good_enough(hits, vectors=ours is not None),
@@ -291,20 +293,20 @@ def encode(embedder: Embedder, text: str) -> Encoded:
 
 def search_many(
     indexes: Sequence[RecallIndex], query: str, k: int = 10, *, allowed: Filter = EVERYTHING
-) -> Found:
+) -> SearchResult:
     """One answer from several indexes; scores are on fixed scales, so they compare."""
     asked = next((found for index in indexes if (found := index.ask(query))), None)
     answers = [index.search(query, k, allowed=allowed, asked=asked) for index in indexes]
     if not answers:
-        return Found(query=query, hits=(), abstained=True, vectors=False)
+        return SearchResult(query=query, hits=(), abstained=True, vectors=False)
     return best_of(*answers, k=k)
 
 
-def best_of(first: Found, *others: Found | None, k: int) -> Found:
+def best_of(first: SearchResult, *others: SearchResult | None, k: int) -> SearchResult:
     """The k best of several answers to one question; None is no answer."""
     given = [first, *(found for found in others if found is not None)]
     hits = sorted((hit for found in given for hit in found.hits), key=lambda hit: -hit.score)
-    return Found(
+    return SearchResult(
         query=first.query,
         hits=tuple(hits[:k]),
         abstained=all(found.abstained for found in given),
@@ -324,7 +326,7 @@ def _meaning_of(encoded: Encoded) -> Meaning:
 _NOWHERE: Final = Path(":memory:")
 
 
-class PassingIndex(RecallIndex):
+class InMemoryIndex(RecallIndex):
     """Ranks as a session's own index does, over what it was told since it was made."""
 
     def __init__(self, embedder: Embedder | None = None) -> None:
@@ -386,14 +388,14 @@ def catch_up(index: RecallIndex, read: ReadFrom, progress: Progress | None = Non
     mark = index.mark
     if mark.seq >= 0 and not _belongs(mark, read):
         index.clear()
-        mark = Mark()
+        mark = IndexMark()
     chunker = Chunker()
     waiting: list[Passage] = []
     seen = 0
     last: Line | None = None
     for line in read(mark.seq + 1):
         if last is not None and line.turn != last.turn:
-            mark = Mark(last.seq, last.hash)
+            mark = IndexMark(last.seq, last.hash)
             if len(waiting) >= AT_ONCE:
                 index.add(waiting, mark)
                 waiting = []
@@ -421,6 +423,6 @@ def reading(history: History) -> ReadFrom:
     return read
 
 
-def _belongs(mark: Mark, read: ReadFrom) -> bool:
+def _belongs(mark: IndexMark, read: ReadFrom) -> bool:
     line = next(iter(read(mark.seq)), None)
     return line is not None and (line.seq, line.hash) == (mark.seq, mark.hash)

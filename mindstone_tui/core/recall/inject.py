@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
-from mindstone_tui.core.recall.index import Found
+from mindstone_tui.core.recall.index import SearchResult
 from mindstone_tui.core.recall.passages import Passage, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, worth_injecting
 from mindstone_tui.core.recall.words import STOPWORDS, query_terms, words_of
@@ -119,7 +119,7 @@ class Vacancy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inject(
-    text: str, found: Found, hits: Sequence[Hit], vacancy: Vacancy, *, most: int, nonce: str
+    text: str, found: SearchResult, hits: Sequence[Hit], vacancy: Vacancy, *, most: int, nonce: str
 ) -> RecallInjected | None:
     """The best of the hits as one block for the prompt; None when none is good enough or fits."""
     room = vacancy.tokens - vacancy.count(as_data("", origin="recall", nonce=nonce))

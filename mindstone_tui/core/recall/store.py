@@ -200,7 +200,7 @@ PASSAGE_COLUMNS: Final = (
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
 
 
-class Mark(msgspec.Struct, frozen=True):
+class IndexMark(msgspec.Struct, frozen=True):
     """How far into the transcript the index has come; -1 for not at all."""
 
     seq: int = -1
@@ -221,7 +221,9 @@ class Tables:
     def __init__(self, database: apsw.Connection) -> None:
         self._database = database
 
-    def store(self, passages: Sequence[Passage], mark: Mark | None, *, alone: bool = False) -> None:
+    def store(
+        self, passages: Sequence[Passage], mark: IndexMark | None, *, alone: bool = False
+    ) -> None:
         """Add what is not there yet, and move the mark, in one transaction.
 
         With `alone`, whatever else was there goes.

@@ -25,12 +25,12 @@ from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.health.fidelity import draw
 from mindstone_tui.core.health.judge import Judged, judge
-from mindstone_tui.core.interchange.samples import Probe as SampleProbe
+from mindstone_tui.core.interchange.samples import SampleProbe
 from mindstone_tui.core.providers.base import Finished, Options, Provider, Retrying
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.recall.words import query_terms, words_of
 from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
-from mindstone_tui.core.replay.what_if import Outcome, PriceOf, no_prices, outcome_of
+from mindstone_tui.core.replay.what_if import PriceOf, WhatIfOutcome, no_prices, outcome_of
 from mindstone_tui.core.transcript import History
 
 Where = Literal["window", "summary", "recall"]
@@ -40,7 +40,7 @@ _SHARED: Final = 2
 """Words of a question that a text must share to speak of the same thing."""
 
 
-class Piece(Part):
+class AnswerPiece(Part):
     """Something the model reads."""
 
     where: Where
@@ -50,11 +50,11 @@ class Piece(Part):
     tool: bool = False
 
 
-def standing(held: Rehearsal) -> tuple[Piece, ...]:
+def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
     """What the window shows at the end: its messages as sent, and what was derived."""
     fold = held.window.fold
     pieces = [
-        Piece(
+        AnswerPiece(
             where="window",
             text=item.text if item.text is not None else text_of(item.line),
             turn=item.line.turn,
@@ -66,17 +66,19 @@ def standing(held: Rehearsal) -> tuple[Piece, ...]:
     return (*pieces, *(piece for text in fold.derived for piece in _derived(text)))
 
 
-def _derived(text: str) -> list[Piece]:
+def _derived(text: str) -> list[AnswerPiece]:
     """A summary line by line: each may say which turn it was made from."""
     lines = [line for block in text.splitlines() for line in sentences(block)] or [text]
     found = []
     for line in lines:
         named = _TURN.findall(line)
-        found.append(Piece(where="summary", text=line, turn=int(named[-1]) if named else 0))
+        found.append(AnswerPiece(where="summary", text=line, turn=int(named[-1]) if named else 0))
     return found
 
 
-def brought_back(held: Rehearsal, question: str, room: int, count: Count) -> tuple[Piece, ...]:
+def brought_back(
+    held: Rehearsal, question: str, room: int, count: Count
+) -> tuple[AnswerPiece, ...]:
     """What recall would add for a question, within its share."""
     shown = held.window.fold.lines.keys()
     vacancy = Vacancy(shown=shown, recent=(), tokens=room, count=count)
@@ -84,17 +86,17 @@ def brought_back(held: Rehearsal, question: str, room: int, count: Count) -> tup
     if injected is None:
         return ()
     return tuple(
-        Piece(where="recall", text=each.text, turn=each.turn) for each in injected.passages
+        AnswerPiece(where="recall", text=each.text, turn=each.turn) for each in injected.passages
     )
 
 
-def says(piece: Piece, wanted: Sequence[str]) -> bool:
+def says(piece: AnswerPiece, wanted: Sequence[str]) -> bool:
     """Whether a text holds all of the words, as whole words."""
     text = folded(piece.text)
     return bool(wanted) and all(holds(text, folded(each)) for each in wanted)
 
 
-def speaks_of(piece: Piece, question: str) -> bool:
+def speaks_of(piece: AnswerPiece, question: str) -> bool:
     """Whether a text is about what is asked; a tool's output never counts as having said so."""
     if piece.tool:
         return False
@@ -123,7 +125,7 @@ MEASURES: Final = (
 """Name in the report → what people read. Of `false`, less is better."""
 
 
-class Probe(Part):
+class ComparisonProbe(Part):
     """A question whose answer history knows, or does not."""
 
     family: Family
@@ -134,7 +136,7 @@ class Probe(Part):
     """Where it was said."""
 
 
-class Answered(Part, omit_defaults=False):
+class ProbeAnswer(Part, omit_defaults=False):
     """What one mode can say to one probe."""
 
     family: Family
@@ -166,8 +168,8 @@ class Compared(Part, omit_defaults=False):
 
     mode: str
     measures: dict[str, Share]
-    outcome: Outcome
-    answers: tuple[Answered, ...]
+    outcome: WhatIfOutcome
+    answers: tuple[ProbeAnswer, ...]
     judged: Judged | None = None
 
 
@@ -194,7 +196,7 @@ class Comparing(msgspec.Struct, frozen=True, kw_only=True):
 async def compare(
     source: History,
     settings: Mapping[str, Settings],
-    probes: Sequence[Probe],
+    probes: Sequence[ComparisonProbe],
     comparing: Comparing,
 ) -> Comparison:
     """Rehearse the session in each mode and put every probe to what is left of it."""
@@ -212,7 +214,11 @@ async def compare(
 
 
 async def _in_mode(
-    mode: str, source: History, settings: Settings, probes: Sequence[Probe], how: Comparing
+    mode: str,
+    source: History,
+    settings: Settings,
+    probes: Sequence[ComparisonProbe],
+    how: Comparing,
 ) -> Compared:
     tell = how.progress
     options = msgspec.structs.replace(
@@ -238,10 +244,12 @@ async def _in_mode(
     )
 
 
-def answer(probe: Probe, here: Sequence[Piece], back: Sequence[Piece]) -> Answered:
+def answer(
+    probe: ComparisonProbe, here: Sequence[AnswerPiece], back: Sequence[AnswerPiece]
+) -> ProbeAnswer:
     """What the window and recall together know about a probe."""
     if probe.family == "never said":
-        return Answered(
+        return ProbeAnswer(
             family=probe.family, question=probe.question, known=False, misled=bool(back)
         )
     pieces = [*here, *back]
@@ -253,7 +261,7 @@ def answer(probe: Probe, here: Sequence[Piece], back: Sequence[Piece]) -> Answer
         for piece in pieces
         for wrong in probe.outdated
     )
-    return Answered(
+    return ProbeAnswer(
         family=probe.family,
         question=probe.question,
         known=shown is not None,
@@ -263,23 +271,23 @@ def answer(probe: Probe, here: Sequence[Piece], back: Sequence[Piece]) -> Answer
     )
 
 
-def _knows(piece: Piece, probe: Probe) -> bool:
+def _knows(piece: AnswerPiece, probe: ComparisonProbe) -> bool:
     """Whether a piece holds the answer: where it was said, or wherever it is spoken of."""
     if not says(piece, probe.expects):
         return False
     return piece.turn in probe.turns or speaks_of(piece, probe.question)
 
 
-def _measures(answers: Sequence[Answered]) -> dict[str, Share]:
+def _measures(answers: Sequence[ProbeAnswer]) -> dict[str, Share]:
     said = [one for one in answers if one.family != "never said"]
     doubtful = [one for one in answers if one.family in ("correction", "never said")]
 
-    def share(among: Sequence[Answered], hit: Callable[[Answered], bool]) -> Share:
+    def share(among: Sequence[ProbeAnswer], hit: Callable[[ProbeAnswer], bool]) -> Share:
         hits = [one for one in among if hit(one)]
         inside = sum(one.where in ("window", "summary") for one in hits)
         return Share(hits=len(hits), asked=len(among), in_window=inside)
 
-    def of(family: Family) -> list[Answered]:
+    def of(family: Family) -> list[ProbeAnswer]:
         return [one for one in answers if one.family == family]
 
     return {
@@ -291,7 +299,7 @@ def _measures(answers: Sequence[Answered]) -> dict[str, Share]:
     }
 
 
-async def _judge(ask: Ask, held: Rehearsal, here: Sequence[Piece]) -> Judged:
+async def _judge(ask: Ask, held: Rehearsal, here: Sequence[AnswerPiece]) -> Judged:
     """Let a model compare what history answers with what the window answers."""
     lines = [line for line in held.sketch.lines if line.role in ("user", "assistant")]
     original = as_text(passages_of(lines))[-_JUDGED_CHARS:]
@@ -299,7 +307,7 @@ async def _judge(ask: Ask, held: Rehearsal, here: Sequence[Piece]) -> Judged:
     return await judge(ask, original, left)
 
 
-def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Probe, ...]:
+def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[ComparisonProbe, ...]:
     """The sample's own questions, with the turns in which they were answered."""
     turns = {
         name: line.turn
@@ -307,7 +315,7 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Pr
         if isinstance(line, Line) and (name := getattr(line.entry, "source_id", ""))
     }
     return tuple(
-        Probe(
+        ComparisonProbe(
             family=one.family,
             question=one.question,
             expects=one.expects,
@@ -318,7 +326,7 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Pr
     )
 
 
-def probes_of_session(source: History, limit: int = PROBES) -> tuple[Probe, ...]:
+def probes_of_session(source: History, limit: int = PROBES) -> tuple[ComparisonProbe, ...]:
     """Questions drawn from any session: its rules, decisions and names.
 
     A rule that the user gave counts as a correction, a decision as a reason: those are what a
@@ -327,7 +335,7 @@ def probes_of_session(source: History, limit: int = PROBES) -> tuple[Probe, ...]
     lines = [source.whole(one) for one in source.read() if isinstance(one, Line)]
     families: dict[str, Family] = {"rule": "correction", "decision": "why"}
     return tuple(
-        Probe(
+        ComparisonProbe(
             family=families.get(one.kind, "fact"),
             question=one.query,
             expects=(one.expected,),

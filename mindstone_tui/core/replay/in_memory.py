@@ -13,7 +13,7 @@ from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Blob, Draft, Line
 from mindstone_tui.core.entries.conversation import SessionOpened
 from mindstone_tui.core.entries.line import GENESIS
-from mindstone_tui.core.errors import NoSuchEntry, NotSaved
+from mindstone_tui.core.errors import EntryNotSaved, NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import Damaged, Head, History, Transcript
 
@@ -86,7 +86,7 @@ class SketchedHistory(History):
         return read_blob(self.places.blobs, digest)
 
 
-class Sketch(Transcript):
+class InMemoryTranscript(Transcript):
     """A transcript whose lines are kept in a list."""
 
     def __init__(self, places: SessionPlaces, *, channel: str = "replay") -> None:
@@ -149,7 +149,7 @@ class Sketch(Transcript):
 
     def keep_blob(self, data: bytes) -> Blob:
         """There is no place beside a sketch."""
-        raise NotSaved("A rehearsal keeps no files.", "Import the session first.")
+        raise EntryNotSaved("A rehearsal keeps no files.", "Import the session first.")
 
     def close(self) -> None:
         """There is nothing to give back."""

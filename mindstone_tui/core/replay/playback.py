@@ -23,9 +23,9 @@ from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.from_entry import Announcer
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, import_sample
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.replay.in_memory import Sketch
+from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.rehearsal import AS_IT_IS, RehearsalOptions, rehearse
-from mindstone_tui.core.replay.survey import KINDS, Kind, Mark, Survey, survey
+from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey, survey
 from mindstone_tui.core.transcript import Damaged, History
 
 SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 0.0)
@@ -185,7 +185,7 @@ class Replay:
         self.jump(seq)
         return True
 
-    def _go_to(self, mark: Mark | None) -> bool:
+    def _go_to(self, mark: Landmark | None) -> bool:
         if mark is not None:
             self.jump(mark.seq)
         return mark is not None
@@ -377,7 +377,7 @@ REHEARSED: Final = (
 
 def open_sample(home: Places) -> History:
     """The sample session, in memory."""
-    sketch = Sketch(home.session(SessionKey.parse(SAMPLE_SESSION)), channel="import")
+    sketch = InMemoryTranscript(home.session(SessionKey.parse(SAMPLE_SESSION)), channel="import")
     import_sample(sketch)
     return sketch.history()
 

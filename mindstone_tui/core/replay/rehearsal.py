@@ -53,11 +53,11 @@ from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, ha
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import Found, PassingIndex
+from mindstone_tui.core.recall.index import InMemoryIndex, SearchResult
 from mindstone_tui.core.recall.inject import Vacancy, inject, queries
 from mindstone_tui.core.recall.passages import passages_of
-from mindstone_tui.core.recall.store import Mark
-from mindstone_tui.core.replay.in_memory import Sketch
+from mindstone_tui.core.recall.store import IndexMark
+from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.survey import Place, Reference, references_in
 from mindstone_tui.core.session.recall import LOOKED_AT
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
@@ -67,7 +67,7 @@ from mindstone_tui.core.transcript import History
 class Continuing:
     """Saves checkpoints and hands over, as entries alone."""
 
-    def __init__(self, sketch: Sketch, window: LiveWindow, count: Count) -> None:
+    def __init__(self, sketch: InMemoryTranscript, window: LiveWindow, count: Count) -> None:
         self._sketch = sketch
         self._window = window
         self._count = count
@@ -162,12 +162,12 @@ class Recollection:
         self.on = settings.auto
         self._most = settings.max_passages
         self._has_vectors = embedder is not None
-        self._index = PassingIndex(embedder)
+        self._index = InMemoryIndex(embedder)
 
     def learn(self, lines: Sequence[Line]) -> None:
         """Take a finished exchange in, with its meaning where there is a model for it."""
         if lines:
-            self._index.add(passages_of(lines), Mark(lines[-1].seq, lines[-1].hash))
+            self._index.add(passages_of(lines), IndexMark(lines[-1].seq, lines[-1].hash))
             while self._has_vectors and self._index.embed_pending(_AT_ONCE):
                 pass
 
@@ -186,7 +186,7 @@ class Recollection:
         """What would be brought back for a message; None when nothing is good enough."""
         if not self.on:
             return None
-        found: Found | None = None
+        found: SearchResult | None = None
         for query in queries(text, vacancy.recent):
             found = self.search(query, LOOKED_AT, vacancy.shown)
             if not found.abstained:
@@ -196,7 +196,7 @@ class Recollection:
         nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         return inject(text, found, found.hits, vacancy, most=self._most, nonce=nonce)
 
-    def search(self, query: str, k: int = ASKED_FOR, window: Collection[int] = ()) -> Found:
+    def search(self, query: str, k: int = ASKED_FOR, window: Collection[int] = ()) -> SearchResult:
         """The k best hits outside the window."""
         allowed = Filter(exclude=frozenset(window), without=DERIVED)
         return self._index.search(query, k, allowed=allowed)
@@ -288,7 +288,7 @@ class RehearsalRun:
         self.resolved: list[Resolved] = []
         self.refused: list[str] = []
         self.undone: list[str] = []
-        self.sketch = Sketch(source.places)
+        self.sketch = InMemoryTranscript(source.places)
         self.recollection = Recollection(settings.recall, options.embedder)
         self.window = LiveWindow(
             self.sketch,
@@ -449,7 +449,7 @@ class RehearsalRun:
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it; `sketch` holds the whole session as it would have been."""
 
-    sketch: Sketch
+    sketch: InMemoryTranscript
     window: LiveWindow
     recollection: Recollection
     settings: Settings

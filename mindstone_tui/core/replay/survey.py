@@ -28,7 +28,7 @@ Kind = Literal["turn", "call", "tool", "prune", "trim", "recall", "summary", "ch
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class Landmark(msgspec.Struct, frozen=True, kw_only=True):
     """A place worth going to."""
 
     seq: int
@@ -42,27 +42,27 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 class Survey(msgspec.Struct, frozen=True):
     """All marks of a session, in order."""
 
-    marks: tuple[Mark, ...]
+    marks: tuple[Landmark, ...]
     last: int
     turns: int
     model: str
 
     @property
-    def calls(self) -> tuple[Mark, ...]:
+    def calls(self) -> tuple[Landmark, ...]:
         """The requests."""
         return tuple(mark for mark in self.marks if mark.kind == "call")
 
-    def after(self, seq: int, kind: Kind) -> Mark | None:
+    def after(self, seq: int, kind: Kind) -> Landmark | None:
         """The next mark of a kind behind a line."""
         at = bisect_right(self.marks, seq, key=lambda mark: mark.seq)
         return next((mark for mark in self.marks[at:] if mark.kind == kind), None)
 
-    def before(self, seq: int, kind: Kind) -> Mark | None:
+    def before(self, seq: int, kind: Kind) -> Landmark | None:
         """The newest mark of a kind in front of a line."""
         at = bisect_left(self.marks, seq, key=lambda mark: mark.seq)
         return next((mark for mark in reversed(self.marks[:at]) if mark.kind == kind), None)
 
-    def turn(self, number: int) -> Mark | None:
+    def turn(self, number: int) -> Landmark | None:
         """Where a turn begins, or the next one that exists."""
         at = bisect_left(self.marks, number, key=lambda mark: mark.turn)
         return next((mark for mark in self.marks[at:] if mark.kind == "turn"), None)
@@ -70,7 +70,7 @@ class Survey(msgspec.Struct, frozen=True):
 
 def survey(history: History) -> Survey:
     """Go through a session once."""
-    marks: list[Mark] = []
+    marks: list[Landmark] = []
     last = turns = begun = 0
     model = ""
     for item in history.read():
@@ -88,7 +88,7 @@ def survey(history: History) -> Survey:
         elif kind == "turn":
             begun = item.turn
         marks.append(
-            Mark(
+            Landmark(
                 seq=item.seq,
                 turn=item.turn,
                 kind=kind,

@@ -30,19 +30,19 @@ PLACES: Final[tuple[Place, ...]] = get_args(Place)
 _FAMILIES: Final = ("context", "zones", "budget", "recall", "eviction", "cascade")
 
 
-class Prices(Part):
+class PriceList(Part):
     """Dollars per million prompt tokens; None where nobody knows."""
 
     prompt: float | None = None
     cached: float | None = None
 
 
-PriceOf = Callable[[str], Prices]
+PriceOf = Callable[[str], PriceList]
 
 
-def no_prices(_model: str) -> Prices:
+def no_prices(_model: str) -> PriceList:
     """Nobody knows what anything costs."""
-    return Prices()
+    return PriceList()
 
 
 class Moment(Part, omit_defaults=False):
@@ -53,7 +53,7 @@ class Moment(Part, omit_defaults=False):
     zone: str
 
 
-class Outcome(Part, omit_defaults=False):
+class WhatIfOutcome(Part, omit_defaults=False):
     """One way the session went, or would have gone."""
 
     name: str
@@ -81,7 +81,7 @@ class WhatIf(Part, omit_defaults=False):
 
     session: str
     changed: dict[str, object]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[WhatIfOutcome, ...]
 
 
 def parse_changes(words: Sequence[str]) -> dict[str, object]:
@@ -129,7 +129,7 @@ async def what_if(
     return WhatIf(session=str(source.places.key), changed=dict(changed), outcomes=tuple(outcomes))
 
 
-def outcome_of(name: str, held: Rehearsal, price_of: PriceOf = no_prices) -> Outcome:
+def outcome_of(name: str, held: Rehearsal, price_of: PriceOf = no_prices) -> WhatIfOutcome:
     """A rehearsal in numbers."""
     found = Counter(each.place for each in held.resolved)
     return msgspec.structs.replace(
@@ -140,13 +140,13 @@ def outcome_of(name: str, held: Rehearsal, price_of: PriceOf = no_prices) -> Out
     )
 
 
-def _recorded(source: History, price_of: PriceOf) -> Outcome | None:
+def _recorded(source: History, price_of: PriceOf) -> WhatIfOutcome | None:
     """What really happened; None when no request was ever sent."""
     found = _summed("recorded", (one for one in source.read() if isinstance(one, Line)), price_of)
     return found if found.requests else None
 
 
-def _summed(name: str, lines: Iterable[Line], price_of: PriceOf) -> Outcome:
+def _summed(name: str, lines: Iterable[Line], price_of: PriceOf) -> WhatIfOutcome:
     tally = _Tally(price_of)
     for line in lines:
         tally.take(line)
@@ -193,9 +193,9 @@ class _Tally:
         cached = prices.prompt if prices.cached is None else prices.cached
         self._cost += ((tokens - stable) * prices.prompt + stable * cached) / 1_000_000
 
-    def outcome(self, name: str) -> Outcome:
+    def outcome(self, name: str) -> WhatIfOutcome:
         counts = self._counts
-        return Outcome(
+        return WhatIfOutcome(
             name=name,
             requests=counts["requests"],
             prunes=counts["prunes"],

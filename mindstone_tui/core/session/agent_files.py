@@ -30,10 +30,10 @@ from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import Found, RecallIndex
+from mindstone_tui.core.recall.index import RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 from mindstone_tui.core.recall.ranking import FLOOR, WORDS_FLOOR, evidence, good_enough
-from mindstone_tui.core.recall.store import Mark
+from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.recall.words import query_terms
 from mindstone_tui.core.transcript import History
 
@@ -86,7 +86,9 @@ class AgentFilesIndex:
         texts = ((path.name, text) for path in self._memories() if (text := _memory_text(path)))
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
-    def search(self, query: str, k: int, kinds: Collection[str], apart_from: str) -> Found | None:
+    def search(
+        self, query: str, k: int, kinds: Collection[str], apart_from: str
+    ) -> SearchResult | None:
         """The best of these kinds of files; None when there are none.
 
         What the log and the journals say of a session that is searched itself is left out: it is
@@ -121,7 +123,7 @@ class AgentFilesIndex:
                 self._index = RecallIndex.open(self._agent.index, self._embedder)
             if signature != self._seen:
                 passages = list(self._passages())
-                self._index.keep_only(passages, Mark(len(passages), ""))
+                self._index.keep_only(passages, IndexMark(len(passages), ""))
                 self._seen = signature
             return self._index
 

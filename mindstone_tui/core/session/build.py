@@ -25,7 +25,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.health.fidelity import Found
+from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
@@ -43,7 +43,7 @@ from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
-from mindstone_tui.core.tools.base import Limits, ToolContext
+from mindstone_tui.core.tools.base import ToolContext, ToolLimits
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
@@ -242,7 +242,7 @@ class _Assembly:
             workspace=self.workspace,
             call=call,
             environ=self.opening.environ,
-            limits=Limits(shown=tools.output_chars, seconds=tools.shell_timeout),
+            limits=ToolLimits(shown=tools.output_chars, seconds=tools.shell_timeout),
         )
 
     # The turn
@@ -306,9 +306,9 @@ class _Assembly:
         self.window.room_maker = modes.make_room
         return modes
 
-    async def _probe(self, query: str, k: int) -> Sequence[Found]:
+    async def _probe(self, query: str, k: int) -> Sequence[ProbeResult]:
         found = await self.recall.search(query, k, "session", aside=True)
-        return [Found(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
+        return [ProbeResult(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
 
     def _assemble_child(
         self, key: SessionKey, offered: tuple[str, ...], calls: int

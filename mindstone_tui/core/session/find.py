@@ -18,8 +18,8 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import (
-    Found,
     RecallIndex,
+    SearchResult,
     best_of,
     catch_up,
     reading,
@@ -218,7 +218,7 @@ def _moment(text: str) -> float | None:
     return moment.timestamp()
 
 
-def _recalled(found: Found) -> Recalled:
+def _recalled(found: SearchResult) -> Recalled:
     return Recalled(
         query=found.query,
         hits=[_hit(hit) for hit in found.hits],

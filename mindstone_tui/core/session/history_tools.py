@@ -7,7 +7,7 @@ from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.handoff.delegation import DESCRIPTION
-from mindstone_tui.core.memory.proposals import Draft
+from mindstone_tui.core.memory.proposals import ProposalDraft
 from mindstone_tui.core.recall.inject import render
 from mindstone_tui.core.session.agent_files import Sources
 from mindstone_tui.core.session.delegate import Delegations
@@ -144,10 +144,10 @@ class ToolsOfHistory:
         caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
         return f"{caution}{made.diff}"
 
-    def _drafted(self, arguments: RememberArguments) -> tuple[Draft, tuple[int, ...]]:
+    def _drafted(self, arguments: RememberArguments) -> tuple[ProposalDraft, tuple[int, ...]]:
         try:
             source = self._sources.refer(arguments.source)
         except NoSuchEntry as error:
             raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
-        draft = Draft(kind=arguments.kind, name=arguments.title, text=arguments.text)
+        draft = ProposalDraft(kind=arguments.kind, name=arguments.title, text=arguments.text)
         return draft, (source.seq,)

@@ -11,7 +11,7 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.budget import resolve_window, room_for
 from mindstone_tui.core.context.fold import Fold, Placed, merged, single, state_of
-from mindstone_tui.core.context.measure import Ledger
+from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.window_view import open_fold, reader
@@ -59,7 +59,7 @@ def initial_prune(
     had before. None when everything fits.
     """
     marks = budget.marks(room, settings.context, settings.zones)
-    found = _newest_that_fit(newest_first, Ledger(counter), marks.floor)
+    found = _newest_that_fit(newest_first, TokenCache(counter), marks.floor)
     if found is None:
         return None
     before = state or WindowState(through=-1)
@@ -97,7 +97,9 @@ def initial_prune(
     )
 
 
-def _newest_that_fit(newest_first: Iterable[Line], ledger: Ledger, floor: int) -> _Fitting | None:
+def _newest_that_fit(
+    newest_first: Iterable[Line], ledger: TokenCache, floor: int
+) -> _Fitting | None:
     """Whole exchanges from the end, as long as they fit under a mark; None when all of them do."""
     kept: dict[int, list[Line]] = {}
     total, head, first_out = 0.0, -1, None

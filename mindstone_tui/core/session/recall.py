@@ -28,8 +28,8 @@ from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import (
-    Found,
     RecallIndex,
+    SearchResult,
     best_of,
     catch_up,
     reading,
@@ -67,7 +67,7 @@ class SessionRecall:
         dropped: Collection[str] = (),
     ) -> None:
         self.on = settings.auto
-        self.last: Found | None = None
+        self.last: SearchResult | None = None
         self.failure = ""
         self.vectors = True
         """Whether meaning can be searched: the last vectors that were wanted could be made."""
@@ -130,8 +130,8 @@ class SessionRecall:
         elapsed = round(time.monotonic() - began, 4)
         return msgspec.structs.replace(injected, elapsed=elapsed)
 
-    async def _look(self, text: str, vacancy: Vacancy) -> Found | None:
-        found: Found | None = None
+    async def _look(self, text: str, vacancy: Vacancy) -> SearchResult | None:
+        found: SearchResult | None = None
         for query in queries(text, vacancy.recent):
             found = await self.search(query, LOOKED_AT, self._settings.scope, exclude=vacancy.shown)
             if not found.abstained:
@@ -148,7 +148,7 @@ class SessionRecall:
         pinned: Collection[int] = (),
         memories: bool = False,
         aside: bool = False,
-    ) -> Found:
+    ) -> SearchResult:
         """The k best hits; what is in the window may be left out, and pinned turns gain.
 
         Memories and handoffs are looked at when somebody asks; a turn has memories in its digest,
@@ -157,7 +157,7 @@ class SessionRecall:
         without = frozenset() if memories else DERIVED
         allowed = Filter(exclude=frozenset(exclude), without=without)
 
-        def work() -> Found:
+        def work() -> SearchResult:
             self._catch_up()
             own = self.index.search(query, k, allowed=allowed, pinned_turns=pinned)
             others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]

@@ -25,8 +25,8 @@ from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
 from mindstone_tui.core.errors import (
     ContinuityError,
+    EntryNotSaved,
     MindstoneError,
-    NotSaved,
     RecallError,
     UsageError,
 )
@@ -251,7 +251,7 @@ class SessionServices:
             (line.entry.text for line in lines if isinstance(line.entry, UserMessage)), ""
         )
         if digested is not None and answer:
-            with contextlib.suppress(ContinuityError, NotSaved):
+            with contextlib.suppress(ContinuityError, EntryNotSaved):
                 self.memories.note_use(digested, question, answer)
 
     def tidy(self) -> None:

@@ -32,10 +32,10 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import (
     Bug,
+    EntryNotSaved,
     ExitCode,
     Interrupted,
     MindstoneError,
-    NotSaved,
     SessionBusy,
     UsageError,
 )
@@ -149,7 +149,7 @@ async def run_command(asked: AskedCommand, services: SessionServices, emit: Emit
         text.append(failure.sentence)
     if asked.command.changes_window:
         run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
-        with contextlib.suppress(NotSaved):
+        with contextlib.suppress(EntryNotSaved):
             context.window.record(run)
     end_command(asked.line, failure, emit)
 
@@ -405,7 +405,7 @@ class Session:
         self._stream.put_nowait(event)
 
     def _complain(self, error: MindstoneError) -> None:
-        if isinstance(error, NotSaved):
+        if isinstance(error, EntryNotSaved):
             unsaved = len(self._context.transcript.unsaved)
             self._emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
         else:
@@ -483,7 +483,7 @@ class Session:
                 self._withdrawn(said.queued)
             fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
         except MindstoneError as error:
-            if isinstance(error, NotSaved):
+            if isinstance(error, EntryNotSaved):
                 self._complain(error)
             fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either
@@ -510,7 +510,9 @@ class Session:
 
         await self._lease.take(wait=self._wait, on_wait=on_wait)
         self.services.stop_tidying()
-        with contextlib.suppress(NotSaved):  # if it still cannot be saved, the next entry says so
+        with contextlib.suppress(
+            EntryNotSaved
+        ):  # if it still cannot be saved, the next entry says so
             self._context.window.save()
         self._take_in(self.services.catch_up())
         self._take_in(self.services.close_open_turn())

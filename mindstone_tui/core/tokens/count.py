@@ -22,7 +22,7 @@ import msgspec
 
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Message, ToolSchema
-from mindstone_tui.core.errors import NotSaved, PlaceError
+from mindstone_tui.core.errors import EntryNotSaved, PlaceError
 from mindstone_tui.core.lockdown import litellm_folder
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class Calibration:
         rounded = {name: [round(r, 4) for r in kept] for name, kept in self._ratios.items()}
         try:
             replace_file(self._path, msgspec.json.encode(_File(ratios=rounded)))
-        except (NotSaved, PlaceError):
+        except (EntryNotSaved, PlaceError):
             # A cache that cannot be written costs the next process its head start, nothing else.
             return
 

@@ -24,7 +24,7 @@ Risk = Literal["read", "write", "run", "memory"]
 """`read` looks, `write` changes files, `run` starts programs, `memory` changes memories."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one call may take."""
 
     shown: int = 32 * 1024
@@ -45,7 +45,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     passed: tuple[str, ...] = ()
     """Names of variables that commands get beside the harmless ones."""
-    limits: Limits = Limits()
+    limits: ToolLimits = ToolLimits()
     sandbox: Sandbox | None = None
     """Confines the commands of this call; None when a person let it run as it is."""
     network: bool = False

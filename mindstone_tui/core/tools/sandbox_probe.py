@@ -62,7 +62,7 @@ _PROMISES: Final = {
 }
 
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxProbe(msgspec.Struct, frozen=True, kw_only=True):
     """What confines commands on this machine, as tried a moment ago."""
 
     name: str
@@ -76,9 +76,9 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find(
     environ: Mapping[str, str], hidden: tuple[Path, ...] = ()
-) -> tuple[Sandbox | None, Probe]:
+) -> tuple[Sandbox | None, SandboxProbe]:
     """The strongest confinement that works here, and what trying it showed."""
-    told = Probe(name="none", working=False, why="Neither bubblewrap nor Landlock is there.")
+    told = SandboxProbe(name="none", working=False, why="Neither bubblewrap nor Landlock is there.")
     for sandbox in candidates(environ, hidden):
         told = await probe(environ, sandbox)
         if told.working:
@@ -86,16 +86,18 @@ async def find(
     return None, told
 
 
-async def probe(environ: Mapping[str, str], sandbox: Sandbox) -> Probe:
+async def probe(environ: Mapping[str, str], sandbox: Sandbox) -> SandboxProbe:
     """Run a program that tries to get out, and report which doors were shut."""
     with _scene() as base:
         try:
             answers = await _tried(sandbox, base, environ)
         except (MindstoneError, OSError, ValueError) as error:
-            return Probe(name=sandbox.name, working=False, why=one_line(str(error), 300))
+            return SandboxProbe(name=sandbox.name, working=False, why=one_line(str(error), 300))
     if not answers.pop("work"):
-        return Probe(name=sandbox.name, working=False, why="Not even the workspace is writable.")
-    return Probe(
+        return SandboxProbe(
+            name=sandbox.name, working=False, why="Not even the workspace is writable."
+        )
+    return SandboxProbe(
         name=sandbox.name,
         working=not (answers["outside"] or answers["repository"]),
         holds=tuple(text for key, text in _PROMISES.items() if not answers[key]),

@@ -29,7 +29,7 @@ from mindstone_tui.core.tools.base import (
 )
 from mindstone_tui.core.tools.files import Path_
 from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.shell import Bounds, Finished, clean_environment, run
+from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run
 
 _PLAIN_SEARCH: Final = Path(__file__).with_name("plain_search.py")
 _SECONDS: Final = 20.0
@@ -98,7 +98,7 @@ def _literal(path: str) -> str:
 
 
 def _told(
-    arguments: GrepArguments, finished: Finished, context: ToolContext, where: str
+    arguments: GrepArguments, finished: CommandFinished, context: ToolContext, where: str
 ) -> ToolResult:
     pattern = exact(arguments.pattern)
     output = decoded(finished.kept)

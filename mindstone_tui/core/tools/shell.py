@@ -57,7 +57,7 @@ _SET_VARIABLES: Final = {
 }
 
 
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
+class CommandFinished(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended and what it printed."""
 
     ending: Ending
@@ -120,7 +120,7 @@ async def run(
     bounds: Bounds,
     stop: asyncio.Event | None = None,
     progress: Callable[[bytes], None] | None = None,
-) -> Finished:
+) -> CommandFinished:
     """Run a command to one of its four endings; a cancelled call leaves no process behind."""
     started = time.monotonic()
     output = _Output(bounds)
@@ -130,7 +130,7 @@ async def run(
             ending = await _follow(process, output, bounds, stop, progress)
         finally:
             code = await asyncio.shield(_end(process))
-    return Finished(
+    return CommandFinished(
         ending=ending,
         code=code,
         kept=bytes(output.kept),
@@ -273,7 +273,7 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     return _told(finished, context)
 
 
-def _told(finished: Finished, context: ToolContext) -> ToolResult:
+def _told(finished: CommandFinished, context: ToolContext) -> ToolResult:
     """The output with what the model must know about its end."""
     text, full = _joined(finished, context)
     how = {
@@ -294,7 +294,7 @@ def _told(finished: Finished, context: ToolContext) -> ToolResult:
     )
 
 
-def _joined(finished: Finished, context: ToolContext) -> tuple[str, bytes | None]:
+def _joined(finished: CommandFinished, context: ToolContext) -> tuple[str, bytes | None]:
     """Head and tail of the output, from the two ends that were kept."""
     if finished.size <= len(finished.kept):
         return bounded(for_terminal(decoded(finished.kept)), context)

@@ -6,14 +6,14 @@
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.core.transcript.reader import Damaged, Head, History
-from mindstone_tui.core.transcript.verify import Anchor, Problem, Verdict, verify
+from mindstone_tui.core.transcript.verify import HeadAnchor, Problem, Verdict, verify
 from mindstone_tui.core.transcript.writer import Transcript
 
 __all__ = [
-    "Anchor",
     "Damaged",
     "Follower",
     "Head",
+    "HeadAnchor",
     "History",
     "Problem",
     "SessionSummary",

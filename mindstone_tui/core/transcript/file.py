@@ -19,7 +19,7 @@ from mindstone_tui.core.disk import Disk, held, place_error, replace_with, write
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
-from mindstone_tui.core.errors import DamagedTranscript, NoSuchSession, NotSaved
+from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved, NoSuchSession
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import reader
 from mindstone_tui.core.transcript.reader import Piece, Read, backwards, read_line
@@ -169,7 +169,7 @@ class _Doubtful(msgspec.Struct, frozen=True):
     hash: str
 
 
-class Ledger:
+class TranscriptFile:
     """One session's file, for appending."""
 
     def __init__(self, places: SessionPlaces, disk: Disk, *, create: bool) -> None:
@@ -204,7 +204,7 @@ class Ledger:
                     yield self._meet(inode)
                     return
             if named is None:
-                raise NotSaved(
+                raise EntryNotSaved(
                     f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
                     "Put it back; what is unsaved is kept and written first.",
                 )

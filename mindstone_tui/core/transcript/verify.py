@@ -41,7 +41,7 @@ class Problem(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Anchor(msgspec.Struct, frozen=True):
+class HeadAnchor(msgspec.Struct, frozen=True):
     """A head that was noted elsewhere: the transcript must still contain it."""
 
     seq: int
@@ -54,7 +54,7 @@ class Verdict(msgspec.Struct, frozen=True):
     session: str
     ok: bool
     entries: int
-    head: Anchor | None
+    head: HeadAnchor | None
     problems: tuple[Problem, ...]
 
 
@@ -86,7 +86,7 @@ _Report = Callable[[str, str], None]
 _decode_link = msgspec.json.Decoder(_Link).decode
 
 
-def verify(places: SessionPlaces, anchor: Anchor | None = None) -> Verdict:
+def verify(places: SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
     """Read the whole transcript once and list everything that is wrong with it."""
     try:
         fd = os.open(places.transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -108,7 +108,7 @@ def verify(places: SessionPlaces, anchor: Anchor | None = None) -> Verdict:
 class _Walk:
     """The chain so far, and what was wrong with it."""
 
-    def __init__(self, places: SessionPlaces, anchor: Anchor | None) -> None:
+    def __init__(self, places: SessionPlaces, anchor: HeadAnchor | None) -> None:
         self._places = places
         self._session = str(places.key)
         self._session_part = b'","session":%b,"ts":"' % msgspec.json.encode(self._session)
@@ -228,7 +228,7 @@ class _Walk:
             self._session,
             not self._problems,
             self._entries,
-            Anchor(*self._last) if self._last else None,
+            HeadAnchor(*self._last) if self._last else None,
             tuple(self._problems),
         )
 

@@ -2,7 +2,7 @@
 
 One append, under the kernel's lock on the file: look whether the path still is this file; learn
 the tail when somebody else wrote; set a torn tail aside; one write; check the count; sync. If the
-disk refuses, the write is rolled back, the entry is kept in memory, `NotSaved` is raised, and
+disk refuses, the write is rolled back, the entry is kept in memory, `EntryNotSaved` is raised, and
 every later append writes what is unsaved first. A failed sync is never tried again on the same
 descriptor, because the kernel may already have dropped the pages it failed on.
 """
@@ -29,7 +29,7 @@ from mindstone_tui.core.disk import (
 from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, decode_line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import seal
-from mindstone_tui.core.errors import MindstoneError, NotSaved, TranscriptError
+from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, TranscriptError
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.encode import (
     Body,
@@ -41,7 +41,7 @@ from mindstone_tui.core.transcript.encode import (
     timestamp,
     utc_now,
 )
-from mindstone_tui.core.transcript.file import LONGEST_WRITE, Ledger, Tail
+from mindstone_tui.core.transcript.file import LONGEST_WRITE, Tail, TranscriptFile
 from mindstone_tui.core.transcript.reader import Head, History
 
 _ENVELOPE: Final = 1 << 10
@@ -79,7 +79,7 @@ class Transcript:
         self._unsaved: list[_Pending] = []
         if create:
             ensure_folder(places.folder, disk)
-        self._ledger = Ledger(places, disk, create=create)
+        self._ledger = TranscriptFile(places, disk, create=create)
         self._settle()
 
     @property
@@ -126,7 +126,7 @@ class Transcript:
         return lines[len(lines) - len(drafts) :]
 
     def save(self) -> list[Line]:
-        """Write whatever is unsaved; raises `NotSaved`, and then the rest still is."""
+        """Write whatever is unsaved; raises `EntryNotSaved`, and then the rest still is."""
         if not self._unsaved:
             return []
         self._prepare_unsaved()
@@ -217,7 +217,7 @@ class Transcript:
             try:
                 pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob)
             except TranscriptError as error:
-                if not isinstance(error, NotSaved):
+                if not isinstance(error, EntryNotSaved):
                     # It will never fit, and must not stand in the way of those after it.
                     self._unsaved.remove(pending)
                 raise

@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from mindstone_tui.core.replay.playback import Position
-from mindstone_tui.core.replay.survey import Kind, Mark, Survey
+from mindstone_tui.core.replay.survey import Kind, Landmark, Survey
 from mindstone_tui.core.text import plural
 
 _STEPS: Final = " ▁▂▃▄▅▆▇█"
@@ -47,7 +47,7 @@ class Timeline(Widget):
     def __init__(self) -> None:
         super().__init__(id="timeline")
         self._survey = Survey((), 0, 0, "")
-        self._calls: tuple[Mark, ...] = ()
+        self._calls: tuple[Landmark, ...] = ()
 
     def draw(self, survey: Survey) -> None:
         """Show a session."""
@@ -75,18 +75,18 @@ class Timeline(Widget):
         if columns:
             self.post_message(self.Chosen(columns[min(max(at, 0), len(columns) - 1)].seq))
 
-    def _columns(self, width: int) -> list[Mark]:
+    def _columns(self, width: int) -> list[Landmark]:
         """One request a column; of those that share one, the fullest."""
         count = min(width, len(self._calls))
         edges = [at * len(self._calls) // count for at in range(count + 1)] if count else []
         groups = [self._calls[first:last] for first, last in itertools.pairwise(edges)]
         return [max(group, key=lambda mark: mark.utilization) for group in groups]
 
-    def _column_of(self, seq: int, columns: list[Mark]) -> int:
+    def _column_of(self, seq: int, columns: list[Landmark]) -> int:
         at = bisect_left(columns, seq, key=lambda mark: mark.seq)
         return min(at, len(columns) - 1)
 
-    def _signs(self, columns: list[Mark], here: int) -> Content:
+    def _signs(self, columns: list[Landmark], here: int) -> Content:
         row: list[tuple[str, str]] = [(" ", "")] * len(columns)
         for kind in reversed(_SIGNS):
             for mark in self._survey.marks:
@@ -97,7 +97,7 @@ class Timeline(Widget):
         return Content.assemble(*row)
 
 
-def _bars(columns: list[Mark], row: int, here: int) -> Content:
+def _bars(columns: list[Landmark], row: int, here: int) -> Content:
     """One row of the bars, the lowest has number 0."""
     levels = len(_STEPS) - 1
     cells = []

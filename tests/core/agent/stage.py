@@ -27,18 +27,18 @@ from mindstone_tui.core.providers.base import (
     ModelInfo,
     Options,
     Retrying,
-    TextDelta,
+    TextPart,
     Window,
 )
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import Mode
 from mindstone_tui.core.tools.base import (
-    Limits,
     Preview,
     Risk,
     Tool,
     ToolContext,
+    ToolLimits,
     ToolResult,
     declare,
 )
@@ -54,7 +54,7 @@ Reply = Sequence[Delta | Retrying | ProviderError]
 
 def saying(text: str) -> Reply:
     """A reply of these words."""
-    return [TextDelta(text=text), Finished(reason="stop")]
+    return [TextPart(text=text), Finished(reason="stop")]
 
 
 class Replies:
@@ -135,7 +135,7 @@ def context_of(
         named_window=None,
         tools={tool.name: tool for tool in tools},
         tool_context=lambda call: ToolContext(
-            workspace=Workspace((folder,)), call=call, limits=Limits()
+            workspace=Workspace((folder,)), call=call, limits=ToolLimits()
         ),
         permissions=allowed or permissions(),
         redactor=Redactor(),

@@ -9,7 +9,7 @@ from mindstone_tui.core.agent.answer import LONGEST_ARGUMENTS, Gathering
 from mindstone_tui.core.agent.run_tools import CYCLES, REPEATS, LoopWatch
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.providers.base import CallDelta, TextDelta, ThinkingDelta
+from mindstone_tui.core.providers.base import CallDelta, TextPart, ThinkingPart
 
 
 def call(arguments: str = "{}", name: str = "read") -> ToolCall:
@@ -49,10 +49,10 @@ def test_arguments_without_end_are_cut() -> None:
 def test_a_signature_closes_its_thought() -> None:
     gathering = Gathering(1, 1)
     for delta in (
-        ThinkingDelta(text="first "),
-        ThinkingDelta(text="thought", signature="s1"),
-        ThinkingDelta(text="open"),
-        TextDelta(text="said"),
+        ThinkingPart(text="first "),
+        ThinkingPart(text="thought", signature="s1"),
+        ThinkingPart(text="open"),
+        TextPart(text="said"),
     ):
         gathering.take(delta)
     assert gathering.thinking == (

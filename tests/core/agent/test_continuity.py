@@ -23,9 +23,9 @@ from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import Consolidated
 from mindstone_tui.core.entries.window import ContextWindowPruned, Receipt
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
-from mindstone_tui.core.health.fidelity import Found
+from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.health.monitor import health_text
-from mindstone_tui.core.memory.proposals import Draft
+from mindstone_tui.core.memory.proposals import ProposalDraft
 from mindstone_tui.core.paths import Places
 from tests.builders import places_in, say, transcript_in
 from tests.core.agent.stage import Replies, context_of
@@ -73,11 +73,11 @@ class Session:
         self.modes = Modes(Means(summarizer=summarizer, steps=self.handoffs.room_steps(_none)))
         self.window.room_maker = self.modes.make_room
 
-    async def _recall(self, query: str, k: int) -> Sequence[Found]:
+    async def _recall(self, query: str, k: int) -> Sequence[ProbeResult]:
         asked = set(query.lower().split())
         texts = [str(getattr(line.entry, "text", "")) for line in self.lines()]
         ranked = sorted(texts, key=lambda text: -len(asked & set(text.lower().split())))
-        return [Found(text=text) for text in ranked[:k]]
+        return [ProbeResult(text=text) for text in ranked[:k]]
 
     async def ask(self, text: str = "And now?") -> Prepared:
         turn = self.transcript.last_turn + 1
@@ -187,7 +187,7 @@ def test_notes_reach_the_head_and_the_file_and_the_next_process(home: Path) -> N
 
 def test_a_memory_is_proposed_decided_and_undone_across_processes(home: Path) -> None:
     session = Session(home)
-    draft = Draft(kind="preference", name="Tabs", text="Tabs in Makefiles.")
+    draft = ProposalDraft(kind="preference", name="Tabs", text="Tabs in Makefiles.")
     _, made = session.memories.propose(draft, [1], by="model")
     folder = session.memories.agent.memory
     assert not folder.exists()
@@ -206,7 +206,7 @@ def test_fifty_poisoned_tool_results_become_no_memory(home: Path) -> None:
     session = Session(home)
     memories = session.memories
     for number, text in enumerate(corpus("poisoned.txt")):
-        draft = Draft(kind="fact", name=f"fact {number}", text=text)
+        draft = ProposalDraft(kind="fact", name=f"fact {number}", text=text)
         _, made = memories.propose(draft, [number], by="model")
         with pytest.raises(NotAllowed):
             memories.decide(made.entry.proposal, "approved", by="tool", knowingly=True)
@@ -219,7 +219,7 @@ def test_models_propose_only_where_they_may(home: Path) -> None:
     session = Session(home)
     session.context.settings = Settings(memory=MemorySettings(propose=False))
     with pytest.raises(ContinuityError):
-        session.memories.propose(Draft(kind="fact", name="a", text="b"), [], by="model")
+        session.memories.propose(ProposalDraft(kind="fact", name="a", text="b"), [], by="model")
 
 
 async def test_looking_back_proposes_records_and_goes_on(home: Path) -> None:

@@ -15,7 +15,7 @@ from mindstone_tui.core.context.window_view import follow, reader
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import ContextTooLong, ProviderUnreachable
-from mindstone_tui.core.providers.base import Retrying, TextDelta
+from mindstone_tui.core.providers.base import Retrying, TextPart
 from tests.core.agent.stage import (
     Replies,
     Reply,
@@ -56,7 +56,7 @@ async def test_everything_is_on_disk_before_it_is_sent(home: Path) -> None:
 
 async def test_a_failed_call_is_on_disk_with_what_was_said_before_it_broke(home: Path) -> None:
     broken = ProviderUnreachable("The server hung up.", "Try again.")
-    reply: Reply = [Retrying(attempt=1, wait=0.0, why="busy"), TextDelta(text="It is"), broken]
+    reply: Reply = [Retrying(attempt=1, wait=0.0, why="busy"), TextPart(text="It is"), broken]
     context = context_of(window_in(home), Replies(reply))
     told = await heard(context, "What is it?")
     assert in_order(

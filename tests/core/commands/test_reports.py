@@ -21,7 +21,7 @@ def test_the_detail_says_what_files_have_and_what_of_them_is_sent(home: Path) ->
     assert "19,814 → 5 characters  IDENTITY.md" in detail
 
 
-def test_the_detail_sums_up_who_takes_the_room_and_names_the_largest_results(home: Path) -> None:
+def test_the_detail_says_what_takes_the_space_and_names_the_largest_results(home: Path) -> None:
     stage = Stage(home)
     stage.work("look", ["tiny", "huge " * 300], "done")
     report = build_report.report(stage.window)

@@ -54,7 +54,7 @@ def test_an_assumed_window_prunes_earlier() -> None:
     assert ceiling_percent(ContextSettings(ceiling=72.0), "assumed") == 71
 
 
-def test_the_shares_fill_the_usable_room() -> None:
+def test_the_shares_add_up_to_the_usable_window() -> None:
     budget = BudgetSettings(message_history=60.0, tool_results=17.0)
     assert shares(budget) == (6, 4, 60, 17, 8, 5)
     room = room_for(200_000, "measured", budget)

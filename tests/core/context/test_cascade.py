@@ -11,9 +11,9 @@ from mindstone_tui.core.context.cascade import (
     CASCADE,
     CascadeMarks,
     Effect,
-    Outcome,
     SizedExchange,
     StepName,
+    StepOutcome,
     by_level,
     cascade_due,
     excess,
@@ -56,7 +56,7 @@ class Window:
 NAMES = tuple(stage.step for stage in CASCADE)
 
 
-async def cascaded(window: Window, *, model_allowed: bool = True) -> Outcome:
+async def cascaded(window: Window, *, model_allowed: bool = True) -> StepOutcome:
     return await run_cascade(
         window.steps(NAMES),  # type: ignore[arg-type]
         window.measure,

@@ -11,7 +11,7 @@ import pytest
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import ContextSettings, Mode
-from mindstone_tui.core.context.cascade import Effect, Outcome, StepName
+from mindstone_tui.core.context.cascade import Effect, StepName, StepOutcome
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import Prepared, prepare, rebuild
 from mindstone_tui.core.context.summaries import Summarizer
@@ -49,7 +49,7 @@ class Stage:
         self.window = self.open()
         self.steps: list[str] = []
         self.failing: frozenset[str] = frozenset()
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[StepOutcome] = []
         names: tuple[StepName, ...] = (
             "checkpoint",
             "handoff",
@@ -90,7 +90,7 @@ class Stage:
 
         return apply
 
-    async def _note(self, outcome: Outcome) -> None:
+    async def _note(self, outcome: StepOutcome) -> None:
         self.outcomes.append(outcome)
 
     async def ask(self, text: str = "And now?") -> Prepared:

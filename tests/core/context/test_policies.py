@@ -8,13 +8,13 @@ import pytest
 
 from mindstone_tui.core.config.settings import EvictionSettings
 from mindstone_tui.core.context.exchanges import names_in, references
-from mindstone_tui.core.context.policies import POLICIES, Candidate, rank, repeated_by_newer
+from mindstone_tui.core.context.policies import POLICIES, EvictionCandidate, rank, repeated_by_newer
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import UnknownName
 from tests.core.context.stage import Stage, with_context, words
 
 
-def unit(turn: int, text: str = "", **changes: object) -> Candidate:
+def unit(turn: int, text: str = "", **changes: object) -> EvictionCandidate:
     given = {
         "key": turn,
         "turn": turn,
@@ -23,10 +23,10 @@ def unit(turn: int, text: str = "", **changes: object) -> Candidate:
         "weights": {"user": 50, "assistant": 50},
         "referenced": turn,
     }
-    return Candidate(**{**given, **changes})  # type: ignore[arg-type]
+    return EvictionCandidate(**{**given, **changes})  # type: ignore[arg-type]
 
 
-def order(policy: str, *candidates: Candidate, query: str = "") -> list[int]:
+def order(policy: str, *candidates: EvictionCandidate, query: str = "") -> list[int]:
     return [each.candidate.key for each in rank(policy, candidates, now=30, query=query)]
 
 
@@ -49,7 +49,7 @@ def test_lru_lets_go_what_nobody_mentioned_lately() -> None:
     assert order("lru", unit(1, referenced=29), unit(2), unit(20)) == [2, 20, 1]
 
 
-def test_a_new_unit_is_not_colder_than_an_old_one() -> None:
+def test_a_new_exchange_is_not_colder_than_an_old_one() -> None:
     assert order("lru", unit(30), unit(1)) == [1, 30]
 
 

@@ -33,7 +33,7 @@ from mindstone_tui.core.entries.window import (
     ToolResultsTrimmed,
     WindowRepaired,
 )
-from mindstone_tui.core.errors import DoesNotFit, NotSaved, WindowError
+from mindstone_tui.core.errors import DoesNotFit, EntryNotSaved, WindowError
 from mindstone_tui.core.transcript import verify
 from tests.builders import transcript_in
 from tests.core.context.stage import (
@@ -497,7 +497,7 @@ async def test_indexing_runs_beside_the_loop(home: Path) -> None:
     assert prepared.tokens <= build_report.report(window).marks.ceiling
 
 
-def test_make_room_twice_changes_nothing(home: Path) -> None:
+def test_making_room_a_second_time_changes_nothing(home: Path) -> None:
     stage = Stage(home, window=8_000, settings=with_context(policy="hybrid"))
     for number in range(80):
         stage.work(words(30, f"q{number}"), [words(90, f"r{number}")], words(40))
@@ -524,7 +524,7 @@ def test_whatever_is_written_next_saves_what_the_disk_refused_and_says_so(home: 
     window.on_saved = saved.append
     window.record_all([TurnStarted(), UserMessage(text="hello")], 1)
     disk.full = True
-    with pytest.raises(NotSaved):
+    with pytest.raises(EntryNotSaved):
         window.record(AssistantMessage(text="hi", model=MODEL), 1)
     disk.full = False
     window.set_policy("lru")

@@ -15,7 +15,7 @@ from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, NoteTaken, TaskDone
-from mindstone_tui.core.errors import ContinuityError, NotSaved, UsageError
+from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, UsageError
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, advance, fresh, validate
 from mindstone_tui.core.handoff.checkpoint_store import (
     Saved,
@@ -258,7 +258,7 @@ class FullDisk(Disk):
 def test_a_full_disk_leaves_the_checkpoint_before_it_whole(home: Path) -> None:
     transcript = work(home)
     kept = saved(transcript, home)
-    with pytest.raises(NotSaved):
+    with pytest.raises(EntryNotSaved):
         save(
             places_in(home),
             kept.checkpoint,

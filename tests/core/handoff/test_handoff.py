@@ -15,7 +15,7 @@ from mindstone_tui.core.errors import ContinuityError, ProviderUnreachable, Tool
 from mindstone_tui.core.handoff.checkpoint import advance, fresh
 from mindstone_tui.core.handoff.delegation import (
     DESCRIPTION,
-    Limits,
+    DelegationLimits,
     Spent,
     bring_back,
     ended,
@@ -87,7 +87,7 @@ def test_a_handoff_is_verbatim_and_the_same_every_time(transcript: Transcript) -
     assert "secret plans" not in letter.body
 
 
-def test_a_small_room_cuts_messages_and_never_rules(home: Path) -> None:
+def test_a_small_handoff_cuts_messages_and_never_rules(home: Path) -> None:
     long = transcript_in(home / "long")
     for number in range(20):
         say(long, f"Never skip check {number}. " + "talk " * 300, "fine " * 300)
@@ -238,7 +238,7 @@ def test_what_cannot_be_delegated_is_refused_with_a_way_out() -> None:
 
 
 def test_limits_say_which_of_them_was_reached() -> None:
-    limits = Limits()
+    limits = DelegationLimits()
     assert exceeded(limits, Spent(tokens=59_999, calls=11, seconds=599)) == ""
     assert "tokens" in exceeded(limits, Spent(tokens=60_000))
     assert "model calls" in exceeded(limits, Spent(calls=12))
@@ -247,20 +247,22 @@ def test_limits_say_which_of_them_was_reached() -> None:
 
 async def test_a_result_comes_back_within_its_bound_and_says_where_the_rest_is() -> None:
     summarizer = Summarizer(count=words)
-    short = await bring_back("Found in src/io.py.", Limits(), summarizer)
+    short = await bring_back("Found in src/io.py.", DelegationLimits(), summarizer)
     assert (short.text, short.summary) == ("Found in src/io.py.", None)
-    long = await bring_back("Found in src/io.py. " + "detail " * 9_000, Limits(), summarizer)
+    long = await bring_back(
+        "Found in src/io.py. " + "detail " * 9_000, DelegationLimits(), summarizer
+    )
     assert long.tokens <= 2_000
     assert long.summary is not None
     rules = " ".join(f"TODO: check item_{n} again." for n in range(900))
-    stubborn = await bring_back(rules, Limits(), summarizer)
+    stubborn = await bring_back(rules, DelegationLimits(), summarizer)
     assert stubborn.tokens <= 2_000
     assert "the sub-agent's transcript has all of it" in stubborn.text
 
 
 async def test_the_end_of_a_delegation_shows_its_cost() -> None:
     made = plan("Find it", "", parent=PARENT, call="c1", available=("read",))
-    brought = await bring_back("Here.", Limits(), Summarizer(count=words))
+    brought = await bring_back("Here.", DelegationLimits(), Summarizer(count=words))
     spent = Spent(tokens=1_200, calls=3, cost=0.0123)
     assert ended(made, brought, "done", spent).cost == 0.0123
     text = result_text(made, brought, "done", spent)

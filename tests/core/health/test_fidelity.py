@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mindstone_tui.core.errors import IndexUnavailable, ProviderUnreachable
-from mindstone_tui.core.health.fidelity import Found, draw, measure
+from mindstone_tui.core.health.fidelity import ProbeResult, draw, measure
 from mindstone_tui.core.health.judge import judge
 from tests.core.context.fake_models import Saying, passage, words
 
@@ -26,10 +26,10 @@ class Index:
     def __init__(self, *texts: str) -> None:
         self.texts = texts
 
-    async def __call__(self, query: str, k: int) -> Sequence[Found]:
+    async def __call__(self, query: str, k: int) -> Sequence[ProbeResult]:
         asked = set(query.lower().replace("?", "").split())
         ranked = sorted(self.texts, key=lambda text: -len(asked & set(text.lower().split())))
-        return [Found(text=text) for text in ranked[:k]]
+        return [ProbeResult(text=text) for text in ranked[:k]]
 
 
 def test_probes_come_from_what_people_said_and_rules_come_first() -> None:
@@ -75,7 +75,7 @@ async def test_a_fact_beyond_the_budget_or_the_top_does_not_count() -> None:
 
 
 async def test_nothing_to_measure_is_no_measure() -> None:
-    async def broken(_query: str, _k: int) -> Sequence[Found]:
+    async def broken(_query: str, _k: int) -> Sequence[ProbeResult]:
         raise IndexUnavailable("The index is locked.")
 
     nothing = await measure((), Index(), words)

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.config.settings import HealthSettings, Settings
-from mindstone_tui.core.context.report import ContextReport, Marks, OutsideWindow, Prompt, Tokens
+from mindstone_tui.core.context.report import (
+    ContextReport,
+    Marks,
+    OutsideWindow,
+    PromptNumbers,
+    Tokens,
+)
 from mindstone_tui.core.doctor.base import CheckEnvironment
 from mindstone_tui.core.doctor.continuity import checks
 from mindstone_tui.core.entries import Line, Span
@@ -307,7 +313,7 @@ def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
     assert (snapshot.measured.compression_ratio is None) == (made.shortened_before == 0)
 
 
-def test_the_doctor_is_told_what_continuity_rests_on(home: Path) -> None:
+def test_doctor_checks_what_continuity_rests_on(home: Path) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
     around = CheckEnvironment(places, {}, Settings(), SessionKey("default", "main"))
     assert [check.outcome for check in checks(around)] == ["pass"]
@@ -391,7 +397,7 @@ def _report() -> ContextReport:
         window=Tokens(tokens=1_300, label="measured"),
         reserve=300,
         usable=1_000,
-        prompt=Prompt(tokens=500, label="estimated"),
+        prompt=PromptNumbers(tokens=500, label="estimated"),
         utilization=0.5,
         raw_utilization=0.4,
         zone="green",

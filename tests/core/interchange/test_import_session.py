@@ -15,7 +15,7 @@ import pytest
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.errors import InterchangeError, NotSaved, UnknownName
+from mindstone_tui.core.errors import EntryNotSaved, InterchangeError, UnknownName
 from mindstone_tui.core.interchange.import_session import import_file
 from tests.builders import transcript_in
 from tests.core.interchange.full_disk import FullDisk
@@ -283,7 +283,7 @@ def test_a_disk_that_refuses_is_an_error_and_the_next_import_completes_it(
         tmp_path / "c.jsonl", [{"id": str(n), "role": "user", "content": "x"} for n in range(900)]
     )
     transcript = transcript_in(home, disk=FullDisk(writes=3))
-    with pytest.raises(NotSaved):
+    with pytest.raises(EntryNotSaved):
         import_file(path, transcript)
     transcript.close()
     take_over(home, path)

@@ -10,7 +10,7 @@ import pytest
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.interchange.samples import (
     SAMPLE_SESSION,
-    Probe,
+    SampleProbe,
     import_sample,
     sample_file,
     sample_probes,
@@ -45,7 +45,7 @@ def test_the_sample_is_long_and_whole(home: Path) -> None:
 
 
 @pytest.mark.parametrize("probe", sample_probes(), ids=lambda probe: probe.question)
-def test_a_question_is_answered_by_its_source(probe: Probe) -> None:
+def test_a_question_is_answered_by_its_source(probe: SampleProbe) -> None:
     sources = [MESSAGES[source]["content"] for source in probe.sources]
     for word in probe.expects:
         assert any(word.lower() in text.lower() for text in sources)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
-from mindstone_tui.core.interchange.write_entries import Assembler, Hashes, Seen, Step
+from mindstone_tui.core.interchange.write_entries import Assembler, Hashes, Seen, WriteStep
 
 _CALLS = st.lists(st.sampled_from("abcde"), max_size=3)
 _RECORDS = st.lists(
@@ -22,9 +22,9 @@ _RECORDS = st.lists(
 )
 
 
-def _assembled(records: list[tuple[str, list[str]]]) -> list[Step]:
+def _assembled(records: list[tuple[str, list[str]]]) -> list[WriteStep]:
     assembler = Assembler()
-    steps: list[Step] = []
+    steps: list[WriteStep] = []
     for number, (role, names) in enumerate(records):
         if role == "tool":
             steps += assembler.give(Gave(line=number, call=names[0], text=f"result {number}"))

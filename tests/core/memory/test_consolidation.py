@@ -75,7 +75,7 @@ async def test_what_a_tool_said_and_what_is_sensitive_is_not_proposed(home: Path
     assert sum(piece.left_out for piece in pieces) == 1
 
 
-async def test_a_review_that_runs_out_of_room_goes_on_where_it_stopped(home: Path) -> None:
+async def test_a_review_that_runs_out_of_tokens_goes_on_where_it_stopped(home: Path) -> None:
     session = Session(home)
     small = Reviewer(count=words, budget=6_000)
     first = await looked(session.read, 0, session.head, small)

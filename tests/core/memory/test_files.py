@@ -176,7 +176,7 @@ def test_invariants_degrade_to_names_and_then_to_a_count_and_say_so() -> None:
     assert words(tiny.text) <= 25
 
 
-def test_the_index_degrades_to_names_and_never_past_its_room() -> None:
+def test_the_index_shrinks_to_names_and_never_exceeds_its_limit() -> None:
     many = shelf(
         *(Memory(name=f"name {n}", kind="fact", body="A long body. " * 9) for n in range(20))
     )

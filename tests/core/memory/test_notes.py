@@ -58,7 +58,7 @@ NOTES = [
 ]
 
 
-def test_what_is_critical_comes_first_into_a_small_room_and_the_rest_is_counted() -> None:
+def test_critical_notes_come_first_when_few_fit_and_the_rest_are_counted() -> None:
     text = render(NOTES, words, 16)
     assert "Critical decision" in text
     assert "High bug" not in text
@@ -79,7 +79,7 @@ def test_what_is_critical_comes_first_into_a_small_room_and_the_rest_is_counted(
     ),
     st.integers(0, 200),
 )
-def test_rendered_notes_never_outgrow_their_room(
+def test_rendered_notes_never_exceed_their_limit(
     made: list[tuple[str, str, int]], budget: int
 ) -> None:
     notes = [

@@ -13,8 +13,8 @@ from mindstone_tui.core.providers.base import (
     Options,
     Provider,
     Retrying,
-    TextDelta,
-    ThinkingDelta,
+    TextPart,
+    ThinkingPart,
 )
 
 
@@ -72,7 +72,7 @@ PLAIN = Options(max_tokens=512)
 async def hear(provider: Provider, asked: Request, options: Options = PLAIN) -> Heard:
     """Listen to the end; raises `Broken` with what was heard when the stream does."""
     pieces: list[str] = []
-    thinking: list[ThinkingDelta] = []
+    thinking: list[ThinkingPart] = []
     calls: dict[int, ToolCall] = {}
     finished: list[Finished] = []
     retries: list[Retrying] = []
@@ -92,9 +92,9 @@ async def hear(provider: Provider, asked: Request, options: Options = PLAIN) -> 
         async for delta in provider.stream(asked, options):
             assert not finished, "something was said after the end"
             match delta:
-                case TextDelta():
+                case TextPart():
                     pieces.append(delta.text)
-                case ThinkingDelta():
+                case ThinkingPart():
                     thinking.append(delta)
                 case CallDelta():
                     known = calls.get(delta.index, ToolCall(id="", name="", arguments=""))

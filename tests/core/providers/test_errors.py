@@ -37,7 +37,9 @@ def meant(failure: Failure) -> ProviderError:
         (Failure(kind="X", status=400, message="temperature is too hot"), ProviderRefused),
     ],
 )
-def test_a_failure_is_told_by_its_kind(failure: Failure, kind: type[ProviderError]) -> None:
+def test_each_kind_of_failure_has_its_own_error(
+    failure: Failure, kind: type[ProviderError]
+) -> None:
     assert type(meant(failure)) is kind
 
 
@@ -65,7 +67,7 @@ def test_the_time_to_wait_is_read_in_every_form(
     assert retry_after(headers, now=60.0) == seconds
 
 
-def test_foreign_words_are_quoted_on_one_line_without_secrets() -> None:
+def test_a_servers_words_are_quoted_on_one_line_without_secrets() -> None:
     said = quoted("litellm.AuthenticationError: OpenAIException -\n bad key sk-abcdefgh12345678")
     assert said == "“bad key •••”"
     assert quoted("") == "“no reason given”"

@@ -87,7 +87,7 @@ def test_it_introduces_itself_and_says_what_it_is_not(hello: str) -> None:
         ("read entry #12", "read_entry", {"entry": "#12"}),
     ],
 )
-def test_it_understands_plain_wishes(question: str, name: str, arguments: object) -> None:
+def test_it_understands_plain_requests(question: str, name: str, arguments: object) -> None:
     assert wanted(question) == (name, arguments)
 
 

@@ -11,8 +11,8 @@ import pytest
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderBusy, ProviderRefused
 from mindstone_tui.core.lockdown import import_litellm
-from mindstone_tui.core.providers.address import Address, Key
-from mindstone_tui.core.providers.base import Finished, Options, TextDelta
+from mindstone_tui.core.providers.address import Address, ApiKey
+from mindstone_tui.core.providers.base import Finished, Options, TextPart
 from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.litellm import RemoteProvider
 from mindstone_tui.core.providers.stream import usage_of
@@ -63,7 +63,7 @@ async def answer(
     if provider in ("anthropic", "ollama"):
         base_url = base_url.removesuffix("/v1")
     model = asked_for.model.replace("ollama/", "ollama_chat/")
-    key = Key(secret=secret, origin="test")
+    key = ApiKey(secret=secret, origin="test")
     made = RemoteProvider(
         Address(model=model, provider=provider, base_url=base_url, key=key),
         pause=naps or Naps(),
@@ -120,7 +120,7 @@ async def test_usage_is_what_the_server_reported_and_unknown_when_it_did_not(
     assert silent.finished.usage.prompt is None
 
 
-async def test_thinking_is_told_apart_from_the_answer(server: Loopback) -> None:
+async def test_thinking_is_kept_apart_from_the_answer(server: Loopback) -> None:
     server.play(
         streams(
             [
@@ -135,7 +135,7 @@ async def test_thinking_is_told_apart_from_the_answer(server: Loopback) -> None:
     assert (heard.thinking, heard.text) == ("Let me see.", "Yes.")
 
 
-async def test_a_busy_server_is_asked_again_as_late_as_it_wishes(server: Loopback) -> None:
+async def test_a_busy_server_is_asked_again_when_it_says(server: Loopback) -> None:
     busy, naps = fails("429 X", {"error": {"message": "slow"}}, Retry_After="7"), Naps()
     server.play(busy, busy, says("Now."))
     heard = await answer(server, request("hi", model="openai/m"), naps=naps)
@@ -173,7 +173,7 @@ async def test_an_interrupted_answer_gives_its_connection_back(server: Loopback)
 
     async def listen() -> None:
         async for delta in made.stream(request("hi", model="openai/m"), PLAIN):
-            assert isinstance(delta, TextDelta)
+            assert isinstance(delta, TextPart)
             heard.set()
 
     task = asyncio.ensure_future(listen())

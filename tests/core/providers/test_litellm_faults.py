@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
-from mindstone_tui.core.providers.address import Address, Key
+from mindstone_tui.core.providers.address import Address, ApiKey
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.litellm import RemoteProvider
 from tests.core.providers.requests import Broken, Heard, hear, request, tool
@@ -50,7 +50,7 @@ def at(base_url: str) -> RemoteProvider:
     async def no_pause(seconds: float) -> None:
         await asyncio.sleep(0)
 
-    key = Key(secret="sk-loopback-0123456789", origin="test")
+    key = ApiKey(secret="sk-loopback-0123456789", origin="test")
     address = Address(model="openai/m", provider="openai", base_url=base_url, key=key)
     return RemoteProvider(address, pause=no_pause, jitter=lambda: 0.0)
 

@@ -14,7 +14,7 @@ import pytest
 from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderUnreachable
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
-from mindstone_tui.core.providers.base import Finished, Options, TextDelta
+from mindstone_tui.core.providers.base import Finished, Options, TextPart
 from mindstone_tui.core.providers.smollm2 import SMOLLM2, SmolProvider, why_not
 from tests.core.providers.requests import Broken, hear, request, tool
 
@@ -116,7 +116,7 @@ async def test_an_interruption_ends_the_child_and_the_next_request_starts_anothe
 
     async def listen() -> None:
         async for delta in provider.stream(ask("wait"), Options(max_tokens=9)):
-            if isinstance(delta, TextDelta):
+            if isinstance(delta, TextPart):
                 heard.append(delta.text)
                 spoke.set()
 
@@ -134,7 +134,7 @@ async def test_a_listener_who_leaves_ends_the_child(make: Make) -> None:
     provider = make()
     stream = provider.stream(ask(), Options(max_tokens=9))
     first = await anext(stream)
-    assert isinstance(first, TextDelta)
+    assert isinstance(first, TextPart)
     assert isinstance(stream, AsyncGenerator)
     await stream.aclose()
     with pytest.raises(ProcessLookupError):

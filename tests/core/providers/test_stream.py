@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense
-from mindstone_tui.core.providers.base import CallDelta, Delta, TextDelta, ThinkingDelta
+from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.stream import Joined, Translator, usage_of
 
 
@@ -46,7 +46,7 @@ def calls_in(*chunks: object) -> dict[int, tuple[str, str, str]]:
 def test_objects_and_mappings_are_read_alike() -> None:
     inner = SimpleNamespace(content="Hi", tool_calls=None, reasoning_content=None)
     chunk = SimpleNamespace(choices=[SimpleNamespace(delta=inner, finish_reason="stop")])
-    assert told(chunk) == told(delta(content="Hi")) == [TextDelta(text="Hi")]
+    assert told(chunk) == told(delta(content="Hi")) == [TextPart(text="Hi")]
 
 
 def test_a_signature_closes_the_thought_without_repeating_it() -> None:
@@ -57,10 +57,10 @@ def test_a_signature_closes_the_thought_without_repeating_it() -> None:
         delta(thinking_blocks=[{"type": "redacted_thinking", "data": "xyz"}]),
     )
     assert deltas == [
-        ThinkingDelta(text="a "),
-        ThinkingDelta(text="b"),
-        ThinkingDelta(signature="s"),
-        ThinkingDelta(redacted="xyz"),
+        ThinkingPart(text="a "),
+        ThinkingPart(text="b"),
+        ThinkingPart(signature="s"),
+        ThinkingPart(redacted="xyz"),
     ]
 
 
@@ -131,7 +131,7 @@ def test_no_chunk_can_break_the_translator(chunks: list[object]) -> None:
     except ProviderError:
         return
     for each in deltas:
-        text = each.text if isinstance(each, TextDelta | ThinkingDelta) else ""
+        text = each.text if isinstance(each, TextPart | ThinkingPart) else ""
         text.encode()
 
 

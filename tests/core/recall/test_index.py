@@ -9,7 +9,7 @@ import pytest
 from mindstone_tui.core.errors import IndexUnavailable, VectorsUnavailable
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.index import RecallIndex, search_many
-from mindstone_tui.core.recall.store import Mark
+from mindstone_tui.core.recall.store import IndexMark
 from tests.core.recall.talk import BrokenModel, PickyModel, WordModel, said
 
 TALK = [
@@ -164,7 +164,7 @@ def test_damage_met_while_working_costs_a_rebuild_and_no_question(tmp_path: Path
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
     index = RecallIndex.open(path, None)
-    receipts = index.ensure(TALK, Mark(5, "hash"))
+    receipts = index.ensure(TALK, IndexMark(5, "hash"))
     assert sum(receipt.passages for receipt in receipts) == len(TALK)
     assert list(tmp_path.glob("index.db.damaged-*"))
     assert index.search("Biscuit").hits[0].passage.seq == 3
@@ -249,11 +249,11 @@ def test_an_entry_that_helped_before_gains_and_one_that_did_not_loses(tmp_path: 
 def test_the_mark_survives_and_a_cleared_index_has_none(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     index = RecallIndex.open(path, None)
-    assert index.mark == Mark()
-    index.ensure(TALK, Mark(5, "abc"))
+    assert index.mark == IndexMark()
+    index.ensure(TALK, IndexMark(5, "abc"))
     index.close()
     index = RecallIndex.open(path, None)
-    assert index.mark == Mark(5, "abc")
+    assert index.mark == IndexMark(5, "abc")
     index.clear()
-    assert index.mark == Mark()
+    assert index.mark == IndexMark()
     assert len(index) == 0

@@ -18,10 +18,10 @@ from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.replay.compare import (
     MODES,
+    AnswerPiece,
     Comparing,
     Comparison,
-    Piece,
-    Probe,
+    ComparisonProbe,
     answer,
     compare,
     probes_of_sample,
@@ -75,7 +75,7 @@ def test_early_corrections_leave_the_window_and_come_back(sample: Comparison) ->
     assert sliding.outcome.prunes > 2
 
 
-def test_every_mode_keeps_what_the_gate_asks_for(sample: Comparison) -> None:
+def test_every_mode_passes_the_fidelity_gate(sample: Comparison) -> None:
     for one in sample.modes:
         kept = [one.measures[name] for name in ("facts", "traceable", "corrections", "why")]
         share = sum(each.hits for each in kept) / sum(each.asked for each in kept)
@@ -120,15 +120,15 @@ async def test_a_model_that_is_given_judges_every_mode(home: Path) -> None:
 
 
 def test_an_outdated_statement_alone_misleads_and_beside_its_correction_does_not() -> None:
-    probe = Probe(
+    probe = ComparisonProbe(
         family="correction",
         question="Which port does the API use?",
         expects=("8790",),
         outdated=("8765",),
         turns=frozenset({2}),
     )
-    old = Piece(where="window", text="The API uses port 8765.", turn=1)
-    new = Piece(where="recall", text="The API uses port 8790 now.", turn=2)
+    old = AnswerPiece(where="window", text="The API uses port 8765.", turn=1)
+    new = AnswerPiece(where="recall", text="The API uses port 8790 now.", turn=2)
     assert answer(probe, [old], []).misled
     both = answer(probe, [old], [new])
     assert both.known
@@ -138,7 +138,7 @@ def test_an_outdated_statement_alone_misleads_and_beside_its_correction_does_not
 
 
 def test_what_a_tool_printed_does_not_count_as_having_been_said() -> None:
-    noise = Piece(where="window", text="port API use 8790", turn=9, tool=True)
+    noise = AnswerPiece(where="window", text="port API use 8790", turn=9, tool=True)
     assert says(noise, ("8790",))
     assert not speaks_of(noise, "Which port does the API use?")
 

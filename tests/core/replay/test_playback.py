@@ -68,7 +68,7 @@ async def all_of(history: History, **options: object) -> list[ev.AnyEvent]:
     return [event async for event in replay.events()]
 
 
-async def test_a_recording_tells_what_the_live_session_told(home: Path, tmp_path: Path) -> None:
+async def test_a_recording_gives_the_events_of_the_live_session(home: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     model = script(
         tmp_path,
@@ -211,7 +211,7 @@ async def test_nothing_can_be_said_or_changed_in_a_recording(home: Path) -> None
         assert history.places.transcript.read_bytes() == before
 
 
-async def test_a_damaged_line_is_told_and_passed_over(home: Path) -> None:
+async def test_a_damaged_line_is_named_and_skipped(home: Path) -> None:
     with recorded(home) as history:
         path = history.places.transcript
     raw = path.read_bytes().split(b"\n")

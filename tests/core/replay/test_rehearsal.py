@@ -140,7 +140,7 @@ async def test_a_later_name_is_found_in_the_window_or_by_recall(home: Path) -> N
     assert place["narrow"] in ("window", "recalled", "on request")
 
 
-async def test_a_sketch_answers_like_a_file(home: Path) -> None:
+async def test_a_transcript_in_memory_answers_like_a_file(home: Path) -> None:
     with recorded(home) as history:
         held = await rehearse(history, SMALL, FAST)
     sketch = held.history()

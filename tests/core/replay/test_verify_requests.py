@@ -20,7 +20,7 @@ from tests.core.session.stage import KEY, check_history, on_stage, script
 from tests.faults import FULL, sized
 from tests.strace import run_touching_nothing
 
-SESSIONS = sized(8, 220)
+SESSIONS = sized(3, 220)
 WANTED = (
     "tool_returned",
     "context_window_pruned",
@@ -97,7 +97,7 @@ def _hash(line: Line) -> str:
 
 @needs_strace
 async def test_replay_connects_to_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    places, _ = await play(tmp_path / "played", seed=3)
+    places, _ = await play(tmp_path / "played", seed=3, steps=sized(5, 12))
     home, trace = tmp_path / "played" / "home", tmp_path / "trace"
     done = run_touching_nothing(home, trace, "replay", str(KEY), "--all", "--check", "--json")
     proof = json.loads(done.stdout)

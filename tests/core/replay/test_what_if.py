@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.replay.what_if import Prices, WhatIf, parse_changes, what_if
+from mindstone_tui.core.replay.what_if import PriceList, WhatIf, parse_changes, what_if
 from tests.builders import say, transcript_in
 from tests.core.context.stage import MODEL, with_context
 from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded
@@ -54,7 +54,9 @@ async def asked(home: Path, **changes: object) -> WhatIf:
             then,
             {f"context.{name}": value for name, value in changes.items()},
             options=FAST,
-            price_of=lambda model: Prices(prompt=2.0, cached=0.2) if model == MODEL else Prices(),
+            price_of=lambda model: (
+                PriceList(prompt=2.0, cached=0.2) if model == MODEL else PriceList()
+            ),
         )
 
 

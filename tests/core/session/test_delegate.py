@@ -146,7 +146,7 @@ async def test_a_sub_agent_that_uses_up_its_limit_is_stopped_and_says_so(
         await stage.say("Delegate it.")
         (over,) = stage.entries(DelegationEnded)
         assert over.ending.startswith("stopped: it used")
-        assert over.tokens >= delegation.Limits().tokens
+        assert over.tokens >= delegation.DelegationLimits().tokens
         child = child_of(home, stage)
     check_history(child)
     kinds = [line.kind for line in read(child)]

@@ -36,7 +36,9 @@ def _settle(home: Path) -> None:
     index.close()
 
 
-def test_settling_holds_the_window_and_not_the_history(home: Path, tmp_path: Path) -> None:
+def test_planning_the_window_of_an_import_holds_the_window_and_not_the_history(
+    home: Path, tmp_path: Path
+) -> None:
     take_over(home, _long_file(tmp_path / "short.jsonl", 200))
     _settle(home)  # whatever is loaded once is loaded now
     take_over(home, _long_file(tmp_path / "long.jsonl", 1_500))

@@ -21,7 +21,7 @@ from mindstone_tui.core.entries.derived import (
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.memory.files import Memory, parse, render
-from mindstone_tui.core.memory.proposals import Draft
+from mindstone_tui.core.memory.proposals import ProposalDraft
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.corpora import lines as corpus
 
@@ -149,7 +149,7 @@ async def test_what_is_shown_stays_the_same_while_a_person_thinks_about_it(
             services.memories.past,
             clock=lambda: datetime(2026, 1, 5, 10, 0, next(seconds), tzinfo=UTC),
         )
-        draft = Draft(kind="preference", name="Tabs", text="Tabs in Makefiles.")
+        draft = ProposalDraft(kind="preference", name="Tabs", text="Tabs in Makefiles.")
         shown = memories.preview(draft, (2,))
         _, made = memories.propose(draft, (2,), by="model")
         assert made.diff == shown.diff

@@ -34,7 +34,9 @@ async def streaming(stage: Stage) -> None:
     await stage.until(events.TextDelta)
 
 
-async def test_a_turn_is_told_in_order_and_ends_once(home: Path, tmp_path: Path) -> None:
+async def test_the_events_of_a_turn_come_in_order_and_it_ends_once(
+    home: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a.txt").write_text("the answer is 42")
     model = script(tmp_path, calls(("read", {"path": "a.txt"}), text="Looking."), {"text": "42."})
     async with on_stage(home, model=model, context_window=200_000) as stage:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
+from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
 from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS, _matches, _step
 from mindstone_tui.core.tools.search import GREP
 from mindstone_tui.core.tools.workspace import Workspace
@@ -152,7 +152,9 @@ async def test_our_own_files_are_not_searched(tmp_path: Path, searching: ToolCon
 async def test_a_pattern_that_never_ends_is_ended(tmp_path: Path, context: ToolContext) -> None:
     (tmp_path / "f").write_text("a" * 40 + "!\n")
     slow = ToolContext(
-        workspace=context.workspace, environ={"PATH": "/nonexistent"}, limits=Limits(seconds=0.5)
+        workspace=context.workspace,
+        environ={"PATH": "/nonexistent"},
+        limits=ToolLimits(seconds=0.5),
     )
     result = await use("grep", slow, pattern="(a+)+$")
     assert result.status == "timeout"

@@ -13,7 +13,7 @@ import pytest
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import carry_out, decide, prepare
-from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
+from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
 from mindstone_tui.core.tools.mcp import McpServer, Offer, ServerSettings
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -45,7 +45,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
 @pytest.fixture
 def context(tmp_path: Path) -> ToolContext:
-    return ToolContext(workspace=Workspace((tmp_path,)), call="c1", limits=Limits(seconds=20))
+    return ToolContext(workspace=Workspace((tmp_path,)), call="c1", limits=ToolLimits(seconds=20))
 
 
 async def use(offer: Offer, name: str, arguments: str, context: ToolContext) -> ToolResult:

@@ -13,7 +13,7 @@ import pytest
 
 from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock
-from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
+from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
 from mindstone_tui.core.tools.sandbox import Bubblewrap, Confined, Landlock, Sandbox, unconfined
 from mindstone_tui.core.tools.sandbox_probe import find, probe
 from mindstone_tui.core.tools.shell import SHELL
@@ -132,7 +132,7 @@ async def attempt(scene: Scene, sandbox: Sandbox, command: str, seconds: float =
         workspace=Workspace((scene.work,)),
         sandbox=sandbox,
         environ={"PATH": PATH, "HOME": str(scene.home)},
-        limits=Limits(seconds=seconds),
+        limits=ToolLimits(seconds=seconds),
     )
     return await SHELL.run({"command": command}, context)
 
@@ -188,7 +188,7 @@ async def test_no_attempt_gets_out_of_landlock(scene: Scene, attempts: list[str]
 async def test_the_sweep_would_notice_an_escape(scene: Scene) -> None:
     open_air = [each for each in ESCAPES if each.startswith(("echo owned > $OUT", "cat $SECRET"))]
     context = ToolContext(
-        workspace=Workspace((scene.work,)), environ={"PATH": PATH}, limits=Limits(seconds=20)
+        workspace=Workspace((scene.work,)), environ={"PATH": PATH}, limits=ToolLimits(seconds=20)
     )
     with scene.listening() as told:
         await SHELL.run({"command": script(told, open_air)}, context)

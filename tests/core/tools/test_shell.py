@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mindstone_tui.core.tools.base import Limits, ToolContext, ToolResult
+from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import FULL
@@ -31,7 +31,7 @@ def context(place: Path, **changes: object) -> ToolContext:
         workspace=Workspace((place,)),
         call="c7",
         environ=ENVIRON,
-        **{"limits": Limits(seconds=10), **changes},  # type: ignore[arg-type]
+        **{"limits": ToolLimits(seconds=10), **changes},  # type: ignore[arg-type]
     )
 
 
@@ -83,7 +83,7 @@ async def test_the_command_has_no_terminal_no_input_and_none_of_our_keys(tmp_pat
 async def test_hostile_output_costs_bounded_memory_and_shows_head_and_tail(
     tmp_path: Path, command: str
 ) -> None:
-    limits = Limits(seconds=30, output=(64 if FULL else 8) * MEGABYTE, kept=2 * MEGABYTE)
+    limits = ToolLimits(seconds=30, output=(64 if FULL else 8) * MEGABYTE, kept=2 * MEGABYTE)
     before = psutil.Process().memory_info().rss
     result = await shell(tmp_path, command, limits=limits)
     assert psutil.Process().memory_info().rss - before < 64 * MEGABYTE
@@ -109,7 +109,7 @@ async def test_the_whole_tree_is_gone_when_the_time_is_up(
     tmp_path: Path, command: str, marker: str
 ) -> None:
     started = time.monotonic()
-    result = await shell(tmp_path, command.replace("{}", marker), limits=Limits(seconds=0.4))
+    result = await shell(tmp_path, command.replace("{}", marker), limits=ToolLimits(seconds=0.4))
     assert result.status == "timeout"
     assert alive(marker) == []
     assert result.elapsed <= time.monotonic() - started

@@ -15,11 +15,11 @@ from mindstone_tui.core.interchange.export.cast import cast_pieces
 from mindstone_tui.core.interchange.export.data import json_pieces, message_pieces
 from mindstone_tui.core.interchange.export.html import html_pieces
 from mindstone_tui.core.interchange.export.markdown import markdown_pieces
-from mindstone_tui.core.interchange.export.story import Source
+from mindstone_tui.core.interchange.export.story import StorySource
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean
 
-Exporter = Callable[[Source], Iterator[str]]
+Exporter = Callable[[StorySource], Iterator[str]]
 
 EXPORTERS: Final = MappingProxyType[str, Exporter](
     {
@@ -39,7 +39,7 @@ def export(history: History, format: str, *, clean: Clean | None = None) -> Iter
         raise UnknownName(
             f"There is no export format {format!r}.", f"There are: {', '.join(EXPORTERS)}."
         )
-    return EXPORTERS[format](Source(history, clean))
+    return EXPORTERS[format](StorySource(history, clean))
 
 
-__all__ = ["EXPORTERS", "Exporter", "Source", "export"]
+__all__ = ["EXPORTERS", "Exporter", "StorySource", "export"]

@@ -17,8 +17,8 @@ from mindstone_tui.core.interchange.export.story import (
     Marker,
     Recalled,
     Scene,
-    Source,
     Spoken,
+    StorySource,
     ToolUse,
     turns_in,
 )
@@ -39,7 +39,7 @@ _COLOURS: Final = {
 }
 
 
-def cast_pieces(source: Source) -> Iterator[str]:
+def cast_pieces(source: StorySource) -> Iterator[str]:
     """The header, then a line an event."""
     session = overview(source.session, source.lines())
     header = {

@@ -10,11 +10,11 @@ import msgspec
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.line import FORMAT
-from mindstone_tui.core.interchange.export.story import Source
+from mindstone_tui.core.interchange.export.story import StorySource
 from mindstone_tui.core.transcript import Damaged
 
 
-def json_pieces(source: Source) -> Iterator[str]:
+def json_pieces(source: StorySource) -> Iterator[str]:
     """One JSON object with all entries, whole, an entry a line.
 
     Each entry is as its line in the transcript is, but texts that stood in blobs are inside and
@@ -51,7 +51,7 @@ def _entry(line: Line) -> dict[str, Any]:
     }
 
 
-def message_pieces(source: Source) -> Iterator[str]:
+def message_pieces(source: StorySource) -> Iterator[str]:
     """A message a line, as `import --from messages` reads them."""
     for line in source.lines():
         if message := _message(line):

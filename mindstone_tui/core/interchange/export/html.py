@@ -27,8 +27,8 @@ from mindstone_tui.core.interchange.export.story import (
     Marker,
     Recalled,
     Scene,
-    Source,
     Spoken,
+    StorySource,
     ToolUse,
     Turn,
     turns_in,
@@ -158,7 +158,7 @@ _OPEN_LINES: Final = 12
 """Tool results up to this many lines are shown unfolded."""
 
 
-def html_pieces(source: Source) -> Iterator[str]:
+def html_pieces(source: StorySource) -> Iterator[str]:
     """The page, a turn at a time."""
     page = files(__package__).joinpath("page")
     style = page.joinpath("page.css").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ from mindstone_tui.core.interchange.export.story import (
     Marker,
     Recalled,
     Scene,
-    Source,
     Spoken,
+    StorySource,
     ToolUse,
     Turn,
     turns_in,
@@ -19,7 +19,7 @@ from mindstone_tui.core.interchange.export.story import (
 from mindstone_tui.core.text import for_terminal, one_line
 
 
-def markdown_pieces(source: Source) -> Iterator[str]:
+def markdown_pieces(source: StorySource) -> Iterator[str]:
     """The session, a turn at a time."""
     yield _head(overview(source.session, source.lines()))
     for turn in turns_in(source.lines()):

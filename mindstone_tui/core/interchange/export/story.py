@@ -208,7 +208,7 @@ def _unanswered(calls: dict[str, ToolCall], ts: str) -> list[Scene]:
     ]
 
 
-class Source:
+class StorySource:
     """A session's history on its way out."""
 
     def __init__(self, history: History, clean: Clean | None = None) -> None:

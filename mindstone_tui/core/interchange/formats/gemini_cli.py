@@ -61,7 +61,7 @@ _SUMMARY = ("<state_snapshot>", "<scratchpad>")
 _THANKS = ("Got it. Thanks for the additional context!", "Got it. Thanks for the context!")
 
 
-class Result(msgspec.Struct, frozen=True):
+class GeminiResult(msgspec.Struct, frozen=True):
     """What a function gave back."""
 
     call: str
@@ -76,7 +76,7 @@ class Pieces(msgspec.Struct, frozen=True):
     said: str
     thinking: tuple[Thinking, ...] = ()
     calls: tuple[ToolCall, ...] = ()
-    results: tuple[Result, ...] = ()
+    results: tuple[GeminiResult, ...] = ()
 
 
 def pieces_of(content: object, number: int) -> Pieces | None:
@@ -86,7 +86,7 @@ def pieces_of(content: object, number: int) -> Pieces | None:
     said: list[str] = []
     thinking: list[Thinking] = []
     calls: list[ToolCall] = []
-    results: list[Result] = []
+    results: list[GeminiResult] = []
     listed = content if isinstance(content, list) else [content]
     for at, each in enumerate(listed):
         part = {"text": each} if isinstance(each, str) else mapping(each)
@@ -102,11 +102,11 @@ def pieces_of(content: object, number: int) -> Pieces | None:
     return Pieces("".join(said), tuple(thinking), tuple(calls), tuple(results))
 
 
-def _result(response: dict[str, Any]) -> Result:
+def _result(response: dict[str, Any]) -> GeminiResult:
     given = response.get("response")
     fields = mapping(given)
     inner = fields.get("output", fields.get("error", given))
-    return Result(
+    return GeminiResult(
         call=text(response.get("id")),
         name=text(response.get("name")),
         text=inner if isinstance(inner, str) else "" if inner is None else as_json(inner),

@@ -46,21 +46,23 @@ Message = tuple[int, dict[str, Any], list[Any]]
 """Its number, what is known about it, and its parts."""
 
 
-class Session(NamedTuple):
+class OpencodeSession(NamedTuple):
     """A session and its messages, in order."""
 
     info: dict[str, Any]
     messages: Iterable[Message | Broken]
 
 
-def sessions_in_storage(path: Path, info: dict[str, Any]) -> Iterator[Session]:
+def sessions_in_storage(path: Path, info: dict[str, Any]) -> Iterator[OpencodeSession]:
     """The session that a file in the storage folder is about."""
     if path.parent.name == "info":
         base = path.parent.parent
-        yield Session(info, _stored(base / "message" / path.stem, base / "part" / path.stem))
+        yield OpencodeSession(
+            info, _stored(base / "message" / path.stem, base / "part" / path.stem)
+        )
     else:
         base = path.parent.parent.parent
-        yield Session(info, _stored(base / "message" / path.stem, base / "part"))
+        yield OpencodeSession(info, _stored(base / "message" / path.stem, base / "part"))
 
 
 def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
@@ -79,7 +81,7 @@ def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
         yield number, found, listed
 
 
-def sessions_in_database(path: Path) -> Iterator[Session]:
+def sessions_in_database(path: Path) -> Iterator[OpencodeSession]:
     """All sessions of the database, the oldest first."""
     with connected(path) as connection:
         found = rows(connection, "SELECT * FROM session ORDER BY time_created, id")
@@ -90,7 +92,7 @@ def sessions_in_database(path: Path) -> Iterator[Session]:
                 "time": {"created": row.get("time_created")},
                 "revert": json_in(row.get("revert")),
             }
-            yield Session(info, _messages(connection, str(row.get("id"))))
+            yield OpencodeSession(info, _messages(connection, str(row.get("id"))))
 
 
 def _messages(connection: sqlite3.Connection, session: str) -> Iterator[Message | Broken]:
@@ -140,7 +142,7 @@ def _read(path: Path) -> Iterator[Record]:
         yield Broken(line=1, why=f"the database cannot be read: {error}")
 
 
-def _sessions(path: Path) -> Iterator[Session | Broken]:
+def _sessions(path: Path) -> Iterator[OpencodeSession | Broken]:
     if is_database(path):
         yield from sessions_in_database(path)
         return
@@ -154,10 +156,10 @@ def _sessions(path: Path) -> Iterator[Session | Broken]:
             (number, mapping(mapping(each).get("info")), sequence(mapping(each).get("parts")))
             for number, each in enumerate(sequence(fields.get("messages")), 1)
         )
-        yield Session(mapping(fields.get("info")), messages)
+        yield OpencodeSession(mapping(fields.get("info")), messages)
 
 
-def _session(session: Session) -> Iterator[Record]:
+def _session(session: OpencodeSession) -> Iterator[Record]:
     info = session.info
     yield Began(id=text(info.get("id")), ts=moment(mapping(info.get("time")).get("created")))
     if title := text(info.get("title")):

@@ -18,7 +18,7 @@ from mindstone_tui.core.providers.base import (
     ModelInfo,
     Options,
     Retrying,
-    TextDelta,
+    TextPart,
     Window,
 )
 from mindstone_tui.core.providers.guide.topics import (
@@ -53,14 +53,14 @@ _COMMON_WORDS: Final = (
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
 
 
-class Passage(Part):
+class QuotedPassage(Part):
     """Something that was said, and where it stands."""
 
     text: str
     pointer: str = ""
 
 
-class Result(Part):
+class ToolOutcome(Part):
     """What a tool gave back in this exchange."""
 
     name: str
@@ -72,16 +72,16 @@ class Situation(Part):
     """One request, read."""
 
     question: str
-    results: tuple[Result, ...] = ()
-    recalled: tuple[Passage, ...] = ()
-    earlier: tuple[Passage, ...] = ()
+    results: tuple[ToolOutcome, ...] = ()
+    recalled: tuple[QuotedPassage, ...] = ()
+    earlier: tuple[QuotedPassage, ...] = ()
     """What people and tools said before in the window, newest first; no questions."""
 
 
 def read(request: Request) -> Situation:
     """Find the question, what tools answered to it, and what may be quoted."""
     messages = list(request.messages)
-    recalled: list[Passage] = []
+    recalled: list[QuotedPassage] = []
     while len(messages) > 1 and is_context(messages[-1]):
         recalled += passages(text_of(messages.pop()))
     asked = max((at for at, each in enumerate(messages) if each["role"] == "user"), default=-1)
@@ -103,7 +103,7 @@ def text_of(message: Message) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
 
 
-def passages(text: str) -> list[Passage]:
+def passages(text: str) -> list[QuotedPassage]:
     """The quotable pieces of a labelled block, or of a tool's plain answer."""
     blocks = [(block["text"], block["origin"]) for block in _BLOCK.finditer(text)]
     return [
@@ -136,25 +136,25 @@ def is_context(message: Message) -> bool:
     return message["role"] == "user" and _BLOCK.search(text_of(message)) is not None
 
 
-def _pieces(text: str, origin: str) -> Iterator[Passage]:
+def _pieces(text: str, origin: str) -> Iterator[QuotedPassage]:
     """Passages under pointers of their own; without any, paragraphs under the block's."""
     before, *pointed = _POINTER.split(text)
     for paragraph in _PARAGRAPHS.split(before):
         if paragraph.strip():
-            yield Passage(text=paragraph.strip(), pointer=origin)
+            yield QuotedPassage(text=paragraph.strip(), pointer=origin)
     for pointer, body in zip(pointed[::2], pointed[1::2], strict=True):
         if body.strip():
-            yield Passage(text=body.strip(), pointer=pointer.strip())
+            yield QuotedPassage(text=body.strip(), pointer=pointer.strip())
 
 
-def _results(messages: list[Message]) -> Iterator[Result]:
+def _results(messages: list[Message]) -> Iterator[ToolOutcome]:
     asked: dict[str, dict[str, Any]] = {}
     for message in messages:
         for call in message.get("tool_calls") or ():
             asked[call["id"]] = call["function"]
         if message["role"] == "tool":
             function = asked.get(message.get("tool_call_id", ""), {})
-            yield Result(
+            yield ToolOutcome(
                 name=str(function.get("name", "tool")),
                 arguments=_arguments(str(function.get("arguments", ""))),
                 text=text_of(message),
@@ -168,11 +168,11 @@ def _arguments(written: str) -> dict[str, Any]:
         return {}
 
 
-def _earlier(messages: list[Message]) -> Iterator[Passage]:
+def _earlier(messages: list[Message]) -> Iterator[QuotedPassage]:
     for message in reversed(messages):
         text = text_of(message).strip()
         if message["role"] == "user" and text and not is_asking(text) and not is_context(message):
-            yield Passage(text=text, pointer=HERE)
+            yield QuotedPassage(text=text, pointer=HERE)
 
 
 def _stem(word: str) -> str:
@@ -347,7 +347,7 @@ _LONGEST_QUERY: Final = 1_000
 """Recall refuses a book as a question; the beginning of one finds its topic."""
 
 
-class Answer(Part):
+class GuideAnswer(Part):
     """What the guide does: say something, or use tools."""
 
     text: str = ""
@@ -378,7 +378,7 @@ class GuideProvider:
         answer = _for_purpose(request, options.purpose) if options.purpose else respond(request)
         for piece in re.findall(r"\s*\S+|\s+\Z", answer.text):
             await asyncio.sleep(0)
-            yield TextDelta(text=piece)
+            yield TextPart(text=piece)
         mark = len(request.messages)
         for index, (name, arguments) in enumerate(answer.calls):
             call_id = f"guide_{request.hash[:8]}_{mark}_{index}"
@@ -389,39 +389,39 @@ class GuideProvider:
         """Nothing is held."""
 
 
-def respond(request: Request) -> Answer:
+def respond(request: Request) -> GuideAnswer:
     """The guide's whole behaviour, from one request alone."""
     situation = read(request)
     tools = {tool.name: tool for tool in request.tools}
     if situation.results:
-        return Answer(text=_report(situation))
+        return GuideAnswer(text=_report(situation))
     if is_greeting(situation.question):
-        return Answer(text=GREETING)
+        return GuideAnswer(text=GREETING)
     if polite := courtesy(situation.question):
-        return Answer(text=polite)
+        return GuideAnswer(text=polite)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
     if known := explanation(situation.question):
-        return Answer(text=known)
+        return GuideAnswer(text=known)
     if is_work(situation.question):
-        return Answer(text=BEYOND)
+        return GuideAnswer(text=BEYOND)
     if not _QUESTION.search(situation.question):
-        return Answer(text=_acknowledge(situation.question))
+        return GuideAnswer(text=_acknowledge(situation.question))
     found = _quotable(situation)
     # What stands in the window has no pointer that the guide could see; recall knows it.
     if found and ("recall" not in tools or any(each.pointer != HERE for each in found)):
-        return Answer(text=_quote(found, _SAID))
+        return GuideAnswer(text=_quote(found, _SAID))
     if "recall" in tools:
         return _use(
             [Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools
         )
-    return Answer(text=_NOT_FOUND)
+    return GuideAnswer(text=_NOT_FOUND)
 
 
-def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> Answer:
+def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:
     missing = sorted({wish.tool for wish in wanted} - tools.keys())
     if missing:
-        return Answer(
+        return GuideAnswer(
             text=f"That needs the tool `{missing[0]}`, which is not offered in this session. "
             "`/tools` lists the ones that are."
         )
@@ -429,7 +429,7 @@ def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> Answer:
         (wish.tool, msgspec.json.encode(arguments_for(wish, tools[wish.tool])).decode())
         for wish in wanted
     )
-    return Answer(calls=tuple(calls))
+    return GuideAnswer(calls=tuple(calls))
 
 
 def _acknowledge(statement: str) -> str:
@@ -438,7 +438,7 @@ def _acknowledge(statement: str) -> str:
     return _NOTED
 
 
-def _quotable(situation: Situation) -> list[Passage]:
+def _quotable(situation: Situation) -> list[QuotedPassage]:
     """What answers the question well enough to be quoted at once, best first."""
     wanted = terms(situation.question)
     scored = [
@@ -459,7 +459,7 @@ def _report(situation: Situation) -> str:
     )
 
 
-def _recalled(result: Result, situation: Situation) -> str:
+def _recalled(result: ToolOutcome, situation: Situation) -> str:
     if _NOTHING.match(unwrapped(result.text)):
         return _from_the_window(situation)
     found = [
@@ -482,7 +482,7 @@ def _from_the_window(situation: Situation) -> str:
     return _quote(found, _SAID) if found else _NOT_FOUND
 
 
-def _quote(found: Sequence[Passage], opening: str) -> str:
+def _quote(found: Sequence[QuotedPassage], opening: str) -> str:
     quotes = []
     for passage in found[:_QUOTES]:
         body = _shortened(passage.text, _QUOTE_LENGTH).replace("\n", "\n> ")
@@ -490,7 +490,7 @@ def _quote(found: Sequence[Passage], opening: str) -> str:
     return "\n\n".join([opening, *quotes])
 
 
-def _shown(result: Result) -> str:
+def _shown(result: ToolOutcome) -> str:
     body = _shortened(unwrapped(result.text).strip("\n"), _OUTPUT_LENGTH)
     said = next((str(value) for value in result.arguments.values()), "")
     title = f"`{result.name} {said}`" if said and "\n" not in said else f"`{result.name}`"
@@ -501,7 +501,7 @@ def _shown(result: Result) -> str:
     return f"{title}:\n\n{fence}\n{body}\n{fence}"
 
 
-def _for_purpose(request: Request, purpose: str) -> Answer:
+def _for_purpose(request: Request, purpose: str) -> GuideAnswer:
     """A side call: it can quote for a summary; judging is beyond it."""
     if purpose != "summary":
         raise ProviderRefused(
@@ -510,7 +510,7 @@ def _for_purpose(request: Request, purpose: str) -> Answer:
         )
     said = [line for line in unwrapped(read(request).question).splitlines() if line.strip()]
     lines = [f"- {_shortened(line.strip(), 160)}" for line in said[:24]]
-    return Answer(text="\n".join(["Quoted, not summarised:", *lines]))
+    return GuideAnswer(text="\n".join(["Quoted, not summarised:", *lines]))
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -215,7 +215,7 @@ def test_codex_every_shape_of_a_result_is_read(
     assert given(home) == [expected or (output, "error" if failed else "ok")]
 
 
-def test_a_compressed_file_is_told_how_to_be_unpacked(home: Path, tmp_path: Path) -> None:
+def test_a_compressed_file_is_refused_with_how_to_unpack_it(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "rollout-1.jsonl.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
     with pytest.raises(InterchangeError, match="compressed") as caught:
