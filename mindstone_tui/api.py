@@ -31,7 +31,7 @@ from mindstone_tui.core.paths import Places, SessionKey
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.events import ContextReport
-    from mindstone_tui.core.session.find import Recalled
+    from mindstone_tui.core.session.find import RecallAnswer
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
 
@@ -84,7 +84,7 @@ class Conversation:
             if isinstance(event, TurnEnded | CommandEnded):
                 return
 
-    def recall(self, query: str, count: int = 10, *, scope: str = "session") -> Recalled:
+    def recall(self, query: str, count: int = 10, *, scope: str = "session") -> RecallAnswer:
         """The best passages of history and memory, with their source."""
         return recall(query, count, session=self.session, scope=scope, home=self._home)
 
@@ -218,7 +218,7 @@ def recall(
     since: str = "",
     kinds: Collection[str] = (),
     home: Home | Path | str | None = None,
-) -> Recalled:
+) -> RecallAnswer:
     """The best passages of history and memory, best first, each with its source.
 
     `scope` is `session`, `agent` (all sessions of that agent, with its log and journals) or `all`.

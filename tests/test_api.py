@@ -89,7 +89,7 @@ def test_what_is_wrong_is_said_in_one_sentence(home: Path) -> None:
     assert missing.value.remedy
     with pytest.raises(mindstone_tui.MindstoneError, match="nothing to look for"):
         mindstone_tui.recall("  ", home=home)
-    with pytest.raises(mindstone_tui.MindstoneError, match="no scope"):
+    with pytest.raises(mindstone_tui.MindstoneError, match="Unknown scope"):
         mindstone_tui.recall("x", scope="galaxy", home=home)
 
 

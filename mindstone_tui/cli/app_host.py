@@ -131,12 +131,10 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
 
 async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
     """What can answer now: embedded, configured, and found on this machine."""
-    from mindstone_tui.core.providers.discovery import discover
-    from mindstone_tui.core.providers.registry import available
+    from mindstone_tui.core.session.model_list import list_models
 
-    found = await discover()
     return [
         ModelChoice(name=each.name, note=each.why, window=each.window or 0, found=not each.default)
-        for each in available(settings.models, home, os.environ, found)
+        for each in await list_models(home, settings, os.environ)
         if each.usable
     ]

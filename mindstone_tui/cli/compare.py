@@ -14,11 +14,8 @@ import typer
 from mindstone_tui.cli.options import JsonOption, places, session_key
 from mindstone_tui.cli.output import Progress, bar_chart, hint, line_chart, say, say_json, table
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.samples import sample_probes
-from mindstone_tui.core.providers.registry import resolve
-from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.recall.index import EmbedsOnce
 from mindstone_tui.core.replay.compare import (
     MEASURES,
     MODES,
@@ -32,8 +29,8 @@ from mindstone_tui.core.replay.compare import (
     probes_of_session,
 )
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW, open_sample
-from mindstone_tui.core.replay.rehearsal import RehearsalOptions
-from mindstone_tui.core.replay.what_if import PriceList, PriceOf
+from mindstone_tui.core.replay.rehearsal import SHIPPED_EMBEDDER, RehearsalOptions, by_meaning
+from mindstone_tui.core.session.model_list import prices_of
 from mindstone_tui.core.transcript import History
 
 SessionArgument = Annotated[
@@ -47,7 +44,6 @@ VectorsOption = Annotated[
     bool,
     typer.Option("--vectors", help="Also search by meaning: more accurate, slower."),
 ]
-SHIPPED_EMBEDDER = "minilm"
 
 
 @contextlib.contextmanager
@@ -79,30 +75,8 @@ def rehearsal_options(
     if vectors and settings.recall.embedder != SHIPPED_EMBEDDER:
         hint("A rehearsal calls no model, so recall searches by words only.")
         vectors = False
-    embedder = open_embedder(SHIPPED_EMBEDDER) if vectors else None
-    return RehearsalOptions(
-        embedder=EmbedsOnce(embedder) if embedder is not None else None,
-        progress=None if bar is None else lambda done, total: bar.at(done, total),
-    )
-
-
-def prices(settings: Settings) -> PriceOf:
-    """What prompts cost with each model, as far as anybody knows without asking."""
-    known: dict[str, PriceList] = {}
-
-    def look_up(model: str) -> PriceList:
-        try:
-            info = resolve(model, settings.models, places(), os.environ).info(model)
-        except MindstoneError:
-            return PriceList()
-        return PriceList(prompt=info.prompt_price, cached=info.cached_price)
-
-    def price_of(model: str) -> PriceList:
-        if model not in known:
-            known[model] = look_up(model)
-        return known[model]
-
-    return price_of
+    progress = None if bar is None else lambda done, total: bar.at(done, total)
+    return by_meaning(progress) if vectors else RehearsalOptions(progress=progress)
 
 
 def register(app: typer.Typer) -> None:
@@ -170,12 +144,11 @@ def _comparing(settings: Settings, bar: Progress, model: str, *, vectors: bool) 
     options = rehearsal_options(settings, None, vectors=vectors)
     ask = None
     if model:
-        provider = resolve(model, settings.models, places(), os.environ)
-        ask = asking(provider, model, settings.models)
+        ask = asking(model, settings.models, places(), os.environ)
         options = msgspec.structs.replace(options, ask=ask, model=model)
     return Comparing(
         options=options,
-        price_of=prices(settings),
+        price_of=prices_of(places(), settings, os.environ),
         judge=ask,
         progress=lambda mode, done, total: bar.at(done, total),
     )

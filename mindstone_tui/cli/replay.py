@@ -16,7 +16,6 @@ from mindstone_tui.cli.compare import (
     SampleOption,
     SessionArgument,
     VectorsOption,
-    prices,
     rehearsal_options,
     settings_for,
     source_of,
@@ -38,6 +37,7 @@ from mindstone_tui.core.replay.playback import Replay, playable
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
 from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_changes, what_if
+from mindstone_tui.core.session.model_list import prices_of
 from mindstone_tui.core.transcript import History
 
 
@@ -249,7 +249,7 @@ def _what_if(
                 then,
                 changed,
                 options=rehearsal_options(now, bar, vectors=vectors),
-                price_of=prices(now),
+                price_of=prices_of(places(), now, os.environ),
             )
         )
     if json:

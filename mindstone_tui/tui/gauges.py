@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Component
+from mindstone_tui.core.events import ContextReport
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.errors import UnknownName, UsageError
+from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from mindstone_tui.core.agent.context import TurnContext
@@ -53,3 +53,22 @@ async def finish_review(
         [("Proposed", waiting), ("Checked", told)],
     )
     return [*lines, await handoffs.write("consolidation")], told
+
+
+def outcome_in_words(
+    found: int, left_out: int, checked: Sequence[str], *, finished: bool
+) -> list[str]:
+    """What a review came to, one sentence each."""
+    proposed = (
+        f"{plural(found, 'finding')} proposed. `/memory` shows them."
+        if found
+        else "Nothing new is worth proposing."
+    )
+    sensitive = f"{left_out} hold something sensitive and were not proposed."
+    more = "There is more history: /consolidate goes on with it."
+    return [
+        proposed,
+        *([sensitive] if left_out else []),
+        *checked,
+        *([] if finished else [more]),
+    ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.agent.review import finish_review, reviewed_through
+from mindstone_tui.core.agent.review import finish_review, outcome_in_words, reviewed_through
 from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
 from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.entries.derived import HandoffWritten, TaskDone
@@ -296,14 +296,7 @@ async def consolidate(services: SessionServices, argument: str) -> AsyncIterator
     )
     for event in announcements(*lines):
         yield event
-    sentences = [
-        f"{plural(found, 'finding')} proposed. `/memory` shows them."
-        if found
-        else "Nothing new is worth proposing.",
-        *([f"{left_out} hold something sensitive and were not proposed."] if left_out else []),
-        *told,
-        *([] if finished else ["There is more history: /consolidate goes on with it."]),
-    ]
+    sentences = outcome_in_words(found, left_out, told, finished=finished)
     yield CommandPrinted(
         command="consolidate",
         text="\n".join(sentences),

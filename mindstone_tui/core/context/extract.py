@@ -27,7 +27,7 @@ Speaker = Literal["user", "assistant", "tool"]
 _CALL_SHOWN: Final = 400
 
 
-class Passage(Part):
+class SourceMessage(Part):
     """One message or tool result, whole, with its place in history."""
 
     seq: int
@@ -41,28 +41,30 @@ class Passage(Part):
     """The deterministic line that stands for a tool result."""
 
 
-def passages_of(lines: Iterable[Line]) -> tuple[Passage, ...]:
+def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     """What was said and what tools gave back; bookkeeping and derived entries are no material."""
     found = (_passage(line) for line in lines)
     return tuple(passage for passage in found if passage is not None)
 
 
-def _passage(line: Line) -> Passage | None:
+def _passage(line: Line) -> SourceMessage | None:
     match line.entry:
         case UserMessage(text=text):
-            return Passage(seq=line.seq, turn=line.turn, speaker="user", text=text, entry=line.id)
+            return SourceMessage(
+                seq=line.seq, turn=line.turn, speaker="user", text=text, entry=line.id
+            )
         case AssistantMessage(text=text, calls=calls):
             asked = [f"[called {call.name} {call.arguments[:_CALL_SHOWN]}]" for call in calls]
             said = "\n".join(filter(None, [text, *asked]))
-            return Passage(
+            return SourceMessage(
                 seq=line.seq, turn=line.turn, speaker="assistant", text=said, entry=line.id
             )
         case AssistantPartial(text=text):
-            return Passage(
+            return SourceMessage(
                 seq=line.seq, turn=line.turn, speaker="assistant", text=text, entry=line.id
             )
         case ToolReturned(text=text, name=name, finding=finding):
-            return Passage(
+            return SourceMessage(
                 seq=line.seq,
                 turn=line.turn,
                 speaker="tool",
@@ -83,7 +85,7 @@ def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:
     )
 
 
-def as_text(passages: Iterable[Passage]) -> str:
+def as_text(passages: Iterable[SourceMessage]) -> str:
     """The passages as a model reads them, each under its turn and speaker."""
     return "\n\n".join(
         f"[turn {passage.turn} · {passage.name or passage.speaker}]\n{passage.text}"
@@ -91,7 +93,7 @@ def as_text(passages: Iterable[Passage]) -> str:
     )
 
 
-def spans_over(passages: Sequence[Passage]) -> tuple[Span, ...]:
+def spans_over(passages: Sequence[SourceMessage]) -> tuple[Span, ...]:
     """Which lines of history these are."""
     return spans_of(sorted({passage.seq for passage in passages}))
 
@@ -213,7 +215,7 @@ def is_lesson(sentence: str) -> bool:
     return bool(_LESSON.search(sentence)) and not sentence.rstrip().endswith("?")
 
 
-def facts_of(passages: Sequence[Passage], limits: ExtractLimits = EVERYTHING) -> Facts:
+def facts_of(passages: Sequence[SourceMessage], limits: ExtractLimits = EVERYTHING) -> Facts:
     """Everything that counts in the passages; names are ranked by use.
 
     Rules are taken from the user alone: text from a tool cannot bind anybody.
@@ -260,7 +262,7 @@ def holds(haystack: str, needle: str) -> bool:
     return False
 
 
-def _ranked_names(passages: Iterable[Passage]) -> dict[str, tuple[str, ...]]:
+def _ranked_names(passages: Iterable[SourceMessage]) -> dict[str, tuple[str, ...]]:
     """Names by kind: what the user said and what came up often stands first."""
     weights: dict[str, Counter[str]] = {
         "path": Counter(),
@@ -319,7 +321,12 @@ _MANDATORY: Final = frozenset({"Constraints", "Open", "Names and numbers"})
 
 
 def extract(
-    passages: Sequence[Passage], must: Facts, target: int, count: Count, *, rules: bool = False
+    passages: Sequence[SourceMessage],
+    must: Facts,
+    target: int,
+    count: Count,
+    *,
+    rules: bool = False,
 ) -> str:
     """The sentences that count, with the turn they were said in, within about `target` tokens.
 
@@ -347,7 +354,7 @@ def extract(
     return "\n".join(blocks)
 
 
-def titles(passages: Sequence[Passage]) -> str:
+def titles(passages: Sequence[SourceMessage]) -> str:
     """One line per turn: what was asked."""
     asked: dict[int, str] = {}
     for passage in passages:
@@ -399,7 +406,7 @@ _NOTE_OF: Final = {
 }
 
 
-def as_notes(passages: Sequence[Passage], must: Facts, target: int, count: Count) -> str:
+def as_notes(passages: Sequence[SourceMessage], must: Facts, target: int, count: Count) -> str:
     """The same choice of sentences, a note a line."""
     section = ""
     notes: list[str] = []
@@ -436,7 +443,7 @@ def first_sentence(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def _candidates(passages: Sequence[Passage], must: Facts) -> Iterator[tuple[str, str]]:
+def _candidates(passages: Sequence[SourceMessage], must: Facts) -> Iterator[tuple[str, str]]:
     for passage in passages:
         where = f" (turn {passage.turn})"
         for sentence in sentences(passage.text):
@@ -455,7 +462,7 @@ def _candidates(passages: Sequence[Passage], must: Facts) -> Iterator[tuple[str,
         yield "Names and numbers", "; ".join(names)
 
 
-def _section(passage: Passage, sentence: str) -> str:
+def _section(passage: SourceMessage, sentence: str) -> str:
     if passage.speaker == "user" and is_rule(sentence):
         return "Constraints"
     if passage.speaker != "tool" and is_open(sentence):

@@ -18,7 +18,7 @@ from mindstone_tui.core.context.extract import (
     SURVIVORS,
     ExtractLimits,
     Facts,
-    Passage,
+    SourceMessage,
     as_notes,
     as_text,
     extract,
@@ -44,7 +44,7 @@ from mindstone_tui.core.values import Value
 class Material(Part):
     """What is to become shorter."""
 
-    passages: tuple[Passage, ...]
+    passages: tuple[SourceMessage, ...]
     approvals: tuple[str, ...] = ()
     """Permissions that outlive their call; kept word for word."""
     rules: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Order(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     before: int
     limits: ExtractLimits = SURVIVORS
     percent: str = ""
-    plain: Callable[[Sequence[Passage], Facts, int, Count], str] = extract
+    plain: Callable[[Sequence[SourceMessage], Facts, int, Count], str] = extract
     """What stands in for a model."""
     keep: Callable[[Facts, Sequence[str], str], str] = verbatim
     """What is added word for word."""
@@ -200,7 +200,7 @@ def settled(
     )
 
 
-def labelled(text: str, passages: Sequence[Passage], nonce: str) -> str:
+def labelled(text: str, passages: Sequence[SourceMessage], nonce: str) -> str:
     """A derived text for a prompt: called what it is, with the way to its originals, as data."""
     if len(passages) == 1 and passages[0].speaker == "tool":
         one = passages[0]
@@ -218,7 +218,9 @@ def labelled(text: str, passages: Sequence[Passage], nonce: str) -> str:
     return f"{said}\n{as_data(text, origin='derived summary', nonce=nonce)}"
 
 
-async def _write(order: Order, passages: Sequence[Passage], summarizer: Summarizer) -> Written:
+async def _write(
+    order: Order, passages: Sequence[SourceMessage], summarizer: Summarizer
+) -> Written:
     """A model's text that passes the audit, at the second try at the latest; else an extract."""
     must = facts_of(passages, order.limits)
     share = _share(order, passages, summarizer)
@@ -252,10 +254,10 @@ def _complaint(missed: Sequence[str], invented: Sequence[str]) -> str:
     return "; ".join(parts)
 
 
-def _invented(text: str, passages: Sequence[Passage]) -> tuple[str, ...]:
+def _invented(text: str, passages: Sequence[SourceMessage]) -> tuple[str, ...]:
     """Names in a summary that its source does not hold; short numbers may be counts."""
     source = folded(as_text(passages))
-    facts = facts_of([Passage(seq=0, turn=0, speaker="assistant", text=text)])
+    facts = facts_of([SourceMessage(seq=0, turn=0, speaker="assistant", text=text)])
     names = (*facts.paths, *facts.identifiers, *(n for n in facts.numbers if len(n) > 3))
     return tuple(name for name in names if not holds(source, folded(name)))
 
@@ -267,7 +269,7 @@ def _correction(text: str, why: str, target: int) -> list[Message]:
 
 
 def _messages(
-    order: Order, passages: Sequence[Passage], target: int, summarizer: Summarizer
+    order: Order, passages: Sequence[SourceMessage], target: int, summarizer: Summarizer
 ) -> list[Message]:
     prompt = prompts.load(order.prompt).fill(target=target, percent=order.percent)
     data = as_data(
@@ -285,9 +287,9 @@ def _fitted(text: str, summarizer: Summarizer) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 
-def _batches(order: Order, summarizer: Summarizer) -> list[list[Passage]]:
+def _batches(order: Order, summarizer: Summarizer) -> list[list[SourceMessage]]:
     """The passages in runs that one request can carry, each from the originals."""
-    batches: list[list[Passage]] = [[]]
+    batches: list[list[SourceMessage]] = [[]]
     size = 0
     for passage in order.material.passages:
         tokens = summarizer.count(passage.text)
@@ -299,7 +301,7 @@ def _batches(order: Order, summarizer: Summarizer) -> list[list[Passage]]:
     return batches
 
 
-def _share(order: Order, passages: Sequence[Passage], summarizer: Summarizer) -> int:
+def _share(order: Order, passages: Sequence[SourceMessage], summarizer: Summarizer) -> int:
     size = sum(summarizer.count(passage.text) for passage in passages)
     return max(40, order.target * size // max(order.before, 1))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mindstone_tui.core.context.extract import Passage
+from mindstone_tui.core.context.extract import SourceMessage
 from mindstone_tui.core.context.summaries import (
     DELEGATED_RESULT,
     Material,
@@ -148,7 +148,7 @@ async def bring_back(text: str, limits: DelegationLimits, summarizer: Summarizer
     tokens = summarizer.count(text)
     if tokens <= limits.result_tokens:
         return Brought(text=text, tokens=tokens)
-    passage = Passage(seq=0, turn=0, speaker="assistant", text=text)
+    passage = SourceMessage(seq=0, turn=0, speaker="assistant", text=text)
     outcome = await strategy("sub_agent")(Material(passages=(passage,)), summarizer)
     summary = outcome if isinstance(outcome, Summary) else None
     bounded = _cut(summary.text if summary else text, limits.result_tokens, summarizer)

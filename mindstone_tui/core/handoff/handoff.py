@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.extract import Passage, approvals_of, facts_of, passages_of
+from mindstone_tui.core.context.extract import SourceMessage, approvals_of, facts_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
 from mindstone_tui.core.entries import Line, Part, Span
 from mindstone_tui.core.errors import ContinuityError
@@ -154,7 +154,7 @@ def _said(items: Iterable[Sourced]) -> list[str]:
     return [f"- {one.text} [turn {one.turn}, line {one.seq}]" for one in items]
 
 
-def _quoted(passage: Passage, shown: int) -> str:
+def _quoted(passage: SourceMessage, shown: int) -> str:
     """A message as it was, or its start; a tool result is named by its finding."""
     text = passage.finding if passage.speaker == "tool" and passage.finding else passage.text
     cut = text if len(text) <= shown else f"{text[:shown]}… [{len(text) - shown} more characters]"

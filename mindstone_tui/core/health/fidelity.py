@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal
 
-from mindstone_tui.core.context.extract import Passage, facts_of, folded, holds
+from mindstone_tui.core.context.extract import SourceMessage, facts_of, folded, holds
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
@@ -70,7 +70,7 @@ class Fidelity(Part, omit_defaults=False):
         return self.score is not None and self.score >= gate
 
 
-def draw(passages: Sequence[Passage], limit: int = PROBES) -> tuple[FidelityProbe, ...]:
+def draw(passages: Sequence[SourceMessage], limit: int = PROBES) -> tuple[FidelityProbe, ...]:
     """Probes from what left, the same for the same passages: rules first, then spread evenly.
 
     Text that only a tool said is left out: nobody asked to keep it.
@@ -89,7 +89,7 @@ def draw(passages: Sequence[Passage], limit: int = PROBES) -> tuple[FidelityProb
     return (*rules, *rest)
 
 
-def _probes(passage: Passage) -> Iterator[FidelityProbe]:
+def _probes(passage: SourceMessage) -> Iterator[FidelityProbe]:
     facts = facts_of([passage])
 
     def probe(kind: ProbeKind, query: str, expected: str) -> FidelityProbe:

@@ -15,7 +15,7 @@ import msgspec
 
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
-    Passage,
+    SourceMessage,
     facts_of,
     folded,
     holds,
@@ -123,7 +123,9 @@ async def review(
             return
 
 
-def _pieces(lines: Iterable[Line], count: Count) -> Iterable[tuple[tuple[Passage, ...], int, int]]:
+def _pieces(
+    lines: Iterable[Line], count: Count
+) -> Iterable[tuple[tuple[SourceMessage, ...], int, int]]:
     """Passages in runs of about `PIECE` tokens, each with the last line it covers."""
     piece: list[Line] = []
     tokens = 0
@@ -137,11 +139,13 @@ def _pieces(lines: Iterable[Line], count: Count) -> Iterable[tuple[tuple[Passage
         yield _spoken(piece), piece[-1].seq, tokens
 
 
-def _spoken(lines: Sequence[Line]) -> tuple[Passage, ...]:
+def _spoken(lines: Sequence[Line]) -> tuple[SourceMessage, ...]:
     return tuple(one for one in passages_of(lines) if one.speaker != "tool")
 
 
-async def _look(passages: Sequence[Passage], reviewer: Reviewer) -> tuple[list[ReviewFinding], str]:
+async def _look(
+    passages: Sequence[SourceMessage], reviewer: Reviewer
+) -> tuple[list[ReviewFinding], str]:
     plain = findings_in(passages)
     if reviewer.ask is None or not passages:
         return plain, ""
@@ -171,7 +175,7 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
     sources: list[int]
 
 
-def _read_findings(text: str, passages: Sequence[Passage]) -> tuple[list[ReviewFinding], str]:
+def _read_findings(text: str, passages: Sequence[SourceMessage]) -> tuple[list[ReviewFinding], str]:
     """A model's findings, each checked against the messages it names; all or none by form."""
     try:
         said = msgspec.json.decode(text, type=list[_Said])
@@ -193,17 +197,17 @@ def _read_findings(text: str, passages: Sequence[Passage]) -> tuple[list[ReviewF
     return found, f"{dropped} findings do not rest on what they name" if dropped else ""
 
 
-def _rests_on(said: _Said, sources: Sequence[Passage]) -> bool:
+def _rests_on(said: _Said, sources: Sequence[SourceMessage]) -> bool:
     """Whether every name in a finding stands in the messages that it gives as its source."""
     if not sources or len(sources) != len(said.sources) or cold_start(said.text[:1_000]):
         return False
     source = folded("\n".join(one.text for one in sources))
-    facts = facts_of([Passage(seq=0, turn=0, speaker="assistant", text=said.text)])
+    facts = facts_of([SourceMessage(seq=0, turn=0, speaker="assistant", text=said.text)])
     names = (*facts.paths, *facts.identifiers, *facts.numbers)
     return all(holds(source, folded(name)) for name in names)
 
 
-def findings_in(passages: Sequence[Passage]) -> list[ReviewFinding]:
+def findings_in(passages: Sequence[SourceMessage]) -> list[ReviewFinding]:
     """Lasting rules of the user, decisions and lessons, as they were said."""
     found: list[ReviewFinding] = []
     for passage in passages:
@@ -220,7 +224,7 @@ def findings_in(passages: Sequence[Passage]) -> list[ReviewFinding]:
     return found
 
 
-def _kind(passage: Passage, sentence: str) -> Kind | None:
+def _kind(passage: SourceMessage, sentence: str) -> Kind | None:
     if passage.speaker == "user" and is_rule(sentence) and _LASTING.search(sentence):
         return "preference"
     if is_lesson(sentence):

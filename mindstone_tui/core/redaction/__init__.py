@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from mindstone_tui.core.redaction.formats import FORMATS, Format
+from mindstone_tui.core.redaction.formats import FORMATS, SecretFormat
 
 __all__ = ["Finding", "Redacted", "Redactor", "secrets_of"]
 
@@ -169,7 +169,7 @@ def _fingerprint(value: str) -> str:
 class _Anchors:
     """The literals at which formats are tried, found in one pass over a text."""
 
-    def __init__(self, rules: Iterable[Format]) -> None:
+    def __init__(self, rules: Iterable[SecretFormat]) -> None:
         self._by_anchor = [(anchor, rule) for rule in rules for anchor in rule.anchors]
         tree: _Tree = {}
         for anchor, _ in self._by_anchor:
@@ -178,9 +178,9 @@ class _Anchors:
                 node = node.setdefault(sign, {})
             node[""] = {}
         self._pattern = re.compile(_alternatives(tree))
-        self._rules: dict[str, list[tuple[str, Format]]] = {}
+        self._rules: dict[str, list[tuple[str, SecretFormat]]] = {}
 
-    def places(self, text: str) -> Iterator[tuple[int, Format]]:
+    def places(self, text: str) -> Iterator[tuple[int, SecretFormat]]:
         """Every place where an anchor stands, with the format it announces."""
         found = self._pattern.search(text)
         while found:
@@ -190,7 +190,7 @@ class _Anchors:
                     yield place, rule
             found = self._pattern.search(text, place + 1)
 
-    def _announced_by(self, shortest: str) -> list[tuple[str, Format]]:
+    def _announced_by(self, shortest: str) -> list[tuple[str, SecretFormat]]:
         if shortest not in self._rules:
             self._rules[shortest] = [
                 pair for pair in self._by_anchor if pair[0].startswith(shortest)

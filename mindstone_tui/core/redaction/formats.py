@@ -11,10 +11,10 @@ import re
 
 import msgspec
 
-__all__ = ["FORMATS", "Format"]
+__all__ = ["FORMATS", "SecretFormat"]
 
 
-class Format(msgspec.Struct, frozen=True):
+class SecretFormat(msgspec.Struct, frozen=True):
     """One kind of credential and how to recognise it."""
 
     kind: str
@@ -34,25 +34,25 @@ _UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
 _PEM_LINE = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 
-def _prefixed(kind: str, *prefixes: str, body: str) -> Format:
+def _prefixed(kind: str, *prefixes: str, body: str) -> SecretFormat:
     """A credential that announces itself by its first letters."""
     start = "|".join(re.escape(prefix) for prefix in prefixes)
-    return Format(kind, prefixes, re.compile(rf"(?:{start}){body}"))
+    return SecretFormat(kind, prefixes, re.compile(rf"(?:{start}){body}"))
 
 
-def _at_edge(kind: str, *anchors: str, pattern: str, lead: int = 0) -> Format:
+def _at_edge(kind: str, *anchors: str, pattern: str, lead: int = 0) -> SecretFormat:
     """A credential that counts only where a word begins."""
-    return Format(kind, anchors, re.compile(pattern), lead=lead, edged=True)
+    return SecretFormat(kind, anchors, re.compile(pattern), lead=lead, edged=True)
 
 
-def _near(kind: str, word: str, value: str) -> Format:
+def _near(kind: str, word: str, value: str) -> SecretFormat:
     """A shapeless credential, taken only on the line that names its vendor."""
     pattern = rf"{word}[^\n]{{0,60}}?[^A-Za-z0-9]({value})(?![A-Za-z0-9])"
-    return Format(kind, (word,), re.compile(pattern, re.IGNORECASE), folded=True)
+    return SecretFormat(kind, (word,), re.compile(pattern, re.IGNORECASE), folded=True)
 
 
 _WHOLE = (
-    Format(
+    SecretFormat(
         "private-key",
         ("-----BEGIN ",),
         re.compile(
@@ -60,17 +60,17 @@ _WHOLE = (
             rf"|{_PEM_LINE}(?:(?:\\[nr]|[\s\"'+]){{1,40}}[A-Za-z0-9+/=]{{24,}}+)+"
         ),
     ),
-    Format(
+    SecretFormat(
         "putty-key",
         ("Private-Lines:",),
         re.compile(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]{16,}\s*)+)"),
     ),
-    Format(
+    SecretFormat(
         "url-password",
         ("://",),
         re.compile(r"://[^\s:/@\"'<>]{0,100}:([^\s@/\"'<>{}$]{3,200})@"),
     ),
-    Format(
+    SecretFormat(
         "authorization",
         ("authorization", "bearer", "api-key"),
         re.compile(
@@ -87,7 +87,7 @@ _WHOLE = (
         "eyJ",
         pattern=r"eyJ[A-Za-z0-9_-]{10,}+\.eyJ[A-Za-z0-9_-]{10,}+(?:\.[A-Za-z0-9_-]{10,}+)?",
     ),
-    Format(
+    SecretFormat(
         "command-password",
         ("--password", "--token", "--secret", "--api-key"),
         re.compile(
@@ -105,7 +105,7 @@ _WHOLE = (
         "login",
         pattern=r"login\s{1,4}\S{1,100}\s{1,4}password\s{1,4}(?!\[redacted:)(\S{4,200})",
     ),
-    Format(
+    SecretFormat(
         "password-hash",
         ("$2", "$6$", "$5$", "$y$", "$argon2"),
         re.compile(
@@ -174,7 +174,7 @@ _CLOUDS = (
         *("aws-access-key", "AKIA", "ASIA", "ABIA", "ACCA"),
         pattern=r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
     ),
-    Format(
+    SecretFormat(
         "aws-secret-key",
         ("secret",),
         re.compile(
@@ -188,19 +188,19 @@ _CLOUDS = (
     _prefixed("google-key", "AIza", body=r"[A-Za-z0-9_-]{35}"),
     _prefixed("google-oauth", "ya29.", body=r"[A-Za-z0-9_-]{20,}"),
     _prefixed("google-client-secret", "GOCSPX-", body=r"[A-Za-z0-9_-]{28}"),
-    Format(
+    SecretFormat(
         "azure-key",
         ("accountkey=", "sharedaccesskey="),
         re.compile(r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})", re.IGNORECASE),
         folded=True,
     ),
-    Format(
+    SecretFormat(
         "azure-secret",
         ("Q~",),
         re.compile(r"[A-Za-z0-9_.~-]{3}[0-9]Q~[A-Za-z0-9_.~-]{31,34}"),
         lead=4,
     ),
-    Format("azure-sas", ("?sig=", "&sig="), re.compile(r".sig=([A-Za-z0-9%+/]{40,}=*)")),
+    SecretFormat("azure-sas", ("?sig=", "&sig="), re.compile(r".sig=([A-Za-z0-9%+/]{40,}=*)")),
     _prefixed("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", body=r"[0-9a-f]{64}"),
     _prefixed("heroku-key", "HRKU-", body=r"[A-Za-z0-9_-]{36,}"),
     _near("heroku-key", "heroku", _UUID),
@@ -217,7 +217,7 @@ _CLOUDS = (
     _at_edge("supabase-key", "sbp_", pattern=r"sbp_[0-9a-f]{40}"),
     _prefixed("supabase-key", "sb_secret_", body=r"[A-Za-z0-9_-]{22,}"),
     _at_edge("vault-token", "hvs.", "hvb.", "hvr.", pattern=r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
-    Format(
+    SecretFormat(
         "terraform-token",
         (".atlasv1.",),
         re.compile(r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
@@ -260,7 +260,7 @@ _TRADES = (
         *("MT", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT", "MD"),
         pattern=r"[MNO][A-Za-z0-9_-]{23,27}+\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}",
     ),
-    Format("telegram-token", (":AA",), re.compile(r"\d{8}:AA[A-Za-z0-9_-]{33}"), lead=8),
+    SecretFormat("telegram-token", (":AA",), re.compile(r"\d{8}:AA[A-Za-z0-9_-]{33}"), lead=8),
     _at_edge("twilio-key", "SK", pattern=r"SK[0-9a-f]{32}(?![A-Za-z0-9])"),
     _at_edge("sendgrid-key", "SG.", pattern=r"SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
     _at_edge("mailgun-key", "key-", pattern=r"key-[0-9a-f]{32}(?![A-Za-z0-9])"),
@@ -288,5 +288,5 @@ _TRADES = (
     _near("algolia-key", "algolia", r"[0-9a-z]{32}"),
 )
 
-FORMATS: tuple[Format, ...] = (*_WHOLE, *_MODELS, *_CODE, *_CLOUDS, *_TRADES)
+FORMATS: tuple[SecretFormat, ...] = (*_WHOLE, *_MODELS, *_CODE, *_CLOUDS, *_TRADES)
 """Every known format, the surest first."""

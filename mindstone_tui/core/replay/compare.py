@@ -26,7 +26,9 @@ from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.health.fidelity import draw
 from mindstone_tui.core.health.judge import Judged, judge
 from mindstone_tui.core.interchange.samples import SampleProbe
-from mindstone_tui.core.providers.base import Finished, Options, Provider, Retrying
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.base import Finished, Options, Retrying
+from mindstone_tui.core.providers.registry import resolve
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.recall.words import query_terms, words_of
 from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
@@ -349,8 +351,9 @@ LONGEST: Final = 4_096
 """Tokens that one answer may take."""
 
 
-def asking(provider: Provider, model: str, settings: ModelSettings) -> Ask:
+def asking(model: str, settings: ModelSettings, home: Places, environ: Mapping[str, str]) -> Ask:
     """Ask a model directly; nothing of it is recorded, because no session is open."""
+    provider = resolve(model, settings, home, environ)
     taken: Counter[str] = Counter()
 
     async def ask(purpose: str, messages: Sequence[Message]) -> str:

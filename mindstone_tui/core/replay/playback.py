@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -24,9 +24,11 @@ from mindstone_tui.core.events.from_entry import Announcer
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, import_sample
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
-from mindstone_tui.core.replay.rehearsal import AS_IT_IS, RehearsalOptions, rehearse
 from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey, survey
 from mindstone_tui.core.transcript import Damaged, History
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 
 SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 0.0)
 """What faster and slower go through; 0 does not wait at all."""
@@ -392,11 +394,14 @@ def _is_request(line: Line) -> bool:
 
 
 async def playable(
-    history: History, settings: Settings, options: RehearsalOptions = AS_IT_IS
+    history: History, settings: Settings, options: RehearsalOptions | None = None
 ) -> tuple[History, str]:
     """The session to play, and a word about it where it is a rehearsal."""
     if has_requests(history):
         return history, ""
-    held = await rehearse(history, settings, options)
+    # Deferred: a recording that is only played loads neither recall nor its libraries.
+    from mindstone_tui.core.replay.rehearsal import AS_IT_IS, rehearse
+
+    held = await rehearse(history, settings, options or AS_IT_IS)
     held.recollection.close()
     return held.history(), REHEARSED

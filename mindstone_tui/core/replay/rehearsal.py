@@ -52,8 +52,8 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, WindowErr
 from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
-from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import InMemoryIndex, SearchResult
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.recall.index import EmbedsOnce, InMemoryIndex, SearchResult
 from mindstone_tui.core.recall.inject import Vacancy, inject, queries
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.store import IndexMark
@@ -255,6 +255,9 @@ class Resolved(Part, omit_defaults=False):
     place: Place
 
 
+SHIPPED_EMBEDDER: Final = "minilm"
+
+
 class RehearsalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a rehearsal is held."""
 
@@ -268,6 +271,11 @@ class RehearsalOptions(msgspec.Struct, frozen=True, kw_only=True):
     counters: Callable[[str], Counter] = counter_for
     progress: Callable[[int, int], None] | None = None
     """Hears (lines done, lines in all)."""
+
+
+def by_meaning(progress: Callable[[int, int], None] | None) -> RehearsalOptions:
+    """Let recall search by meaning, with the model that ships with the program and no other."""
+    return RehearsalOptions(embedder=EmbedsOnce(open_embedder(SHIPPED_EMBEDDER)), progress=progress)
 
 
 async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:

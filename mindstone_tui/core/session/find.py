@@ -66,7 +66,7 @@ class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
     """The memory, journal or log file that it stands in, if it is not a line of a transcript."""
 
 
-class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one question."""
 
     query: str
@@ -107,7 +107,7 @@ class StoredRecall:
 
     def ask(
         self, query: str, count: int = 10, *, since: str = "", kinds: Collection[str] = ()
-    ) -> Recalled:
+    ) -> RecallAnswer:
         """The best passages, best first; of these kinds, not older than this date."""
         allowed = Filter(since=_moment(since), kinds=frozenset(kinds))
         found = search_many(self._indexes, query, count, allowed=allowed)
@@ -129,7 +129,7 @@ def checked_scope(name: str) -> Scope:
     for scope in SCOPES:
         if scope == name:
             return scope
-    raise UsageError(f"There is no scope {name}.", f"Use {', '.join(SCOPES)}.")
+    raise UsageError(f"Unknown scope {name}.", f"Use {', '.join(SCOPES)}.")
 
 
 Progress = Callable[[str, int, int], None]
@@ -155,24 +155,29 @@ def index_session(
     wait: bool,
     anew: bool = False,
 ) -> Indexed:
-    """Bring words, and vectors if told to wait for them, up to the end of the transcript."""
+    """Open a session's index and bring it up to the end of the transcript."""
     if not places.transcript.exists():
         raise NoSuchSession(places.key)
     index = RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
-    failure = ""
     try:
         if anew:
             index.clear()
-        with History(places) as history:
-            goal = history.head.seq + 1
-            catch_up(index, reading(history), lambda seq: progress("words", seq + 1, goal))
-        if wait:
-            failure = _make_vectors(index, progress)
-        return Indexed(
-            session=str(places.key), passages=len(index), pending=index.pending(), failure=failure
-        )
+        return bring_up_to_date(places, index, progress, wait=wait)
     finally:
         index.close()
+
+
+def bring_up_to_date(
+    places: SessionPlaces, index: RecallIndex, progress: Progress, *, wait: bool
+) -> Indexed:
+    """Add the words that are missing, and the vectors if told to wait for them."""
+    with History(places) as history:
+        goal = history.head.seq + 1
+        catch_up(index, reading(history), lambda seq: progress("words", seq + 1, goal))
+    failure = _make_vectors(index, progress) if wait else ""
+    return Indexed(
+        session=str(places.key), passages=len(index), pending=index.pending(), failure=failure
+    )
 
 
 def _make_vectors(index: RecallIndex, progress: Progress) -> str:
@@ -218,8 +223,8 @@ def _moment(text: str) -> float | None:
     return moment.timestamp()
 
 
-def _recalled(found: SearchResult) -> Recalled:
-    return Recalled(
+def _recalled(found: SearchResult) -> RecallAnswer:
+    return RecallAnswer(
         query=found.query,
         hits=[_hit(hit) for hit in found.hits],
         abstained=found.abstained,

@@ -16,8 +16,8 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.entries.window import Left
+from mindstone_tui.core.events import Block, ContextReport
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, show
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.message import Message
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.events import ContextReport
 
 
 class ScreenWanted(Message):

@@ -19,8 +19,8 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.window import Left
+from mindstone_tui.core.events import ContextReport
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, show
 

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import gauges, show
 
 

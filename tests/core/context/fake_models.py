@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mindstone_tui.core.context.extract import Passage, Speaker
+from mindstone_tui.core.context.extract import SourceMessage, Speaker
 from mindstone_tui.core.entries import Message
 
 
@@ -28,6 +28,8 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def passage(seq: int, speaker: Speaker, text: str, *, turn: int = 1, name: str = "") -> Passage:
+def passage(
+    seq: int, speaker: Speaker, text: str, *, turn: int = 1, name: str = ""
+) -> SourceMessage:
     """A passage with the least said about it."""
-    return Passage(seq=seq, turn=turn, speaker=speaker, text=text, name=name)
+    return SourceMessage(seq=seq, turn=turn, speaker=speaker, text=text, name=name)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
-    Passage,
+    SourceMessage,
     as_text,
     facts_of,
     folded,
@@ -66,7 +66,7 @@ def summarizer(ask: Saying | None = None, **kwargs: object) -> Summarizer:
     )
 
 
-async def compacted(ask: Saying | None, passages: Sequence[Passage] = TALK) -> Summary:
+async def compacted(ask: Saying | None, passages: Sequence[SourceMessage] = TALK) -> Summary:
     outcome = await STRATEGIES["conversation_compaction"](
         Material(passages=tuple(passages)), summarizer(ask)
     )

@@ -1,0 +1,120 @@
+"""Taking over what another program recorded: written, made findable, and given a window.
+
+One session at a time, each under its lease, so that nobody takes a turn in a session that is half
+imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.core.interchange.import_many import import_each
+from mindstone_tui.core.interchange.import_session import ImportReport, import_file
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.find import Progress, bring_up_to_date
+from mindstone_tui.core.session.import_window import plan_imported_window
+from mindstone_tui.core.session.session import Lease
+from mindstone_tui.core.transcript import Transcript
+
+_CHUNK: Final = 1 << 20
+
+
+class Importer:
+    """Imports files into sessions of their own, or into one that is named."""
+
+    def __init__(
+        self,
+        home: Places,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        origin: str = "auto",
+        wait: bool = True,
+        progress: Progress,
+        on_busy: Callable[[SessionKey], None],
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._origin = origin
+        self._wait = wait
+        self._progress = progress
+        self._on_busy = on_busy
+        self._embedder = open_embedder(settings.recall.embedder)
+        self._redactor = Redactor(secrets_of(environ))
+        self._lease: Lease | None = None
+
+    def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
+        """Import one file, into one session or one for each conversation in it."""
+        expected = _records_in(file)
+
+        def progress(read: int, added: int) -> None:
+            self._progress(label, read, expected)
+
+        reports = self._into(file, key, progress) if key else self._each(file, progress)
+        try:
+            for report in reports:
+                if report.session:
+                    self._finish(self._home.session(SessionKey.parse(report.session)), report)
+                yield report
+                self._give_back()
+        finally:
+            self._give_back()
+
+    def _each(self, file: Path, progress: Callable[[int, int], None]) -> Iterator[ImportReport]:
+        return import_each(
+            file, self._open, format=self._origin, clean=self._clean, progress=progress
+        )
+
+    def _into(
+        self, file: Path, key: SessionKey, progress: Callable[[int, int], None]
+    ) -> Iterator[ImportReport]:
+        with contextlib.closing(self._open(key)) as transcript:
+            yield import_file(
+                file, transcript, format=self._origin, clean=self._clean, progress=progress
+            )
+
+    def _open(self, key: SessionKey) -> Transcript:
+        """The session to write to, with the right to do so; others wait, and so do we."""
+        own = self._home.session(key)
+        ensure_folder(own.folder)
+        self._lease = Lease(own)
+        asyncio.run(self._lease.take(wait=True, on_wait=lambda: self._on_busy(key)))
+        return Transcript(own, clean=self._clean, channel="import")
+
+    def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
+        """Make it findable, then record which part of it is in the window."""
+        index = RecallIndex.open(own.index, self._embedder)
+        try:
+            bring_up_to_date(own, index, self._progress, wait=self._wait)
+            if report.added:
+                plan_imported_window(own, self._settings, index)
+        finally:
+            index.close()
+
+    def _give_back(self) -> None:
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
+
+    def _clean(self, text: str) -> str:
+        return self._redactor.redact(text).text
+
+
+def _records_in(file: Path) -> int:
+    """How many records to expect; 0 where a file is one value."""
+    if file.suffix != ".jsonl":
+        return 0
+    try:
+        with file.open("rb") as stream:
+            return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK), b""))
+    except OSError:
+        return 0  # whoever reads it in earnest says why it cannot be read

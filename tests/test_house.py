@@ -1,0 +1,218 @@
+"""The rules of the house, so that it stays as it was built.
+
+Each rule is one that a newcomer benefits from: a file can be named before it is searched, nothing
+is called the same as something else, and the surfaces know the core only by its faces.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "mindstone_tui"
+
+LONGEST = 600
+"""Lines of a module."""
+SHORTEST = 60
+"""Lines below which a module needs a second importer to be worth a file."""
+MOST_METHODS = 20
+NOUNS_IN_ING = {"embedding", "ranking"}
+FACES = {
+    "config",
+    "commands",
+    "diagnostics",
+    "disk",
+    "doctor",
+    "entries",
+    "errors",
+    "events",
+    "interchange",
+    "numbers",
+    "paths",
+    "redaction",
+    "replay",
+    "session",
+    "text",
+    "transcript",
+    "values",
+}
+"""What a surface may import of the core; the rooms behind these are the core's own business."""
+SAME_NAME_TWICE = {"base", "__init__"}
+
+
+def dotted(path: Path) -> str:
+    """The module's name as it is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the product by its name."""
+    return {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def loading(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything below a node but what is there for type checkers alone."""
+    for child in ast.iter_child_nodes(node):
+        test = child.test if isinstance(child, ast.If) else None
+        if not (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"):
+            yield child
+            yield from loading(child)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Our own modules that a file imports when it runs, at its top or from within a function."""
+    for node in loading(tree(path)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                known = name if name in modules() else node.module
+                if known in modules():
+                    yield known
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules())
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    return {name: set(imported(path)) - {name} for name, path in modules().items()}
+
+
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def test_modules_are_named_with_nouns_and_plain_verbs() -> None:
+    stems = {path.stem for path in modules().values()}
+    assert not {stem for stem in stems if stem.endswith("ing")} - NOUNS_IN_ING
+
+
+def test_a_name_stands_for_two_modules_of_the_core_at_most() -> None:
+    inside = [path for name, path in modules().items() if within(name, "mindstone_tui.core")]
+    counted = Counter(path.stem for path in inside if path.stem not in SAME_NAME_TWICE)
+    assert not {stem: count for stem, count in counted.items() if count > 2}
+
+
+def test_no_module_is_too_long_to_read() -> None:
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in modules().items()}
+    assert not {name: count for name, count in lengths.items() if count > LONGEST}
+
+
+def test_a_short_module_has_a_second_importer() -> None:
+    users: dict[str, int] = Counter(name for names in imports().values() for name in names)
+    loaded_by_name = {name for name in modules() if within(name, "mindstone_tui.cli")}
+    lonely = {
+        name
+        for name, path in modules().items()
+        if len(path.read_text("utf-8").splitlines()) < SHORTEST
+        and path.stem not in {"__init__", "__main__"}
+        and name not in loaded_by_name
+        and users[name] < 2
+    }
+    assert not lonely
+
+
+def test_a_public_class_of_the_core_has_a_name_of_its_own() -> None:
+    """An event may be called like the entry that it announces."""
+    homes: defaultdict[str, set[str]] = defaultdict(set)
+    for name, path in modules().items():
+        if within(name, "mindstone_tui.core"):
+            for node in tree(path).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes[node.name].add(name)
+    twice = {name: sorted(where) for name, where in homes.items() if len(where) > 1}
+    events, entries = "mindstone_tui.core.events", "mindstone_tui.core.entries"
+    assert not {
+        name: where
+        for name, where in twice.items()
+        if not (len(where) == 2 and within(where[0], entries) and within(where[1], events))
+    }
+
+
+def test_no_class_does_too_much() -> None:
+    crowded = {}
+    for name, path in modules().items():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                public = [
+                    each
+                    for each in node.body
+                    if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                    and not each.name.startswith("_")
+                ]
+                if len(public) > MOST_METHODS:
+                    crowded[f"{name}.{node.name}"] = len(public)
+    assert not crowded
+
+
+def test_surfaces_import_only_the_faces_of_the_core() -> None:
+    surfaces = ("mindstone_tui.tui", "mindstone_tui.cli", "mindstone_tui.servers")
+    behind = {
+        f"{name} imports {used}"
+        for name, names in imports().items()
+        if within(name, *surfaces)
+        for used in names
+        if within(used, "mindstone_tui.core") and used.count(".") > 1
+        if used.split(".")[2] not in FACES
+    }
+    assert not behind
+
+
+def test_surfaces_do_not_know_each_other() -> None:
+    """The command line starts the others, from within the functions that do; nothing else."""
+    others = ("mindstone_tui.tui", "mindstone_tui.servers")
+    wrong = {
+        f"{name} imports {used}"
+        for name, names in imports().items()
+        for used in names
+        for mine in others
+        if within(name, mine)
+        and within(used, "mindstone_tui.cli", *(each for each in others if each != mine))
+    }
+    assert not wrong
+
+
+def test_the_rooms_beside_each_other_do_not_import_each_other() -> None:
+    rooms = [f"mindstone_tui.core.{room}" for room in ("context", "recall", "providers", "tools")]
+    wrong = {
+        f"{name} imports {used}"
+        for name, names in imports().items()
+        for room in rooms
+        if within(name, room)
+        for used in names
+        if within(used, *(each for each in rooms if each != room))
+    }
+    assert not wrong
+
+
+def test_no_two_modules_import_each_other_in_a_circle() -> None:
+    """Not even from within functions."""
+    order: list[str] = []
+    state: dict[str, int] = {}
+    circles: list[str] = []
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        if state.get(name) == 2:
+            return
+        if state.get(name) == 1:
+            circles.append(" → ".join((*way[way.index(name) :], name)))
+            return
+        state[name] = 1
+        for used in sorted(imports()[name]):
+            visit(used, (*way, name))
+        state[name] = 2
+        order.append(name)
+
+    for name in modules():
+        visit(name, ())
+    assert not circles
