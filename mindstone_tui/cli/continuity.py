@@ -103,7 +103,7 @@ def health(
     context_window: WindowOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Show six health metrics of the context window, alerts and the trend.
+    """Show health metrics, alerts and the trend.
 
     `prometheus [FILE]` and `otlp [FILE]` export them; `judge` lets the model say how much of its
     originals the newest summary still knows.

@@ -40,7 +40,7 @@ def export_session(
         bool, typer.Option("--redact", help="Scan for secrets again and redact them.")
     ] = False,
 ) -> None:
-    """Export a session as an HTML page, Markdown, JSON or a recording.
+    """Export a session as HTML, Markdown, JSON or a recording.
 
     The same session always gives the same bytes.
     """

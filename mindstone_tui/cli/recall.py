@@ -69,7 +69,7 @@ def recall(
         str, typer.Option(metavar="FILE", help="File with one query per line; `-` for stdin.")
     ] = "",
 ) -> None:
-    """Search the transcript and memories; prints passages with their source.
+    """Search the transcript and memories.
 
     The k best are always shown; `abstained` says that a turn would not have used any of them.
     """

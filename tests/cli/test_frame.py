@@ -90,7 +90,7 @@ def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["recall", "x", "--kind", "user_mesage"], "Did you mean user_message?"),
         (["replay", "--prompt"], "--prompt needs a turn."),
         (["replay", "--call", "2"], "--call needs a turn."),
-        (["chat", "--at", "4"], "--at shows history in the app"),
+        (["chat", "--at", "4"], "--at opens the transcript browser"),
         (["chat", "--cwd", "/nonexistent"], "/nonexistent is not a folder."),
         (["run", "x", "--approve", "maybe"], "--approve: approvals.mode wants one of"),
     ],
@@ -133,7 +133,7 @@ def test_a_bug_ends_in_a_sentence_that_names_the_log(
     monkeypatch.setitem(main.FAMILIES, "no_such_module", ("broken",))
     assert run(["broken"]) == 1
     said = capsys.readouterr().err
-    assert "Something went wrong that should not" in said
+    assert "Unexpected error" in said
     assert str(home / "state" / "mindstone.log") in said
     assert "Traceback" not in said
 

@@ -143,7 +143,7 @@ async def test_no_control_byte_of_the_model_reaches_the_terminal() -> None:
 
 @pytest.mark.parametrize("term", ["", "dumb"])
 def test_an_unsupported_terminal_says_so_in_one_sentence(term: str) -> None:
-    with pytest.raises(UsageError, match="cannot draw on this terminal"):
+    with pytest.raises(UsageError, match="cannot run on this terminal"):
         check_terminal({"TERM": term})
 
 
