@@ -73,9 +73,10 @@ def add(
 def key(
     provider: Annotated[str, typer.Argument(help="Provider: openai, anthropic, …")],
 ) -> None:
-    """Store an API key, read from stdin so that it stays out of your shell history.
+    """Store an API key, read from stdin.
 
-    Only you can read the file. The key is sent to that provider and nowhere else.
+    That keeps it out of your shell history. Only you can read the file. The key is sent to that
+    provider and nowhere else.
     """
     if sys.stdin.isatty():
         secret = typer.prompt(f"Key for {provider}", hide_input=True)

@@ -34,11 +34,11 @@ from mindstone_tui.tui.screens.messages import (
     TurnFinished,
     WindowMeasured,
 )
-from mindstone_tui.tui.screens.replay import OpenReplay, ReplayScreen
 from mindstone_tui.tui.widgets.markdown import Prose
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.navigation import Navigator
+    from mindstone_tui.tui.screens.replay import OpenReplay
 
 
 class MindstoneApp(App[int]):
@@ -233,6 +233,9 @@ class ReplayApp(MindstoneApp):
     """Shows one recording; leaving it quits the app."""
 
     def __init__(self, open_replay: OpenReplay, host: AppHost) -> None:
+        # Playing a recording needs libraries that a live chat must not wait for.
+        from mindstone_tui.tui.screens.replay import ReplayScreen
+
         self.recording = ReplayScreen(open_replay, panel=host.settings.panel)
         super().__init__(_no_conversation, host)
 

@@ -173,7 +173,7 @@ def test_verify_compares_with_an_anchor(home: Path, capsys: Capture) -> None:
     assert run(["verify", "--anchor", f"{head.seq}:{head.hash}"]) == 0
     assert run(["verify", "--anchor", f"{head.seq + 1}:{head.hash}"]) == 1
     assert run(["verify", "--anchor", "nonsense"]) == 2
-    assert "is no anchor" in capsys.readouterr().err
+    assert "is not an anchor" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")

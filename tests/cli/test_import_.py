@@ -49,7 +49,7 @@ def test_with_a_session_everything_goes_there_and_is_searchable(
     assert run(["recall", "which port", "-s", "old", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["hits"]
     assert run(["replay", "old", "--plain"]) == 0
-    assert "→ call 1:" in capsys.readouterr().out
+    assert "→ Request 1 to " in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_session_does_not_keep_the_others_out(
@@ -157,7 +157,7 @@ def test_search_says_where_to_go_on_and_when_nobody_said_it(
     capsys.readouterr()
     assert run(["search", "which port"]) == 0
     said = capsys.readouterr()
-    assert "Nobody said" not in said.out
+    assert "No exact match" not in said.out
     assert "mindstone chat -s agent:default:old --at " in said.err
     assert "'/fork turn 1'" in said.err
     assert run(["search", "EADDRINUSE"]) == 0

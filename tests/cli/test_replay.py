@@ -180,4 +180,4 @@ def test_the_sample_is_rehearsed_before_it_is_proven(
     assert "rehearsed" in said.err
     assert run(["import", str(IMPORTS / "messages.jsonl"), "--no-wait"]) == 0
     assert run(["replay", "messages-messages", "--all", "--check"]) == 0
-    assert "nothing to prove" in capsys.readouterr().out
+    assert "nothing to check" in capsys.readouterr().out

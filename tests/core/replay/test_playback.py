@@ -220,7 +220,7 @@ async def test_a_damaged_line_is_named_and_skipped(home: Path) -> None:
     path.write_bytes(b"\n".join(raw))
     with History(history.places) as damaged:
         heard = await all_of(damaged, reports=False)
-    assert [e for e in heard if isinstance(e, ev.Noticed) and "cannot be read" in e.message]
+    assert [e for e in heard if isinstance(e, ev.Noticed) and "Unreadable" in e.message]
     assert [e.turn for e in heard if isinstance(e, ev.TurnStarted)] == list(range(1, TURNS + 1))
 
 
