@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -15,6 +16,13 @@ hypothesis.settings.register_profile(
     max_examples=10_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 100,
 )
 hypothesis.settings.load_profile("house")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later collection, and collect less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)
