@@ -47,37 +47,31 @@ WISH = ev.ToolAsked(
 )
 
 
-async def answer_to(*keys: str) -> list[object]:
-    app, talk = staged(asked(1, "go"), WISH)
-    async with app.run_test() as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
-        await pilot.press(*keys)
-        await until(pilot, lambda: bool(talk.did))
-        return [deed[2] for deed in talk.did]
-
-
 REFUSED = Answer(allowed=False, why="declined by the user")
-
-
-@pytest.mark.parametrize(
-    ("keys", "answer"),
-    [
-        (("enter",), REFUSED),
-        (("n",), REFUSED),
-        (("escape",), REFUSED),
-        (("y",), Answer(allowed=True)),
-        (("s",), Answer(allowed=True, remember="shell:git push", keep="session")),
-        (("down", "enter"), Answer(allowed=True)),
-        (
-            ("down", "down", "down", "enter"),
-            Answer(allowed=True, remember="shell:git push", keep="config"),
-        ),
-    ],
+ANSWERS = (
+    (("enter",), REFUSED),
+    (("n",), REFUSED),
+    (("escape",), REFUSED),
+    (("y",), Answer(allowed=True)),
+    (("s",), Answer(allowed=True, remember="shell:git push", keep="session")),
+    (("down", "enter"), Answer(allowed=True)),
+    (
+        ("down", "down", "down", "enter"),
+        Answer(allowed=True, remember="shell:git push", keep="config"),
+    ),
 )
-async def test_an_approval_needs_a_deliberate_key_and_refuses_by_default(
-    keys: tuple[str, ...], answer: Answer
-) -> None:
-    assert await answer_to(*keys) == [answer]
+
+
+async def test_an_approval_needs_a_deliberate_key_and_refuses_by_default() -> None:
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        for number, (keys, answer) in enumerate(ANSWERS):
+            talk.announce(msgspec.structs.replace(WISH, call=f"c{number}"))
+            await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+            await pilot.press(*keys)
+            await until(pilot, lambda: isinstance(app.screen, ChatScreen) and bool(talk.did))
+            assert talk.did == [("answer", f"c{number}", answer)], keys
+            talk.did.clear()
 
 
 async def test_an_approval_shows_exactly_what_would_run() -> None:
