@@ -12,7 +12,7 @@ from mindstone_tui.core.context.plan import prepare
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.errors import ProviderUnreachable
-from mindstone_tui.core.providers.base import Finished, Retrying, TextDelta
+from mindstone_tui.core.providers.base import Finished, Retrying, TextPart
 from tests.core.agent.stage import Replies, Reply, context_of, kinds, window_in
 
 
@@ -29,7 +29,7 @@ async def test_the_providers_figures_win_over_our_own(
     home: Path, counted: int | None, by: str
 ) -> None:
     finished = Finished(reason="stop", usage=Usage(prompt=counted))
-    _, call = await called(home, [TextDelta(text="A stone."), finished])
+    _, call = await called(home, [TextPart(text="A stone."), finished])
     assert [event.tag async for event in call.stream()] == ["text_delta"]
     message, report = call.answer()
     assert message.text == "A stone."
