@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mindstone_tui.api import connect
 from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
 from mindstone_tui.cli.run import FolderOption, ModelOption, WindowOption, working_folder
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Conversation
-from mindstone_tui.core.paths import SessionKey
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.host import AppHost, OpenConversation
@@ -103,22 +103,15 @@ def chat(
         )
 
     async def open_conversation(name: str) -> Conversation:
-        # Deferred: the first picture must not wait for the rooms behind it.
-        from mindstone_tui.core.session.build import Opening, open_session
-
-        return await open_session(
-            Opening(
-                key=SessionKey.parse(name) if name else key,
-                places=home,
-                environ=dict(os.environ),
-                channel="cli" if plain else "tui",
-                model=model,
-                context_window=context_window,
-                profile=profile,
-                cwd=folder,
-                approve=approve,
-                asks=can_ask(),
-            )
+        return await connect(
+            name or str(key),
+            channel="cli" if plain else "tui",
+            model=model,
+            context_window=context_window,
+            profile=profile,
+            cwd=folder,
+            approve=approve,
+            asks=can_ask(),
         )
 
     from mindstone_tui.cli.app_host import host_for

@@ -7,13 +7,12 @@ record. `--json` prints what the command has for programs.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from mindstone_tui.api import connect
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.cli.run import ModelOption, WindowOption
@@ -126,25 +125,16 @@ def _run(name: str, words: list[str], asked: Asked) -> None:
 
 
 async def _command(line: str, asked: Asked) -> int:
-    # Deferred, so that help does not wait for the rooms behind it.
-    from mindstone_tui.core.session.build import Opening, open_session
-
     home, key = places(), session_key(asked.session)
     begins = " ".join(line.split()[:2]) in _BEGINNINGS
     if not begins and not home.session(key).transcript.exists():
         raise NoSuchSession(key)
-    conversation = await open_session(
-        Opening(
-            key=key,
-            places=home,
-            environ=dict(os.environ),
-            cwd=Path.cwd(),
-            channel="cli",
-            model=asked.model,
-            context_window=asked.context_window,
-            asks=False,
-            follow=False,
-        )
+    conversation = await connect(
+        str(key),
+        channel="cli",
+        model=asked.model,
+        context_window=asked.context_window,
+        follow=False,
     )
     conversation.command(line)
     ending = int(ExitCode.FAILED)

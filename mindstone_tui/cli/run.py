@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
+from mindstone_tui.api import Conversation, connect
+from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import aside
-
-if TYPE_CHECKING:
-    from mindstone_tui.core.session.build import Opening
-    from mindstone_tui.core.session.session import Session
-
 
 Show = Callable[[events.AnyEvent], None]
 """Prints what an event has to say, if anything."""
@@ -85,13 +80,11 @@ def run(
     With --json, prints one line per event. Exit code 0 done, 1 failed, 2 wrong use,
     130 interrupted.
     """
-    # Deferred, here and below: help does not wait for the rooms behind a session.
-    from mindstone_tui.core.session.build import Opening
-
-    opening = Opening(
-        key=session_key(session),
-        places=places(),
-        environ=dict(os.environ),
+    text = _prompt(prompt)
+    is_command = text.startswith("/") and "\n" not in text
+    show = say_json if json else EventPrinter(quiet=quiet, introduce=not is_command).show
+    opening = connect(
+        session,
         channel="run",
         model=model,
         context_window=context_window,
@@ -100,12 +93,8 @@ def run(
         approve=approve,
         max_rounds=max_rounds,
         wait=not no_wait,
-        asks=False,
         follow=False,
     )
-    text = _prompt(prompt)
-    is_command = text.startswith("/") and "\n" not in text
-    show = say_json if json else EventPrinter(quiet=quiet, introduce=not is_command).show
     ending = asyncio.run(_take(opening, text, image or [], timeout, show))
     raise typer.Exit(ending)
 
@@ -131,12 +120,14 @@ def _prompt(argument: str) -> str:
 
 
 async def _take(
-    opening: Opening, prompt: str, images: list[Path], seconds: float, show: Show
+    opening: Awaitable[Conversation],
+    prompt: str,
+    images: list[Path],
+    seconds: float,
+    show: Show,
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
-    from mindstone_tui.core.session.build import open_session
-
-    conversation = await open_session(opening)
+    conversation = await opening
     _interrupt_on_signals(conversation)
     outcome = asyncio.create_task(_listen(conversation, show))
     try:
@@ -166,7 +157,7 @@ def _show_trouble(event: events.AnyEvent) -> None:
         complain(line.text, line.detail)
 
 
-async def _listen(conversation: Session, show: Show) -> int:
+async def _listen(conversation: Conversation, show: Show) -> int:
     """Show events until the turn or the command is over, or nobody reads any more."""
     async for event in conversation.events():
         try:
@@ -187,7 +178,7 @@ async def _listen(conversation: Session, show: Show) -> int:
     return ExitCode.FAILED
 
 
-def _interrupt_on_signals(conversation: Session) -> None:
+def _interrupt_on_signals(conversation: Conversation) -> None:
     """The first signal interrupts the turn; a second one ends the program."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
