@@ -10,8 +10,8 @@ import typer
 from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.cli.run import ModelOption, WindowOption
-from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events.report_text import context_detail, context_list
 from mindstone_tui.core.session.read_only import Look, look_at
 
 

@@ -20,7 +20,6 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.errors import ExitCode, NoSuchSession, UsageError
-from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
@@ -188,6 +187,8 @@ def _follow(
 
 def _print(item: Line | Damaged, json: bool) -> int:
     """Print one line; 1 if it was a damaged one."""
+    from mindstone_tui.core.events.narrate import describe_line  # deferred: only `log` reads it
+
     if isinstance(item, Damaged):
         if json:
             say_json({"damaged": {"offset": item.offset, "why": item.why, "size": len(item.raw)}})

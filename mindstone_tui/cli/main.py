@@ -19,48 +19,64 @@ import typer
 
 from mindstone_tui import __version__
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output
-from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import place_error
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
-from mindstone_tui.core.paths import Places
 
-FAMILIES: Final[dict[str, tuple[str, ...]]] = {
-    "chat": ("chat",),
-    "run": ("run",),
-    "history": ("sessions", "log", "verify"),
-    "context": ("context",),
-    "recall": ("recall", "reindex", "search"),
-    "continuity": ("task", "checkpoint", "handoff", "memory", "health"),
-    "replay": ("replay",),
-    "compare": ("compare",),
-    "import_": ("import",),
-    "export": ("export",),
-    "models": ("models",),
-    "config": ("config",),
-    "doctor": ("doctor",),
+VERBS: Final[dict[str, tuple[str, str]]] = {
+    "chat": ("chat", "Open the app on a session; without a terminal, chat in lines."),
+    "run": ("run", "Take one turn and print the answer."),
+    "sessions": ("history", "List sessions, newest first."),
+    "log": ("history", "Read a session's transcript, oldest line first."),
+    "verify": ("history", "Verify that a transcript was not altered."),
+    "context": ("context", "Show what the model sees next, and what has left its window."),
+    "recall": ("recall", "Search the transcript and memories."),
+    "reindex": ("recall", "Rebuild the recall index from the transcript."),
+    "search": ("recall", "Search all sessions."),
+    "task": ("continuity", "Show the task, start one or finish it."),
+    "checkpoint": ("continuity", "Show, save or resume the task's checkpoint."),
+    "handoff": ("continuity", "Show, write or load a handoff."),
+    "memory": ("continuity", "Show, propose, approve or undo memories."),
+    "health": ("continuity", "Show health metrics, alerts and the trend."),
+    "replay": ("replay", "Replay a session without calling a model or writing anything."),
+    "compare": ("compare", "Compare what each context mode still remembers."),
+    "import": ("import_", "Import sessions from other agents, to search and replay."),
+    "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
+    "models": ("models", "List models and add new ones."),
+    "config": ("config", "Show and change settings."),
+    "doctor": ("doctor", "Check this installation."),
 }
-"""Module in this package → the verbs it registers, in the order that help shows them."""
+"""Verb → the module beside this one that registers it, and its line in the list of commands.
+
+The line is repeated here so that the list is printed without loading a single verb; it is the first
+sentence of the verb's own help.
+"""
 
 OPENING: Final = "chat"
-"""The verb that `mindstone` alone stands for, once a family offers it."""
+"""The verb that `mindstone` alone stands for."""
 
 
 def register(app: typer.Typer, arguments: Sequence[str]) -> None:
-    """Add the verbs that these arguments may need."""
-    named = _family_of(arguments)
-    for family in [named] if named else FAMILIES:
-        import_module(f"mindstone_tui.cli.{family}").register(app)
-
-
-def known() -> frozenset[str]:
-    """Every verb there is."""
-    return frozenset(verb for verbs in FAMILIES.values() for verb in verbs)
-
-
-def _family_of(arguments: Sequence[str]) -> str | None:
-    """The family of the verb that comes first, if that much is certain."""
+    """Add the verbs that these arguments may need: the one they name, else a list of all."""
     first = next(iter(arguments), "")
-    return next((family for family, verbs in FAMILIES.items() if first in verbs), None)
+    if first in VERBS:
+        _load(first, app)
+    elif _COMPLETION in os.environ:
+        for module in dict.fromkeys(module for module, _ in VERBS.values()):
+            import_module(f"mindstone_tui.cli.{module}").register(app)
+    else:
+        for verb, (_, line) in VERBS.items():
+            app.command(verb, help=line)(_never_called)
+
+
+_COMPLETION: Final = "_MINDSTONE_COMPLETE"
+"""Set by a shell that completes; it needs every option of every verb."""
+
+
+def _load(verb: str, app: typer.Typer) -> None:
+    import_module(f"mindstone_tui.cli.{VERBS[verb][0]}").register(app)
+
+
+def _never_called() -> None:
+    """Stands for a verb in the list of commands."""
 
 
 HELP: Final = """A terminal agent whose memory can be trusted.
@@ -72,7 +88,8 @@ The transcript is history, the prompt is a working set. Without a command the ap
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; no error gets past this."""
     try:
-        build(arguments)(args=_with_opening(arguments), prog_name="mindstone")
+        words = _with_opening(arguments)
+        build(words)(args=words, prog_name="mindstone")
     except SystemExit as ending:
         code = _code_of(ending)
     except MindstoneError as error:
@@ -82,6 +99,8 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         code = PIPE_CLOSED
     except OSError as error:
+        from mindstone_tui.core.disk import place_error
+
         code = _report(place_error(Path(error.filename or "A file"), error), error)
     except Exception as error:  # the outermost frame: a bug must end in a sentence, too
         code = _report_bug(error)
@@ -96,7 +115,6 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         name="mindstone",
         help=HELP,
         add_completion=True,
-        no_args_is_help=OPENING not in known(),
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -124,9 +142,7 @@ def _with_opening(arguments: Sequence[str]) -> list[str]:
     words = list(arguments)
     frame_words = {"-h", "--help", "-V", "--version", "--install-completion", "--show-completion"}
     leads_nowhere = not words or (words[0].startswith("-") and words[0] not in frame_words)
-    if leads_nowhere and OPENING in known():
-        return [OPENING, *words]
-    return words
+    return [OPENING, *words] if leads_nowhere else words
 
 
 def _code_of(ending: SystemExit) -> int:
@@ -151,6 +167,10 @@ def _report_bug(error: Exception) -> int:
 
 def _log(error: BaseException) -> Path | None:
     """Keep the traceback; the file that holds it, or None where there can be none."""
+    # Deferred: only what goes wrong needs these.
+    from mindstone_tui.core.diagnostics import record
+    from mindstone_tui.core.paths import Places
+
     with contextlib.suppress(MindstoneError):
         log = Places.resolve(os.environ).log
         return log if record(error, log, _without_secrets) else None

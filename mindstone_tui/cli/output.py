@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, TextIO
 
-import msgspec
-
 from mindstone_tui.core.text import for_terminal
 
 PIPE_CLOSED: Final = 141
@@ -60,6 +58,8 @@ def say_piece(text: str) -> None:
 
 def say_json(value: Any) -> None:
     """Print one value as one line of JSON, at once: somebody may be following."""
+    import msgspec  # deferred: help and errors need none of it
+
     say_raw_json(msgspec.json.encode(value).decode())
 
 

@@ -51,10 +51,12 @@ def test_nothing_that_it_starts_can_read_the_program_s_keys() -> None:
 def test_every_verb_in_the_list_exists_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
-    for verb in main.known():
+    for verb in main.VERBS:
         assert f"  {verb} " in shown
         assert run([verb, "--help"]) == 0
-        assert "Usage: mindstone " + verb in capsys.readouterr().out
+        told = " ".join(capsys.readouterr().out.split())
+        assert f"Usage: mindstone {verb} " in told
+        assert main.VERBS[verb][1] in told, "the list says something else than the verb's own help"
 
 
 def test_wrong_use_is_exit_2_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +76,7 @@ def test_no_line_of_the_help_breaks_off(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_an_option_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in main.known():
+    for verb in main.VERBS:
         assert "range>" not in _help([verb, "--help"], capsys), verb
 
 
@@ -130,7 +132,7 @@ def test_the_traceback_goes_to_a_log_that_only_its_owner_reads(home: Path) -> No
 def test_a_bug_ends_in_a_sentence_that_names_the_log(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(main.FAMILIES, "no_such_module", ("broken",))
+    monkeypatch.setitem(main.VERBS, "broken", ("no_such_module", "Break."))
     assert run(["broken"]) == 1
     said = capsys.readouterr().err
     assert "Unexpected error" in said

@@ -9,12 +9,6 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from mindstone_tui.core.commands.registry import command, wrong_use
-from mindstone_tui.core.commands.reports import (
-    budget_data,
-    budget_text,
-    context_detail,
-    context_list,
-)
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import manual
 from mindstone_tui.core.context.build_report import check_before_add
@@ -27,6 +21,12 @@ from mindstone_tui.core.events import (
 )
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import describe
+from mindstone_tui.core.events.report_text import (
+    budget_data,
+    budget_text,
+    context_detail,
+    context_list,
+)
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices

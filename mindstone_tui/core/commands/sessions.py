@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, get_args
 import msgspec
 
 from mindstone_tui.core.commands.registry import command, wrong_use
-from mindstone_tui.core.commands.reports import budget_data, headline
 from mindstone_tui.core.config.settings import ApprovalMode
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, ScreenAsked
+from mindstone_tui.core.events.report_text import budget_data, headline
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindstone_tui.core.commands.reports import context_detail, context_list
 from mindstone_tui.core.context import build_report
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.events.report_text import context_detail, context_list
 from tests.core.context.stage import Stage
 
 
