@@ -2,8 +2,8 @@
 
 Run as `python -m tests.faults.turn_taker FOLDER POINT…`. For every point a process is forked that
 takes the same turns in `FOLDER/POINT` and dies there; a point is an operation on the disk, before
-or after it happened, or an event that was heard. Point 0 lives, and its number of points is
-printed.
+or after it happened, or an event that was heard. Point 0 lives, and leaves the number of points
+and those at which a tool was running.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Points:
 
     def __init__(self, last: int) -> None:
         self.count = 0
+        self.inside_a_tool: list[int] = []
         self.armed = False
         self._last = last
 
@@ -84,6 +85,7 @@ async def take_turns(folder: Path, points: Points) -> None:
         with (folder / TICKS).open("ab") as file:
             file.write(b".")
         points.pass_one()
+        points.inside_a_tool.append(points.count)
         return ToolResult(text="tick", finding="tick")
 
     services = session.services
@@ -112,7 +114,7 @@ def main(base: Path, chosen: list[int]) -> None:
         if child == 0:
             points = Points(point)
             asyncio.run(take_turns(folder, points))
-            (folder / "points").write_text(json.dumps(points.count))
+            (folder / "points").write_text(json.dumps([points.count, points.inside_a_tool]))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL

@@ -50,7 +50,7 @@ from tests.tui.staged import (
 
 PLACES = "places.json"
 """Where the tour leaves its notes."""
-PATIENCE = 3_000
+PATIENCE = 600
 """Looks at a place before it is noted as unseen; a busy machine may need many."""
 BRACKETS = (
     "[TODO] plan",
@@ -178,7 +178,7 @@ class Tour:
     async def see(self, place: str, where: str) -> None:
         """Look until the beginning of the text stands there as it is."""
         for _ in range(PATIENCE):
-            await self.pilot.pause(0.01)
+            await self.pilot.pause(0.05)  # looking draws the whole screen
             self.seen[place] = BRACKETS[0] in self._read(where)
             if self.seen[place]:
                 return

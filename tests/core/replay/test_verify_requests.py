@@ -20,7 +20,7 @@ from tests.core.session.stage import KEY, check_history, on_stage, script
 from tests.faults import FULL, sized
 from tests.strace import run_touching_nothing
 
-SESSIONS = sized(3, 220)
+SESSIONS = sized(2, 220)
 WANTED = (
     "tool_returned",
     "context_window_pruned",

@@ -167,7 +167,7 @@ async def test_with_recall_on_pruning_begins_at_the_ceiling_and_not_before(
 ) -> None:
     settle(home, "[context]\nmin_recent = 2\n")
     model = script(tmp_path, {"text": "The keeper counts the waves. " * 20}, loop=True)
-    async with on_stage(home, model=model, context_window=12_000) as stage:
+    async with on_stage(home, model=model, context_window=8_000) as stage:
         while len(stage.entries(ContextWindowPruned)) < 2:
             await stage.say("What does the keeper do?")
         first, second = stage.entries(ContextWindowPruned)
