@@ -238,7 +238,7 @@ def test_every_line_has_a_headline_and_can_be_read_whole(home: Path) -> None:
             assert whole(line)
 
 
-async def test_a_turn_that_was_killed_says_that_it_has_no_end(home: Path) -> None:
+async def test_a_turn_that_was_killed_says_that_it_did_not_finish(home: Path) -> None:
     app, talk = opened(home, 3)
     with closing(transcript_in(home, disk=Hasty())) as transcript:
         transcript.append(TurnStarted(), turn=4)
@@ -246,7 +246,7 @@ async def test_a_turn_that_was_killed_says_that_it_has_no_end(home: Path) -> Non
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot, talk)
         told = [str(aside.render()) for aside in app.screen.query(Aside)]
-        assert [line for line in told if "has no end" in line] == told[-1:]
+        assert [line for line in told if "did not finish" in line] == told[-1:]
 
 
 async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path) -> None:

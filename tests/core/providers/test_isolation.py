@@ -21,7 +21,7 @@ from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import registry
-from mindstone_tui.core.providers.base import Options, TextDelta
+from mindstone_tui.core.providers.base import Options, TextPart
 
 async def main():
     places = Places.resolve({"MINDSTONE_HOME": sys.argv[1]})
@@ -30,7 +30,7 @@ async def main():
         provider = registry.resolve(name, ModelSettings(), places, {})
         asked = Request(model=name, messages=({"role": "user", "content": "hello"},))
         async for delta in provider.stream(asked, Options(max_tokens=16)):
-            if isinstance(delta, TextDelta):
+            if isinstance(delta, TextPart):
                 said.append(delta.text)
         await provider.close()
     registry.available(ModelSettings(), places, {})

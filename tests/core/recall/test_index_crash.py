@@ -22,13 +22,13 @@ CHILD = """
 import sys
 from pathlib import Path
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.store import Mark
+from mindstone_tui.core.recall.store import IndexMark
 from tests.core.recall.talk import WordModel
 from tests.core.recall.test_index_crash import exchange
 
 index = RecallIndex.open(Path(sys.argv[1]), WordModel())
 for turn in range(max(index.mark.seq // 2, 1), int(sys.argv[2]) + 1):
-    (receipt,) = index.ensure(exchange(turn), Mark(2 * turn, str(turn)))
+    (receipt,) = index.ensure(exchange(turn), IndexMark(2 * turn, str(turn)))
     index.embed_pending(1)
     print(turn, receipt.digest, flush=True)
 """
