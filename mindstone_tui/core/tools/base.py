@@ -18,6 +18,7 @@ from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.sandbox import Sandbox
+from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
 Risk = Literal["read", "write", "run", "memory"]
@@ -69,6 +70,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of the path that would change, below its root."""
     command: str = ""
     """The shell command to judge, when there is one."""
+    parts: tuple[CommandPart, ...] = ()
+    """What each part of it does."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,8 @@ import msgspec
 
 from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock
-from mindstone_tui.core.tools.workspace import PROTECTED, SENSITIVE, Workspace
+from mindstone_tui.core.tools.control_files import PROTECTED, steers
+from mindstone_tui.core.tools.workspace import Workspace
 
 __all__ = ["Bubblewrap", "Confined", "Landlock", "Sandbox", "candidates", "unconfined"]
 
@@ -194,12 +195,16 @@ class Landlock:
 def _openable(folder: Path, repositories: tuple[Path, ...]) -> Iterator[Path]:
     """The entries of a folder that may be written, taken apart where a repository lies below."""
     for entry in sorted(folder.iterdir()):
-        if entry.name.casefold() in PROTECTED | SENSITIVE or entry.is_symlink():
+        if _is_guarded(entry.name) or entry.is_symlink():
             continue
         if any(entry in repository.parents for repository in repositories):
             yield from _openable(entry, repositories)
         else:
             yield entry
+
+
+def _is_guarded(name: str) -> bool:
+    return name.casefold() in PROTECTED or steers((name,))
 
 
 def _refuse_wide_roots(workspace: Workspace, home: Path) -> None:
@@ -216,7 +221,7 @@ def _guarded(workspace: Workspace) -> Iterator[Path]:
     """Existing entries of the workspace that steer other programs."""
     for root in workspace.roots:
         for entry in sorted(root.iterdir()):
-            if entry.name.casefold() not in PROTECTED | SENSITIVE:
+            if not _is_guarded(entry.name):
                 continue
             if entry.is_symlink():
                 raise NotAllowed(

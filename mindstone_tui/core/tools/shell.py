@@ -36,6 +36,7 @@ from mindstone_tui.core.tools.base import (
     how_to_read_on,
 )
 from mindstone_tui.core.tools.sandbox import Confined, unconfined
+from mindstone_tui.core.tools.verdicts import judge
 
 Ending = Literal["exited", "timeout", "flooded", "interrupted"]
 
@@ -305,15 +306,22 @@ def _joined(finished: CommandFinished, context: ToolContext) -> tuple[str, bytes
     return f"{head}\n{note}\n{tail}", finished.kept
 
 
+def _preview(arguments: ShellArguments, context: ToolContext) -> Preview:
+    parts = judge(arguments.command, context.workspace)
+    return Preview(
+        title=f"run {one_line(arguments.command, 80)}",
+        body=exact(arguments.command),
+        standing="sensitive" if any(part.steers for part in parts) else "open",
+        command=arguments.command,
+        parts=parts,
+    )
+
+
 SHELL: Final[Tool] = declare(
     "shell",
     "Run a command in bash, in the workspace, without a terminal and without input.",
     "run",
     ShellArguments,
     _shell,
-    lambda arguments, _: Preview(
-        title=f"run {one_line(arguments.command, 80)}",
-        body=exact(arguments.command),
-        command=arguments.command,
-    ),
+    _preview,
 )
