@@ -404,6 +404,8 @@ class ToolEnded(Event):
     finding: str = ""
     diff: str = ""
     elapsed: float = 0.0
+    shown: str = ""
+    """What it was meant for, when it failed before it could begin."""
 
 
 class DelegationEnded(Event):
