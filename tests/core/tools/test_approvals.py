@@ -246,8 +246,8 @@ def test_a_rule_for_a_file_shows_its_path_and_reads_it_back(context: ToolContext
         rules = (Rule.parse("allow", text),)
         assert decide(WRITE, preview, mode="ask", rules=rules, sandboxed=False).verdict == "allow"
     other = Preview(title="write", place=("tests", "unit2", "x"))
-    rules = (exact, Rule.parse("allow", "write tests/unit/*"))
-    assert decide(WRITE, other, mode="ask", rules=rules, sandboxed=False).verdict == "ask"
+    narrow = (exact, Rule.parse("allow", "write tests/unit/*"))
+    assert decide(WRITE, other, mode="ask", rules=narrow, sandboxed=False).verdict == "ask"
     assert decide(EDIT, other, mode="ask", rules=(edits,), sandboxed=False).verdict == "allow"
     sensitive = msgspec.structs.replace(other, standing="sensitive")
     assert decide(EDIT, sensitive, mode="ask", rules=(edits,), sandboxed=False).verdict == "ask"
