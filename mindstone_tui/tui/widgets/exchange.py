@@ -180,7 +180,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         tool = self._tools.get(event.call)
         if tool is None:
             name = "" if isinstance(event, ev.ToolOutput) else event.name
-            shown = event.shown if isinstance(event, ev.ToolAsked | ev.ToolStarted) else name
+            shown = name if isinstance(event, ev.ToolOutput) else event.shown or name
             tool = self._tools[event.call] = self._add(ToolCall(event.call, name, shown))
         tool.play(event)
 
