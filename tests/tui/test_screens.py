@@ -54,9 +54,11 @@ ANSWERS = (
     (("escape",), REFUSED),
     (("y",), Answer(allowed=True)),
     (("s",), Answer(allowed=True, remember="shell:git push", keep="session")),
-    (("down", "enter"), Answer(allowed=True)),
+    (("r", *"use git", "enter"), Answer(allowed=False, why="use git")),
+    (("r", "escape", "n"), REFUSED),
+    (("down", "down", "enter"), Answer(allowed=True)),
     (
-        ("down", "down", "down", "enter"),
+        ("down", "down", "down", "down", "enter"),
         Answer(allowed=True, remember="shell:git push", keep="config"),
     ),
 )
@@ -80,6 +82,74 @@ async def test_an_approval_shows_exactly_what_would_run() -> None:
         await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
         assert "git push⟦U+202E⟧ origin" in str(app.screen.query_one("#shown", Static).render())
         assert "+[/new]" in str(app.screen.query_one("#diff", Static).render())
+
+
+async def test_an_approval_shows_a_change_once_with_its_path_and_line_numbers() -> None:
+    wish = msgspec.structs.replace(
+        WISH,
+        name="edit",
+        shown="edit tests/a.py\n--- a/tests/a.py\n+++ b/tests/a.py\n@@ -7,2 +7,2 @@\n x\n-old\n+new",
+        diff="--- a/tests/a.py\n+++ b/tests/a.py\n@@ -7,2 +7,2 @@\n x\n-old\n+new",
+        remember=("edit tests a.py",),
+    )
+    app, _ = staged(asked(1, "go"), wish)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert text.count("+new") == 1
+        assert "8 -old" in text
+        assert "8 +new" in text
+        assert "Allow for this session: edit tests/a.py" in text
+
+
+async def test_an_approval_lists_each_part_of_a_command_and_names_the_worst() -> None:
+    wish = msgspec.structs.replace(
+        WISH,
+        risk="run",
+        diff="",
+        shown="run ls && rm -rf build\nls && rm -rf build",
+        worst="deletes",
+        parts=(
+            ev.AskedPart(text="ls", verdict="reads", reason="lists files"),
+            ev.AskedPart(text="rm -rf build", verdict="deletes", reason="removes build"),
+        ),
+        scopes=(
+            ev.AskedScope(scope="once", label="Allow once"),
+            ev.AskedScope(scope="prefix", label="ls *, in this session", remember="shell ls *"),
+        ),
+    )
+    app, _ = staged(asked(1, "go"), wish)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        rows = rows[next(at for at, row in enumerate(rows) if "Run this shell" in row) :]
+        assert sum("ls && rm -rf build" in row for row in rows) == 1
+        assert any("Run this shell command?  deletes" in row for row in rows)
+        assert any("deletes  rm -rf build  removes build" in row for row in rows)
+        assert any("s  ls *, in this session" in row for row in rows)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_chat_is_read_above_the_question(size: tuple[int, int]) -> None:
+    app, talk = staged(
+        *said(1, "first", "One.\n\n" * 30),
+        asked(2, "please push"),
+        *streamed(2, "I will push now."),
+        msgspec.structs.replace(WISH, turn=2),
+    )
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+
+        def seen() -> bool:
+            rows = [strip.text for strip in app.screen._compositor.render_strips()]
+            below = [strip.text for strip in app.chat._compositor.render_strips()]
+            box = next(at for at, row in enumerate(rows) if "needs" in row or "Allow shell" in row)
+            return any("I will push now." in row for row in below[: box - 1])
+
+        await until(pilot, seen)
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert app.chat.conversation.styles.margin.bottom == 0
 
 
 async def test_keys_typed_before_the_question_could_be_read_are_no_answer() -> None:

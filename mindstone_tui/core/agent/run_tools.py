@@ -23,7 +23,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
 from mindstone_tui.core.events.from_entry import tool_ended
-from mindstone_tui.core.text import fresh_nonce, inside, one_line
+from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 
@@ -81,6 +81,20 @@ async def use_tools(
             yield event
 
 
+_TELLING: Final = ("path", "file_path", "command", "pattern", "query", "title", "name", "entry")
+"""Arguments that tell one call of a tool from another."""
+
+
+def named(call: ToolCall) -> str:
+    """A call that cannot be prepared, by its most telling argument: `edit src/app.py`."""
+    try:
+        given = msgspec.json.decode(call.arguments or "{}", type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return call.name
+    found = (given[name] for name in _TELLING if isinstance(given.get(name), str))
+    return f"{call.name} {exact(one_line(str(next(found, '')), 160))}".rstrip()
+
+
 def interrupted(call: ToolCall, why: str) -> ToolReturned:
     """The result of a call that was cut short or never began."""
     return ToolReturned(
@@ -102,7 +116,12 @@ async def _use(
     try:
         approval = prepare(tool, call.id, call.arguments, tool_context)
     except ToolError as error:
-        yield _returned(context, turn, call, _failed(error.sentence))
+        shown = named(call)
+        context.window.record(
+            ToolCalled(call=call.id, name=tool.name, shown=shown, digest="", risk=tool.risk), turn
+        )
+        ended = _returned(context, turn, call, _failed(error.sentence))
+        yield msgspec.structs.replace(ended, shown=shown)
         return
     context.window.record(
         ToolCalled(

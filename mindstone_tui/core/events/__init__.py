@@ -18,6 +18,8 @@ from mindstone_tui.core.events.conversation import (
 from mindstone_tui.core.events.types import (
     AlertRaised,
     AnswerRecorded,
+    AskedPart,
+    AskedScope,
     CheckpointSaved,
     CommandEnded,
     CommandPrinted,
@@ -65,6 +67,8 @@ __all__ = [
     "Answer",
     "AnswerRecorded",
     "AnyEvent",
+    "AskedPart",
+    "AskedScope",
     "Attachment",
     "Block",
     "CheckpointSaved",

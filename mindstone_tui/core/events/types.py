@@ -329,6 +329,30 @@ SessionEvent = (
 )
 
 
+class AskedPart(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """One simple command of what is asked about, or one file, and what it does."""
+
+    text: str
+    verdict: str
+    """`reads`, `writes`, `unknown`, `network`, `outside the workspace`, `deletes`, `force-push`,
+    `privilege` or `pipe to shell`: the worst that it does."""
+    reason: str
+    """What it does, in a few words."""
+    also: tuple[str, ...] = ()
+    """Verdicts that hold as well."""
+
+
+class AskedScope(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """How far a yes may reach: what to answer with, and what to call it."""
+
+    scope: Literal["once", "exact", "prefix", "edits", "always"]
+    label: str
+    """For a button, such as "commands that begin with pytest, in this session"."""
+    remember: str = ""
+    """For the answer, with `keep`."""
+    keep: Literal["", "session", "config"] = ""
+
+
 class ToolAsked(Event):
     """The turn waits until `answer(call, …)` is called."""
 
@@ -343,6 +367,12 @@ class ToolAsked(Event):
     why: str = ""
     remember: tuple[str, ...] = ()
     """Rules that can be remembered with the answer."""
+    parts: tuple[AskedPart, ...] = ()
+    """What will run, one by one."""
+    worst: str = ""
+    """The worst verdict among the parts."""
+    scopes: tuple[AskedScope, ...] = ()
+    """Every yes there is, from the narrowest to the widest; the first is once."""
 
 
 class ToolStarted(Event):
@@ -374,6 +404,8 @@ class ToolEnded(Event):
     finding: str = ""
     diff: str = ""
     elapsed: float = 0.0
+    shown: str = ""
+    """What was called, where it never came to run."""
 
 
 class DelegationEnded(Event):

@@ -227,6 +227,7 @@ class ChatScreen(Screen[None]):
         asked = self._asked[0]
 
         def answered(answer: ev.Answer | None) -> None:
+            self._make_way(0)
             if asked in self._asked:
                 self._asked.remove(asked)
                 if answer is not None and self.talk is not None:
@@ -235,9 +236,19 @@ class ChatScreen(Screen[None]):
                 self._put_question()
 
         self.app.push_screen(
-            ApprovalScreen(asked, grace=self.host.approval_grace, clock=self.host.clock),
+            ApprovalScreen(
+                asked,
+                grace=self.host.approval_grace,
+                clock=self.host.clock,
+                covers=self._make_way,
+            ),
             answered,
         )
+
+    def _make_way(self, rows: int) -> None:
+        """Keep the newest lines above a box that stands on the prompt."""
+        below = self.input_area.outer_size.height
+        self.conversation.styles.margin = (0, 0, max(0, rows - below), 0)
 
     def _answered(self, event: ev.ToolStarted | ev.ToolEnded) -> None:
         self._asked = [asked for asked in self._asked if asked.call != event.call]

@@ -180,8 +180,8 @@ class ExchangeView(Vertical, GrowsQuietly):
         tool = self._tools.get(event.call)
         if tool is None:
             name = "" if isinstance(event, ev.ToolOutput) else event.name
-            shown = event.shown if isinstance(event, ev.ToolAsked | ev.ToolStarted) else name
-            tool = self._tools[event.call] = self._add(ToolCall(event.call, name, shown))
+            shown = "" if isinstance(event, ev.ToolOutput) else event.shown
+            tool = self._tools[event.call] = self._add(ToolCall(event.call, name, shown or name))
         tool.play(event)
 
     def _appear(self, event: ev.EntryAppeared) -> None:
@@ -194,6 +194,8 @@ class ExchangeView(Vertical, GrowsQuietly):
 
     def _end(self, event: ev.TurnEnded) -> None:
         self._answer = self._thought = None
+        for tool in self._tools.values():
+            tool.end()
         self.add_class(f"-{event.ending}")
         if line := aside(event):
             self._add(Aside(line))
