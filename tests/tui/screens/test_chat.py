@@ -12,10 +12,10 @@ from textual.widgets import Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView, Printed, Thought
+from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.markdown import Prose
 from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.tool_call import Rest, ToolCall
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.staged import (
