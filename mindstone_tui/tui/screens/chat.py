@@ -57,6 +57,9 @@ class ChatScreen(Screen[None]):
         Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
         Binding("f5", "want('model')", "Model", id="chat.model"),
         Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
+        Binding("f7", "want('sample')", "Sample session", priority=True, id="chat.sample"),
+        Binding("f9", "want('key')", "Add an API key", id="chat.key"),
+        Binding("f10", "want('fetch')", "Download a small model", id="chat.fetch"),
         Binding("f8", "want('theme')", "Theme", id="chat.theme"),
         Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
         Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
@@ -161,7 +164,7 @@ class ChatScreen(Screen[None]):
             said = [one.question for one in self.conversation.feed.exchanges if one.question]
             self.input_area.prompt.remember_older(said)
         elif not event.turns:
-            welcome = Welcome(event)
+            welcome = Welcome(event, self.host.setup)
             await self.conversation.place(welcome)
             self._look_for_models(welcome)
         if self._look_at:
@@ -176,7 +179,7 @@ class ChatScreen(Screen[None]):
         if self.host.models is not None:
             found = await self.host.models()
             if welcome.is_attached:
-                await welcome.offer(found)
+                welcome.offer(found)
 
     def _send_early(self) -> None:
         early, self._early, self.status.doing = self._early, "", self._doing
@@ -326,8 +329,21 @@ class ChatScreen(Screen[None]):
                 self.command(f"/pin turn {event.turn}")
 
     @on(Welcome.Chosen)
-    def _choose_model(self, event: Welcome.Chosen) -> None:
-        self.command(f"/model {event.model}")
+    def _take_step(self, event: Welcome.Chosen) -> None:
+        if event.step.screen == "switch":
+            self.command(f"/model {event.step.argument}")
+            self.set_focus(self.input_area.prompt)
+        else:
+            self.action_want(event.step.screen, event.step.argument)
+
+    @on(Prompt.Tabbed)
+    def _tabbed(self) -> None:
+        """Tab goes to what is offered first, else to the next thing on the screen."""
+        steps = self.query("#welcome #steps")
+        if steps and steps.first().display:
+            self.set_focus(steps.first())
+        else:
+            self.focus_next()
 
     def command(self, line: str) -> None:
         """Run a slash command."""

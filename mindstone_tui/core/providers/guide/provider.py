@@ -494,8 +494,8 @@ def _recalled(result: ToolOutcome, situation: Situation) -> str:
 
 
 def _best(situation: Situation) -> list[QuotedPassage]:
-    """What recall brought by itself, and what still stands in the window."""
-    return _quotable((*situation.recalled, *situation.earlier), situation.question)
+    """What still stands in the window, which is newer, and what recall brought by itself."""
+    return _quotable((*situation.earlier, *situation.recalled), situation.question)
 
 
 def _quote(found: Sequence[QuotedPassage]) -> str:

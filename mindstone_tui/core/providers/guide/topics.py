@@ -145,13 +145,15 @@ _PAST: Final = re.compile(
 )
 _HELLO: Final = re.compile(
     r"(?:\W*\b(?:"
-    r"hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo|help(?: me)?(?: please)?"
+    r"hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo"
+    r"|help(?: me)?(?: please)?"
     r"|(?:who|what) (?:exactly )?are you(?: really)?|who am i (?:talking|speaking) (?:to|with)"
     r"|what(?:'s| is) your name|introduce yourself|are you there|anybody (?:there|home)"
     r"|what (?:can|do|could) you do(?: for me)?|what are you (?:for|able to do)"
     r"|how (?:can|do) you (?:help|work)(?: me)?|(?:can|could) you help(?: me)?"
     r"|are you (?:an? )?(?:ai|llm|language model|human|bot|robot|chatgpt|claude|real)"
-    r"|how are you(?: doing)?|what can i (?:do|ask|say)(?: (?:you|here))?|where do i (?:start|begin)"
+    r"|how are you(?: doing)?|what can i (?:do|ask|say)(?: (?:you|here))?"
+    r"|where do i (?:start|begin)"
     r"|how do i (?:start|begin)|what now|test(?:ing)?|ping"
     r"|and|so|then|there|please|today|here|mindstone|guide|nice to meet you"
     r")\b)+\W*\Z",
