@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.errors import UnknownName, UsageError
+from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
+from mindstone_tui.tui.host import Setup
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
@@ -19,6 +20,7 @@ from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
+from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
 from mindstone_tui.tui.widgets.context_panel import LeftLog
 from mindstone_tui.tui.widgets.fold import FoldTitle
@@ -29,11 +31,17 @@ if TYPE_CHECKING:
     from mindstone_tui.tui.app import MindstoneApp
 
 
+SAMPLE_QUESTION = "which port did we settle on?"
+"""What the sample session is asked first; its answer was corrected on the way."""
+
+
 class Navigator:
     """Opens screens and runs the actions that only the app can do."""
 
     def __init__(self, app: MindstoneApp) -> None:
         self._app = app
+        self._needs_key: set[str] = set()
+        """Models of the last list that cannot answer without one."""
         self._routes: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
             "transcript": self._transcript,
@@ -43,6 +51,9 @@ class Navigator:
             "open": self._session,
             "model": self._model,
             "models": self._model,
+            "sample": self._sample,
+            "key": self._key,
+            "fetch": self._fetch,
             "memory": self._memory,
             "theme": self._theme,
             "help": self._help,
@@ -146,6 +157,8 @@ class Navigator:
         if self._app.host.models is None:
             raise UsageError("No other model is configured.", "/model NAME switches by name.")
         current = self._chat.status.model
+        found = await self._app.host.models()
+        self._needs_key = {choice.name for choice in found if not choice.usable}
         choices = [
             Choice(
                 choice.name,
@@ -154,9 +167,70 @@ class Navigator:
                 else choice.note,
                 choice.name == current,
             )
-            for choice in await self._app.host.models()
+            for choice in found
+            if choice.usable or self._app.host.setup is not None
         ]
-        self._choose("Choose a model", choices, lambda name: self._chat.command(f"/model {name}"))
+        self._choose("Choose a model", choices, self._take_model)
+
+    def _take_model(self, name: str) -> None:
+        """Switch to a model; one that needs a key first is given one."""
+        if name in self._needs_key:
+            self._ask_for_key(name.partition("/")[0], "" if name.endswith("/…") else name)
+        else:
+            self._chat.command(f"/model {name}")
+
+    # first steps
+
+    async def _sample(self, argument: str) -> None:
+        """Open the sample session, with a question that recall can answer."""
+        self._app.notify("Importing the sample session…", timeout=20)
+        self._app.run_worker(self._open_sample(self._setup()), group="switch", exit_on_error=False)
+
+    async def _open_sample(self, setup: Setup) -> None:
+        try:
+            key = await setup.sample()
+        except MindstoneError as error:
+            self._app.notify(error.sentence, severity="error")
+            return
+        self._app.clear_notifications()
+        await self._chat.switch(key)
+        self._chat.input_area.prompt.write(SAMPLE_QUESTION)
+
+    async def _key(self, provider: str) -> None:
+        """Ask for a key, of the provider that is named or of one that is chosen first."""
+        setup = self._setup()
+        if provider:
+            self._ask_for_key(provider, dict(setup.providers).get(provider, ""))
+            return
+        choices = [Choice(name, model) for name, model in setup.providers]
+        choices.append(
+            Choice(OWN_SERVER, "any address that speaks like OpenAI: vLLM, LM Studio, …")
+        )
+        self._choose(
+            "Whose key?",
+            choices,
+            lambda name: self._ask_for_key(name, dict(setup.providers).get(name, "")),
+        )
+
+    def _ask_for_key(self, provider: str, model: str) -> None:
+        self._app.push_screen(KeyScreen(self._setup(), provider, model), self._use_new_model)
+
+    async def _use_new_model(self, model: str | None) -> None:
+        """Use what a key was just added for; opened anew, the session knows the new settings."""
+        if model:
+            await self._chat.switch(self._chat.status.session, then=f"/model {model}")
+
+    async def _fetch(self, argument: str) -> None:
+        def fetched(name: str | None) -> None:
+            if name:
+                self._chat.command(f"/model {name}")
+
+        await self._app.push_screen(FetchScreen(self._setup()), fetched)
+
+    def _setup(self) -> Setup:
+        if self._app.host.setup is None:
+            raise UsageError("This is not available here.", "`mindstone models` lists models.")
+        return self._app.host.setup
 
     async def _memory(self, argument: str) -> None:
         if not self._app.proposals:

@@ -180,14 +180,11 @@ SCENES: dict[str, Scene] = {
 async def found() -> list[ModelChoice]:
     """Models a first run might find."""
     return [
-        ModelChoice(
-            name="ollama/qwen3:8b", note="Ollama on this machine", window=40_960, found=True
-        ),
+        ModelChoice(name="ollama/qwen3:8b", note="Ollama on this machine", window=40_960),
         ModelChoice(
             name="anthropic/claude-sonnet-4-5",
             note="ANTHROPIC_API_KEY is set",
             window=200_000,
-            found=True,
         ),
     ]
 

@@ -82,6 +82,20 @@ async def use_tools(
             yield event
 
 
+_TELLING: Final = ("path", "file_path", "command", "pattern", "query", "title", "name", "entry")
+"""Arguments that tell one call of a tool from another."""
+
+
+def named(call: ToolCall) -> str:
+    """A call that cannot be prepared, by its most telling argument: `edit src/app.py`."""
+    try:
+        given = msgspec.json.decode(call.arguments or "{}", type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return call.name
+    found = (given[name] for name in _TELLING if isinstance(given.get(name), str))
+    return f"{call.name} {exact(one_line(str(next(found, '')), 160))}".rstrip()
+
+
 def interrupted(call: ToolCall, why: str) -> ToolReturned:
     """The result of a call that was cut short or never began."""
     return ToolReturned(

@@ -259,7 +259,7 @@ class ModelSettings(SettingsSection):
     """Which model answers, and how it is reached."""
 
     default: str = ""
-    """A litellm name, `local/…` or `scripted/FILE`; empty picks the best embedded one."""
+    """A litellm name, `local/…` or `scripted/FILE`; empty is the built-in guide."""
     summary: str = ""
     """Model for summaries and judging; empty uses the session's own."""
     base_url: str = ""

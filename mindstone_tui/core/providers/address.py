@@ -113,6 +113,11 @@ def store_key(path: Path, provider: str, secret: str) -> None:
     replace_file(path, "".join(lines).encode())
 
 
+def server_name(base_url: str) -> str:
+    """Under which name the key of one server is kept, so that no other one is ever sent it."""
+    return "server_" + re.sub(r"[^a-z0-9]+", "_", urlsplit(base_url).netloc.lower())[:56]
+
+
 COMPATIBLE: Final = frozenset(
     {"openai", "ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "litellm_proxy"}
 )
@@ -197,7 +202,8 @@ def _key(
             f"It should hold the key for {base_url}; set it, or clear models.api_key_env.",
         )
     if custom:
-        return None
+        secret = stored_keys(places.keys).get(server_name(base_url), "")
+        return ApiKey(secret=secret, origin=places.keys.name) if secret else None
     return find_key(provider, environ, places.keys)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.config.settings import ModelSettings, Settings
 from mindstone_tui.core.entries import Part, Request, Usage
 from mindstone_tui.core.errors import MindstoneError, UnknownName
 from mindstone_tui.core.paths import Places
@@ -46,17 +46,24 @@ _MILLION: Final = 1e6
 
 
 def resolve(
-    name: str, settings: ModelSettings, places: Places, environ: Mapping[str, str]
+    name: str,
+    settings: ModelSettings,
+    places: Places,
+    environ: Mapping[str, str],
+    explained: Settings | None = None,
 ) -> Provider:
-    """Who answers under this name, seen through the user's settings."""
+    """Who answers under this name, seen through the user's settings.
+
+    The guide explains the settings of the session that asks; without them, the defaults.
+    """
+    if name == GUIDE:
+        return Configured(GuideProvider(explained), settings)
     return Configured(_provider(name, settings, places, environ), settings)
 
 
 def _provider(
     name: str, settings: ModelSettings, places: Places, environ: Mapping[str, str]
 ) -> Provider:
-    if name == GUIDE:
-        return GuideProvider()
     if name == SMOLLM2:
         return SmolProvider(places)
     if name.startswith(PREFIX) and name != PREFIX:
@@ -68,16 +75,18 @@ def _provider(
     return litellm.RemoteProvider(address_of(name, settings, places, environ))
 
 
-def default_model(settings: ModelSettings, places: Places) -> str:
-    """What the user configured, else the small model when it can run, else the guide."""
-    if settings.default:
-        return settings.default
-    return GUIDE if why_not(places) else SMOLLM2
+def default_model(settings: ModelSettings) -> str:
+    """What the user configured, else the guide.
+
+    A model that is merely there is offered, never taken: the first answer a person reads should be
+    one they can rely on.
+    """
+    return settings.default or GUIDE
 
 
 def embedded_models(places: Places) -> list[str]:
-    """The models that answer without a key and without a network, best first."""
-    return [GUIDE] if why_not(places) else [SMOLLM2, GUIDE]
+    """The models that answer without a key and without a network; the guide always does."""
+    return [GUIDE] if why_not(places) else [GUIDE, SMOLLM2]
 
 
 def is_remote(name: str) -> bool:
@@ -193,7 +202,7 @@ def available(
 ) -> list[Availability]:
     """Everything worth listing: embedded models, the configured one, found servers, providers."""
     missing = why_not(places)
-    default = settings.default or (GUIDE if missing else SMOLLM2)
+    default = default_model(settings)
     listed = [
         Availability(
             name=SMOLLM2,

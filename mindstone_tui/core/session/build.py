@@ -218,7 +218,7 @@ class _Assembly:
 
     @cached_property
     def models(self) -> Models:
-        return Models(self.settings.models, self.home, self.opening.environ)
+        return Models(self.settings, self.home, self.opening.environ)
 
     @cached_property
     def workspace(self) -> Workspace:

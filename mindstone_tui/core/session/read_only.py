@@ -46,9 +46,7 @@ def look_at(look: Look) -> ContextReport:
         plan = view.fold.plan
         last = plan.entry if plan is not None else None
         before = last.model if isinstance(last, PromptPlanned) else ""
-        model = (
-            look.model or view.fold.model or before or default_model(settings.models, look.places)
-        )
+        model = look.model or view.fold.model or before or default_model(settings.models)
         info = resolve(model, settings.models, look.places, look.environ).info(model)
         known = info.window
         tokens = look.context_window or settings.context.window

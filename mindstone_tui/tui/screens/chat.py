@@ -57,6 +57,9 @@ class ChatScreen(Screen[None]):
         Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
         Binding("f5", "want('model')", "Model", id="chat.model"),
         Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
+        Binding("f7", "want('sample')", "Sample session", priority=True, id="chat.sample"),
+        Binding("f9", "want('key')", "Add an API key", id="chat.key"),
+        Binding("f10", "want('fetch')", "Download a small model", id="chat.fetch"),
         Binding("f8", "want('theme')", "Theme", id="chat.theme"),
         Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
         Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
@@ -161,7 +164,7 @@ class ChatScreen(Screen[None]):
             said = [one.question for one in self.conversation.feed.exchanges if one.question]
             self.input_area.prompt.remember_older(said)
         elif not event.turns:
-            welcome = Welcome(event)
+            welcome = Welcome(event, self.host.setup)
             await self.conversation.place(welcome)
             self._look_for_models(welcome)
         if self._look_at:
@@ -176,7 +179,7 @@ class ChatScreen(Screen[None]):
         if self.host.models is not None:
             found = await self.host.models()
             if welcome.is_attached:
-                await welcome.offer(found)
+                welcome.offer(found)
 
     def _send_early(self) -> None:
         early, self._early, self.status.doing = self._early, "", self._doing
@@ -227,6 +230,7 @@ class ChatScreen(Screen[None]):
         asked = self._asked[0]
 
         def answered(answer: ev.Answer | None) -> None:
+            self._make_way(0)
             if asked in self._asked:
                 self._asked.remove(asked)
                 if answer is not None and self.talk is not None:
@@ -235,9 +239,19 @@ class ChatScreen(Screen[None]):
                 self._put_question()
 
         self.app.push_screen(
-            ApprovalScreen(asked, grace=self.host.approval_grace, clock=self.host.clock),
+            ApprovalScreen(
+                asked,
+                grace=self.host.approval_grace,
+                clock=self.host.clock,
+                covers=self._make_way,
+            ),
             answered,
         )
+
+    def _make_way(self, rows: int) -> None:
+        """Keep the newest lines above a box that stands on the prompt."""
+        below = self.input_area.outer_size.height
+        self.conversation.styles.margin = (0, 0, max(0, rows - below), 0)
 
     def _answered(self, event: ev.ToolStarted | ev.ToolEnded) -> None:
         self._asked = [asked for asked in self._asked if asked.call != event.call]
@@ -315,8 +329,21 @@ class ChatScreen(Screen[None]):
                 self.command(f"/pin turn {event.turn}")
 
     @on(Welcome.Chosen)
-    def _choose_model(self, event: Welcome.Chosen) -> None:
-        self.command(f"/model {event.model}")
+    def _take_step(self, event: Welcome.Chosen) -> None:
+        if event.step.screen == "switch":
+            self.command(f"/model {event.step.argument}")
+            self.set_focus(self.input_area.prompt)
+        else:
+            self.action_want(event.step.screen, event.step.argument)
+
+    @on(Prompt.Tabbed)
+    def _tabbed(self) -> None:
+        """Tab goes to what is offered first, else to the next thing on the screen."""
+        steps = self.query("#welcome #steps")
+        if steps and steps.first().display:
+            self.set_focus(steps.first())
+        else:
+            self.focus_next()
 
     def command(self, line: str) -> None:
         """Run a slash command."""

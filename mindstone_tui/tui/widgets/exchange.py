@@ -194,6 +194,8 @@ class ExchangeView(Vertical, GrowsQuietly):
 
     def _end(self, event: ev.TurnEnded) -> None:
         self._answer = self._thought = None
+        for tool in self._tools.values():
+            tool.end()
         self.add_class(f"-{event.ending}")
         if line := aside(event):
             self._add(Aside(line))

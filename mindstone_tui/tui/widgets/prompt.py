@@ -65,6 +65,9 @@ class Prompt(TextArea):
     class Left(Message):
         """Ctrl+D in an empty prompt."""
 
+    class Tabbed(Message):
+        """Tab with nothing to complete."""
+
     class TakeBack(Message):
         """The newest queued message is wanted back."""
 
@@ -176,7 +179,7 @@ class Prompt(TextArea):
         if self.completing:
             self.post_message(self.Navigated("tab"))
         else:
-            self.screen.focus_next()
+            self.post_message(self.Tabbed())
 
     def action_unfold(self) -> None:
         """Replace a folded paste with its text."""

@@ -24,9 +24,9 @@ def places(home: Path) -> Places:
     return Places.resolve({"MINDSTONE_HOME": str(home)})
 
 
-def test_the_guide_answers_when_nothing_else_can(places: Places) -> None:
-    assert registry.default_model(ModelSettings(), places) == "local/guide"
-    assert registry.default_model(ModelSettings(default="openai/x"), places) == "openai/x"
+def test_the_guide_answers_until_a_model_is_chosen() -> None:
+    assert registry.default_model(ModelSettings()) == "local/guide"
+    assert registry.default_model(ModelSettings(default="openai/x")) == "openai/x"
 
 
 @pytest.mark.parametrize("name", ["local/nobody", "scripted/", "", "no-such-model", "/x", "x/"])

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from textual.app import ComposeResult
+from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView, Printed, Thought
+from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.markdown import Prose
 from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.tool_call import ToolCall
+from mindstone_tui.tui.widgets.tool_call import Rest, ToolCall
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.staged import (
     around,
@@ -125,6 +128,63 @@ async def test_a_tool_is_one_line_until_it_is_opened() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: bool(call.query(".output")))
         assert "b.txt" in str(call.query_one(".output").render())
+
+
+async def test_a_call_that_ends_while_its_row_is_being_drawn_shows_how_it_ended() -> None:
+    """Tools may be quicker than the screen."""
+
+    class Slow(ToolCall):
+        def compose(self) -> ComposeResult:
+            yield from super().compose()
+            self.play(tool(1, "c", "read", "read a.txt", "text")[1])
+
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        row = Slow("c", "read", "read a.txt")
+        await app.screen.query_one(ExchangeView).mount(row)
+        await pilot.pause()
+        assert "✓ read  a.txt" in str(row.query_one(FoldTitle).render())
+
+
+async def test_no_call_looks_as_if_it_ran_after_its_turn_ended() -> None:
+    started = ev.ToolStarted(turn=1, call="c", name="shell", shown="run sleep 9")
+    app, talk = staged(asked(1, "go"), started, ev.TurnEnded(turn=1, ending="interrupted"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert "■ shell" in str(app.screen.query_one(FoldTitle).render())
+
+
+async def test_a_change_is_seen_below_its_row_and_folded_when_it_is_long() -> None:
+    diff = "--- a\n+++ b\n@@ -1,1 +1,40 @@\n" + "\n".join(f"+line {n}" for n in range(40))
+    app, talk = staged(
+        asked(1, "go"),
+        *tool(1, "c", "edit", "edit a.py", "ok", diff="--- a\n+++ b\n@@ -3 +3 @@\n-x\n+y"),
+        *tool(1, "d", "edit", "edit b.py", "ok", diff=diff),
+    )
+    async with app.run_test(size=(120, 60)) as pilot:
+        await settle(pilot, talk)
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("3 +y" in row for row in rows)
+        assert any("28 more lines" in row for row in rows)
+        assert not any("line 30" in row for row in rows)
+
+
+async def test_a_long_result_opens_to_its_first_lines_and_then_fully() -> None:
+    text = "\n".join(f"row {number}" for number in range(2_600))
+    app, talk = staged(asked(1, "go"), *tool(1, "c", "shell", "run seq", text))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        row = app.screen.query_one(ToolCall)
+        row.opened = True
+        await until(pilot, lambda: bool(row.query(Rest)))
+        await until(pilot, lambda: row.query_one(FoldTitle).region.y >= 0)
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("shell" in each for each in rows)
+        assert "2,570 more lines" in str(row.query_one(Rest).render())
+        row.query_one(Rest).action_more()
+        await until(pilot, lambda: not row.query(Rest))
+        assert "row 2599" in str(row.query_one(".output", Static).render())
 
 
 async def test_output_is_seen_while_the_tool_runs_and_replaced_by_its_result() -> None:
