@@ -9,7 +9,7 @@ from mindstone_tui.core.context.exchanges import names_in
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.messages import argument_values, first_unpaired, pair
 from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.context.trim import FINDING_TOKENS, placeholder
+from mindstone_tui.core.context.trim import placeholder
 from mindstone_tui.core.entries import ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import ContextWindowPruned
@@ -66,10 +66,10 @@ def test_a_placeholder_is_one_short_line_whatever_the_result_was(home: Path) -> 
     line = stage.transcript.append(
         ToolReturned(call="c", name="grep", text="whole", finding=nasty), turn=stage.turn
     )
-    text = placeholder(line, stage.counter.text)
+    text = placeholder(line, stage.counter.text, 50)
     assert "\n" not in text
-    assert line.id in text
-    assert stage.counter.text(text) < FINDING_TOKENS + 50
+    assert f"#{line.seq} " in text
+    assert stage.counter.text(text) <= 50
 
 
 def test_a_placeholder_says_what_was_found_in_a_sentence(home: Path) -> None:
@@ -77,9 +77,8 @@ def test_a_placeholder_says_what_was_found_in_a_sentence(home: Path) -> None:
     stage.ask("x")
     stage.answer("", [ToolCall(id="c", name="grep", arguments="{}")])
     line = stage.result("c", "23 files")
-    assert "turn 1. Finding: found 23 files. The whole result is" in placeholder(
-        line, stage.counter.text
-    )
+    text = placeholder(line, stage.counter.text, 50)
+    assert text == f"[found 23 files. Not shown; read_entry #{line.seq} shows it.]"
     blocks = build_report.report(stage.window).blocks
     assert blocks[-1].preview == "read: found 23 files"
 

@@ -1,4 +1,4 @@
-"""A scripted coding session: modules are read, tests are run, facts, rules and corrections are said.
+"""A scripted coding session: modules are read, logs searched, facts, rules and corrections said.
 
 The same for the same number of turns. Everything planted is asked for again long after it was said,
 so a session of 300 turns in a small window shows how still the window stays, and what comes back.
@@ -155,9 +155,7 @@ class Story:
             rounds = [[("read", {"path": f"src/{module}.py"})]]
             said = f"Look at src/{module}.py and tell me what {verb}_{module} does."
         elif kind < 0.55:
-            rounds = [
-                [("read", {"path": f"src/{name}.py"})] for name in (module, other, third)
-            ]
+            rounds = [[("read", {"path": f"src/{name}.py"})] for name in (module, other, third)]
             said = f"Compare how {module}, {other} and {third} {verb} their rows."
         elif kind < 0.75:
             rounds = [
@@ -179,7 +177,9 @@ class Story:
         )
 
     def _prose(self, words: int) -> str:
-        chosen = (self.random.choice((*MODULES, *VERBS, "and", "the", "rows")) for _ in range(words))
+        chosen = (
+            self.random.choice((*MODULES, *VERBS, "and", "the", "rows")) for _ in range(words)
+        )
         return " ".join(chosen).capitalize() + "."
 
 
@@ -253,7 +253,9 @@ def stillness(places: SessionPlaces) -> Stillness:
         prunes=len(pruned),
         extending=_extending(places, plans),
         left=len(left),
-        with_vectors=sum(one.receipt is not None and one.receipt.vectors == "stored" for one in left),
+        with_vectors=sum(
+            one.receipt is not None and one.receipt.vectors == "stored" for one in left
+        ),
         bytes=places.transcript.stat().st_size,
         said=sum(len(line.raw) + 1 for line in lines if line.kind in _SAID),
     )
@@ -283,7 +285,9 @@ def configure(home: Path, **sections: str) -> None:
     (home / "config.toml").write_text("\n".join(parts))
 
 
-async def play(folder: Path, story: Story, *, window: int = WINDOW, **sections: str) -> SessionPlaces:
+async def play(
+    folder: Path, story: Story, *, window: int = WINDOW, **sections: str
+) -> SessionPlaces:
     """Hold the session with real tools and a real index; where it is."""
     home, project = folder / "home", folder / "project"
     furnish(project)
