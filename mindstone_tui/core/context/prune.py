@@ -34,8 +34,9 @@ from mindstone_tui.core.context.trim import (
     refuse_if_over,
     trimmable,
 )
+from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, completed, proven
+from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.window import (
     ContextPruneBlocked,

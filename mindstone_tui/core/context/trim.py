@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
-from mindstone_tui.core.context.finding import finding_of
+from mindstone_tui.core.context.findings import finding_of
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said, shorten
 from mindstone_tui.core.context.policies import Scored

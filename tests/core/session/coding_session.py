@@ -151,6 +151,7 @@ class Story:
         module, other, third = self.random.sample(MODULES, 3)
         verb = self.random.choice(VERBS)
         kind = self.random.random()
+        rounds: list[list[tuple[str, dict[str, Any]]]]
         if kind < 0.35:
             rounds = [[("read", {"path": f"src/{module}.py"})]]
             said = f"Look at src/{module}.py and tell me what {verb}_{module} does."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mindstone_tui.core.context.finding import finding_of
+from mindstone_tui.core.context.findings import finding_of
 from mindstone_tui.core.entries.conversation import ToolReturned, ToolStatus
 
 SOURCE = """[src/ingest.py, lines 1-40]
