@@ -45,7 +45,7 @@ class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
 
 def vacancy_beside(fold: Fold, tokens: int, count: Callable[[str], int]) -> Vacancy:
     """The place that a window leaves to recalled passages."""
-    return Vacancy(shown=fold.lines.keys(), recent=recent_texts(fold), tokens=tokens, count=count)
+    return Vacancy(shown=fold.shown, recent=recent_texts(fold), tokens=tokens, count=count)
 
 
 def recent_texts(fold: Fold) -> list[str]:

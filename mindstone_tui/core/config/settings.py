@@ -35,9 +35,11 @@ class ContextSettings(SettingsSection):
     min_recent: int = 24
     """Recent messages that stay, rounded out to whole exchanges, unless that is impossible."""
     trim: float = 75.0
-    """Fullness at which older tool results become placeholders."""
+    """Fullness from which older tool results become placeholders, all in one step."""
+    trim_step: float = 35.0
+    """Share of the usable room that such a step must free, so that the next one is far away."""
     trim_to: float = 60.0
-    """Fullness down to which they are trimmed."""
+    """At the ceiling, a step that comes down to this fullness spares the exchanges."""
     checkpoint: float = 85.0
     """Fullness at which a checkpoint and a handoff draft are saved."""
     emergency: float = 95.0
@@ -55,7 +57,7 @@ class ContextSettings(SettingsSection):
     keep_trimmed: int = 4
     """Newest tool results that are never trimmed."""
     placeholder_tokens: int = 50
-    """The most that a trimmed result's finding takes in its placeholder."""
+    """The most that a placeholder takes; it says what the result found and how to get it back."""
 
 
 class EvictionSettings(SettingsSection):

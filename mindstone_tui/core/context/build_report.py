@@ -25,6 +25,7 @@ from mindstone_tui.core.context.report import (
     SectionSize,
     Tokens,
 )
+from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import (
     SESSIONS_OWN,
@@ -33,7 +34,6 @@ from mindstone_tui.core.context.window_view import (
     PromptPrices,
     Target,
     View,
-    completed,
     keys_of,
 )
 from mindstone_tui.core.entries import Line

@@ -332,6 +332,19 @@ class Fold(PromptHead):
         """The user message that states the original task, if it is in the window."""
         return self._state.task if self._state.task in self.lines else None
 
+    @property
+    def shown(self) -> frozenset[int]:
+        """Messages whose own words stand in the prompt: what was trimmed or cut is out of it.
+
+        A message of the running turn counts as shown even when it was cut: it is what is asked.
+        """
+        state = self._state
+        return frozenset(
+            seq
+            for seq, line in self.lines.items()
+            if seq not in state.trimmed and (seq not in state.cut or line.turn == self.turn)
+        )
+
     def placed(self, *, model: str, turn: int) -> Iterator[Placed]:
         """The window's messages in the order in which they are sent."""
         results = self.pairing.results

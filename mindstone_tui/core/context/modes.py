@@ -116,7 +116,7 @@ class CompactionSteps:
         found = trimmable(
             measured,
             trimmed=state.trimmed,
-            pins=state.pins,
+            spared={*state.pins, self.call.turn},
             keep=self.live.settings.context.keep_trimmed,
         )
         taken: list[Trimmed] = []

@@ -16,6 +16,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from mindstone_tui.core.config.settings import EvictionSettings, Policy
+from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -250,7 +251,8 @@ def text_of(line: Line) -> str:
     """The words of a message, its calls included."""
     match line.entry:
         case AssistantMessage(text=text, calls=calls):
-            return " ".join((text, *(f"{call.name} {call.arguments}" for call in calls)))
+            asked = (f"{call.name} {argument_values(call.arguments)}" for call in calls)
+            return " ".join((text, *asked))
         case UserMessage(text=text) | AssistantPartial(text=text) | ToolReturned(text=text):
             return text
         case _:

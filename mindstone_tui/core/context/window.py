@@ -14,12 +14,12 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.policies import Similarity, known_policy, word_similarity
+from mindstone_tui.core.context.watch import UsageNote
 from mindstone_tui.core.context.window_view import (
     SESSIONS_OWN,
     Call,
     ExchangeLines,
     Indexer,
-    UsageNote,
     View,
     follow,
 )

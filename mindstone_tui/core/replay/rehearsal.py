@@ -196,10 +196,16 @@ class Recollection:
         nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         return inject(text, found, found.hits, vacancy, most=self._most, nonce=nonce)
 
-    def search(self, query: str, k: int = ASKED_FOR, window: Collection[int] = ()) -> SearchResult:
-        """The k best hits outside the window."""
+    def search(
+        self,
+        query: str,
+        k: int = ASKED_FOR,
+        window: Collection[int] = (),
+        pinned: Collection[int] = (),
+    ) -> SearchResult:
+        """The k best hits outside the window; pinned turns gain."""
         allowed = Filter(exclude=frozenset(window), without=DERIVED)
-        return self._index.search(query, k, allowed=allowed)
+        return self._index.search(query, k, allowed=allowed, pinned_turns=pinned)
 
     def close(self) -> None:
         """Forget everything."""
@@ -401,17 +407,15 @@ class RehearsalRun:
     def _find(self, reference: Reference, recalled: set[int]) -> Place:
         """Where the source of a reference stands now."""
         fold = self.window.fold
-        shown = [
-            line
-            for line in fold.lines.values()
-            if line.turn == reference.source and line.seq not in fold.state.trimmed
-        ]
+        shown = [fold.lines[seq] for seq in fold.shown if fold.lines[seq].turn == reference.source]
         named = reference.kind == "name"
         if any(not named or reference.words in text_of(line) for line in shown):
             return "window"
         if reference.source in recalled:
             return "recalled"
-        found = self.recollection.search(reference.words, window=fold.lines.keys())
+        # As the model's own tool asks: everything but the turn that is asking.
+        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
+        found = self.recollection.search(reference.words, window=asking, pinned=fold.state.pins)
         turns = {hit.passage.turn for hit in found.hits}
         return "on request" if reference.source in turns else "nowhere"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.conversation import UserMessage
-from tests.core.session.stage import Stage, on_stage
+from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from tests.core.session.stage import Stage, calls, on_stage, script
 
 TURNS = 60
 FACT = "The launch code of the Heron project is cobalt-4417-marigold."
@@ -94,3 +94,26 @@ def recalled_last(stage: Stage) -> list[int]:
     turn = stage.all(events.TurnStarted)[-1].turn
     came = [event for event in stage.all(events.RecallInjected) if event.turn == turn]
     return [passage.seq for event in came for passage in event.passages]
+
+
+async def test_a_result_that_was_trimmed_comes_back_when_it_is_asked_for(home: Path) -> None:
+    (home.parent / "heron.txt").write_text(f"{FACT}\n" + "The crew sleeps.\n" * 90)
+    others = [f"part{number}.txt" for number in range(6)]
+    for name in others:
+        (home.parent / name).write_text(f"Nothing to see in {name}.\n" * 60)
+    replies = [
+        each
+        for name in ("heron.txt", *others)
+        for each in (calls(("read", {"path": name})), {"text": "Read."})
+    ]
+    model = script(home.parent, *replies, {"text": "It is cobalt."})
+    async with on_stage(home, model=model, context_window=32_000) as stage:
+        for name in ("heron.txt", *others):
+            await stage.say(f"Please read the next file, {name}.")
+        result = next(line for line in stage.lines() if isinstance(line.entry, ToolReturned))
+        ended, _ = await stage.run("/prune results")
+        assert ended.ok
+        fold = stage.session.services.context.window.fold
+        assert result.seq in fold.state.trimmed
+        await stage.say(QUESTION)
+        assert result.seq in recalled_last(stage)
