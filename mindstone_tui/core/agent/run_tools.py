@@ -13,6 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.arguments import DEEPEST, too_deep
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
@@ -82,20 +83,6 @@ async def use_tools(
             yield event
 
 
-_TELLING: Final = ("path", "file_path", "command", "pattern", "query", "title", "name", "entry")
-"""Arguments that tell one call of a tool from another."""
-
-
-def named(call: ToolCall) -> str:
-    """A call that cannot be prepared, by its most telling argument: `edit src/app.py`."""
-    try:
-        given = msgspec.json.decode(call.arguments or "{}", type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return call.name
-    found = (given[name] for name in _TELLING if isinstance(given.get(name), str))
-    return f"{call.name} {exact(one_line(str(next(found, '')), 160))}".rstrip()
-
-
 def interrupted(call: ToolCall, why: str) -> ToolReturned:
     """The result of a call that was cut short or never began."""
     return ToolReturned(
@@ -112,6 +99,10 @@ async def _use(
         yield _returned(
             context, turn, call, _failed(f"There is no tool {call.name}; known: {known}.")
         )
+        return
+    if too_deep(call.arguments):
+        why = f"the arguments are nested more than {DEEPEST} deep and count as none"
+        yield _refused(context, turn, call, "policy", why)
         return
     tool_context = context.tool_context(call.id)
     try:

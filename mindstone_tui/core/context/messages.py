@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.arguments import read_arguments
 from mindstone_tui.core.entries import Image, Line, Message, ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -117,10 +118,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 def _arguments(arguments: str) -> str:
     """The arguments as received, or an empty object: one broken call must not poison a session."""
-    try:
-        return arguments if isinstance(msgspec.json.decode(arguments), dict) else "{}"
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return "{}"
+    return "{}" if read_arguments(arguments) is None else arguments
 
 
 def argument_values(arguments: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from mindstone_tui.core.arguments import read_arguments
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
 from mindstone_tui.core.lockdown import import_litellm
@@ -92,9 +93,7 @@ def _fit(message: Message, keeps_thinking: bool) -> Message:
 def _parsable(function: dict[str, Any]) -> str:
     """Arguments as written where they are an object; else an object that shows what was written."""
     written = str(function.get("arguments", ""))
-    try:
-        msgspec.json.decode(written, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    if read_arguments(written) is None:
         return msgspec.json.encode({"unreadable_arguments": written[:2_000]}).decode()
     return written
 

@@ -2,7 +2,7 @@
 
 Compilers, interpreters and package caches live at home, next to keys, tokens, wallets, histories
 and other agents' credentials. So the home is empty inside, and only what stands here is shown,
-read-only. Where a toolchain keeps credentials beside its programs, its folders are named one by one.
+read-only. Where a toolchain keeps credentials beside its programs, its folders are named singly.
 """
 
 from __future__ import annotations

@@ -136,7 +136,9 @@ async def test_a_call_that_ends_while_its_row_is_being_drawn_shows_how_it_ended(
     class Slow(ToolCall):
         def compose(self) -> ComposeResult:
             yield from super().compose()
-            self.play(tool(1, "c", "read", "read a.txt", "text")[1])
+            ended = tool(1, "c", "read", "read a.txt", "text")[1]
+            assert isinstance(ended, ev.ToolEnded)
+            self.play(ended)
 
     app, talk = staged(asked(1, "go"))
     async with app.run_test() as pilot:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.arguments import read_arguments
 from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
@@ -158,16 +159,9 @@ def _results(messages: list[Message]) -> Iterator[ToolOutcome]:
             function = asked.get(message.get("tool_call_id", ""), {})
             yield ToolOutcome(
                 name=str(function.get("name", "tool")),
-                arguments=_arguments(str(function.get("arguments", ""))),
+                arguments=read_arguments(str(function.get("arguments", ""))) or {},
                 text=text_of(message),
             )
-
-
-def _arguments(written: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(written, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return {}
 
 
 def _earlier(messages: list[Message]) -> Iterator[QuotedPassage]:
