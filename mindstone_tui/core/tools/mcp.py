@@ -55,6 +55,9 @@ def declaration(description: str, parameters: Any) -> str:
     return msgspec.json.encode(told, order="deterministic").decode()
 
 
+_TOO_DEEP: Final = "its schema is nested too deeply"
+
+
 def unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
     """Why a tool cannot be offered; empty when it can."""
     if not NAME.match(name):
@@ -65,10 +68,12 @@ def unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
         return "there are too many tools"
     try:
         written = msgspec.json.encode(schema).decode()
-    except (TypeError, ValueError, RecursionError):
+    except RecursionError:
+        return _TOO_DEEP
+    except (TypeError, ValueError):
         return "its schema is not JSON"
     if too_deep(written):
-        return "its schema is nested too deeply"
+        return _TOO_DEEP
     if (
         len(written) > _LARGEST_SCHEMA
         or not isinstance(schema, dict)
