@@ -131,10 +131,10 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
 
 async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
     """What can answer now: embedded, configured, and found on this machine."""
-    from mindstone_tui.core.providers.discovery import discover
+    from mindstone_tui.core.providers.discovery import discover, usual_places
     from mindstone_tui.core.providers.registry import available
 
-    found = await discover()
+    found = await discover(usual_places(os.environ))
     return [
         ModelChoice(name=each.name, note=each.why, window=each.window or 0, found=not each.default)
         for each in available(settings.models, home, os.environ, found)

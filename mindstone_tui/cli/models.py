@@ -14,7 +14,7 @@ from mindstone_tui.cli.output import Progress, hint, say, say_json, table
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UnknownName, UsageError
 from mindstone_tui.core.providers import address, weights
-from mindstone_tui.core.providers.discovery import discover
+from mindstone_tui.core.providers.discovery import discover, usual_places
 from mindstone_tui.core.providers.registry import Availability, available
 from mindstone_tui.core.providers.smollm2 import SMOLLM2
 
@@ -36,7 +36,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
         return
     home = places()
     settings = load(home, os.environ).settings.models
-    found = available(settings, home, os.environ, asyncio.run(discover()))
+    found = available(settings, home, os.environ, asyncio.run(discover(usual_places(os.environ))))
     if json:
         say_json(found)
         return

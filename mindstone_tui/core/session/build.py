@@ -16,7 +16,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ApprovalSettings
-from mindstone_tui.core.context.working_set import WorkingSet
+from mindstone_tui.core.context.window import WorkingSet
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.errors import MindstoneError, UsageError
@@ -146,7 +146,7 @@ async def open_session(opening: Opening) -> Session:
         raise
     session = Session(desk, bench, Lease(bench.places), wait=opening.wait)
     session.start(follow=opening.follow)
-    warm_up(desk.model)
+    warm_up(desk.provider)
     return session
 
 
