@@ -89,6 +89,8 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "tools.output_chars": (1_000, 1e7),
     "tools.shell_timeout": (0.1, 86_400),
     "models.timeout": (0.1, 86_400),
+    "models.connect_timeout": (0.1, 86_400),
+    "models.answer_timeout": (1, 86_400),
     "models.retries": (0, 20),
     "models.max_output": (0, 1e9),
     "models.turn_cost": (0, 1e6),

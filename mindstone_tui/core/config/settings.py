@@ -268,8 +268,14 @@ class ModelSettings(SettingsSection):
     """Address of an OpenAI-compatible server."""
     api_key_env: str = ""
     """Environment variable that holds the key for it."""
+    transport: Literal["auto", "direct", "litellm"] = "auto"
+    """Ask directly where the wire format is known; `litellm` asks everyone through litellm."""
     timeout: float = 120.0
-    """Seconds without a byte before a request counts as lost."""
+    """Seconds without a word before a request counts as lost."""
+    connect_timeout: float = 15.0
+    """Seconds for reaching a server."""
+    answer_timeout: float = 3600.0
+    """Seconds that a whole answer may take."""
     retries: int = 3
     """How often a request is tried again."""
     max_output: int = 0

@@ -48,6 +48,8 @@ class Listing(Part):
     tiers: tuple[Tier, ...] = ()
     tools: bool = True
     images: bool = False
+    mode: str = ""
+    """What it is for, in the list's own words: `chat`, `responses`, `embedding` …"""
 
     def cost(self, usage: Usage) -> float | None:
         """What a request costs; None when a price or a count is unknown."""
@@ -132,6 +134,7 @@ def _listing(name: str, facts: Mapping[str, Any]) -> Listing:
         ),
         tools=facts.get("supports_function_calling") is True,
         images=facts.get("supports_vision") is True,
+        mode=str(facts.get("mode", "")),
     )
 
 

@@ -1,7 +1,7 @@
 """From a model's name to someone who answers, and what is known about them.
 
 local/guide       the built-in guide          local/smollm2   the small language model
-scripted/FILE     says what a file says       anything else   through litellm
+scripted/FILE     says what a file says       anything else   at a server, directly or by litellm
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mindstone_tui.core.config.settings import ModelSettings, Settings
 from mindstone_tui.core.entries import Part, Request, Usage
 from mindstone_tui.core.errors import MindstoneError, UnknownName
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import litellm
+from mindstone_tui.core.providers import direct, litellm
 from mindstone_tui.core.providers.address import (
     VARIABLES,
     address_of,
@@ -38,6 +38,7 @@ from mindstone_tui.core.providers.base import (
 from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
 from mindstone_tui.core.providers.discovery import FoundServer
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
+from mindstone_tui.core.providers.model_server import ModelServer
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
 from mindstone_tui.core.providers.smollm2 import SMOLLM2, WINDOW, SmolProvider, why_not
 
@@ -72,7 +73,8 @@ def _provider(
         raise UnknownName(
             f"There is no model {name!r}.", f"Embedded ones are {GUIDE} and {SMOLLM2}."
         )
-    return litellm.RemoteProvider(address_of(name, settings, places, environ))
+    address = address_of(name, settings, places, environ)
+    return direct.direct_provider(address, settings) or litellm.RemoteProvider(address)
 
 
 def default_model(settings: ModelSettings) -> str:
@@ -90,14 +92,15 @@ def embedded_models(places: Places) -> list[str]:
 
 
 def is_remote(name: str) -> bool:
-    """Whether a model is asked through litellm."""
+    """Whether a model is asked at a server."""
     return not name.startswith((_LOCAL, PREFIX))
 
 
-def warm_up(name: str) -> None:
+def warm_up(provider: Provider) -> None:
     """Begin, in the background, what makes the first request of a model slow."""
-    if is_remote(name):
-        threading.Thread(target=litellm.warm_up, name="litellm", daemon=True).start()
+    asked = provider.behind if isinstance(provider, Configured) else provider
+    if isinstance(asked, ModelServer):
+        threading.Thread(target=asked.warm_up, name="warm-up", daemon=True).start()
 
 
 class Configured:
@@ -106,6 +109,11 @@ class Configured:
     def __init__(self, provider: Provider, settings: ModelSettings) -> None:
         self._provider = provider
         self._settings = settings
+
+    @property
+    def behind(self) -> Provider:
+        """Who really answers."""
+        return self._provider
 
     def info(self, model: str) -> ModelInfo:
         """What is known, with what the user said about it on top."""

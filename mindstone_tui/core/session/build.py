@@ -151,7 +151,7 @@ async def open_session(opening: Opening) -> Session:
         raise
     session = Session(services, Lease(services.places), wait=opening.wait)
     session.start(follow=opening.follow)
-    warm_up(context.model)
+    warm_up(context.provider)
     return session
 
 

@@ -23,7 +23,7 @@ from mindstone_tui.core.errors import (
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import address, weights
 from mindstone_tui.core.providers.base import Finished, Options
-from mindstone_tui.core.providers.discovery import discover, look_at
+from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
 from mindstone_tui.core.providers.registry import EXAMPLES, Availability, available, resolve
 from mindstone_tui.core.providers.smollm2 import SMOLLM2
 from mindstone_tui.core.replay.what_if import PriceList, PriceOf
@@ -71,7 +71,7 @@ async def list_models(
     home: Places, settings: Settings, environ: Mapping[str, str]
 ) -> list[Availability]:
     """Every model that is known here, usable or not; local servers are asked, nobody else is."""
-    return list(available(settings.models, home, environ, await discover()))
+    return list(available(settings.models, home, environ, await discover(usual_places(environ))))
 
 
 def fetched(home: Places, name: str) -> tuple[str, Path | None]:

@@ -162,7 +162,18 @@ def test_ollama_is_asked_through_its_chat_interface(places: Places) -> None:
     assert address.local
 
 
-@pytest.mark.parametrize("url", ["ftp://x/v1", "file:///etc/passwd", "x.example"])
+@pytest.mark.parametrize("variable", ["OLLAMA_HOST", "OLLAMA_API_BASE", "OLLAMA_BASE_URL"])
+@pytest.mark.parametrize("name", ["ollama/m", "ollama_chat/m"])
+def test_ollama_is_asked_where_the_environment_says(
+    places: Places, name: str, variable: str
+) -> None:
+    environ = {variable: "http://127.0.0.1:9000"}
+    assert address_of(name, ModelSettings(), places, environ).base_url == "http://127.0.0.1:9000"
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/v1", "file:///etc/passwd", "x.example", "http://", "http://[::1", "http://a b"]
+)
 def test_an_address_that_is_none_is_refused(places: Places, url: str) -> None:
     with pytest.raises(UnknownName):
         address_of("openai/m", ModelSettings(base_url=url), places, {})
