@@ -169,11 +169,11 @@ class RecallSettings(SettingsSection):
 
     auto: bool = True
     """Look for relevant passages before each turn."""
-    max_passages: int = 6
+    max_passages: int = 12
     """At most this many passages in a prompt."""
     scope: Literal["session", "agent", "all"] = "session"
-    """Where automatic recall looks: this session, all of this agent's with its log and journals,
-    or everything. Memories are looked at in every turn."""
+    """Which sessions automatic recall looks at: this one, all of this agent's, or everything. The
+    agent's memories, log and journals are looked at in every turn."""
     embedder: str = "minilm"
     """`minilm` ships with the program; any other name is a litellm embedding model."""
     exclude: tuple[str, ...] = ()

@@ -26,6 +26,7 @@ class RecalledPassage(Part):
     text: str = ""
     parts: dict[str, float] = {}
     supersedes: tuple[int, ...] = ()
+    superseded_by: int | None = None
     at: tuple[int, int] | None = None
     """In a line: where the block has the text, and how long it is. In memory the text is here."""
 

@@ -54,7 +54,7 @@ from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import EmbedsOnce, InMemoryIndex, SearchResult
-from mindstone_tui.core.recall.inject import Vacancy, inject, queries
+from mindstone_tui.core.recall.inject import Vacancy, choose, inject, queries, room_in
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
@@ -186,15 +186,15 @@ class Recollection:
         """What would be brought back for a message; None when nothing is good enough."""
         if not self.on:
             return None
-        found: SearchResult | None = None
+        nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        room = room_in(vacancy, nonce)
         for query in queries(text, vacancy.recent):
             found = self.search(query, LOOKED_AT, vacancy.shown)
-            if not found.abstained:
-                break
-        if found is None:
-            return None
-        nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        return inject(text, found, found.hits, vacancy, most=self._most, nonce=nonce)
+            own = found.hits[0].passage.session if found.hits else ""
+            choice = choose(text, [found], room, vacancy.count, most=self._most, session=own)
+            if choice.injected:
+                return inject(text, choice, vacancy, nonce)
+        return None
 
     def search(
         self,

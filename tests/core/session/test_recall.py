@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core import events
+from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.inject import Vacancy
+from mindstone_tui.core.session.agent_files import AgentFilesIndex
+from mindstone_tui.core.session.recall import SessionRecall
+from tests.builders import places_in, say, transcript_in
+from tests.core.recall.talk import WordModel
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 TURNS = 60
@@ -40,7 +47,7 @@ async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: P
         assert shown[-1].recall_tokens > 0
     answer = stage.all(events.AnswerRecorded)[-1].text
     assert "cobalt-4417-marigold" in answer
-    assert f"#{first.seq} · turn 1 " in answer
+    assert f"— #{first.seq} · " in answer
 
 
 async def test_the_original_task_stays_and_is_quoted_with_its_pointer_all_the_same(
@@ -117,3 +124,36 @@ async def test_a_result_that_was_trimmed_comes_back_when_it_is_asked_for(home: P
         assert result.seq in fold.state.trimmed
         await stage.say(QUESTION)
         assert result.seq in recalled_last(stage)
+
+
+async def test_a_turn_embeds_its_question_once_however_many_places_it_looks_at(home: Path) -> None:
+    for key in ("agent:default:main", "agent:default:other"):
+        say(transcript_in(home, key), "The heron nests in the reeds.", "Noted.")
+    homes = Places.resolve({"MINDSTONE_HOME": str(home)})
+    agent = homes.agent("default")
+    agent.log.write_text(
+        "# Log\n\n## 1 May · agent:default:third\nThe heron nests in the reeds again.\n"
+    )
+    model = WordModel()
+    for key in ("agent:default:main", "agent:default:other"):
+        made = SessionRecall(
+            homes, places_in(home, key), RecallSettings(), model, AgentFilesIndex(agent, model)
+        )
+        made.keep_up()
+        made.embed_within(60)
+        made.close()
+    files = AgentFilesIndex(agent, model)
+    recall = SessionRecall(homes, places_in(home), RecallSettings(scope="agent"), model, files)
+    question = "Where is the heron that nests in the reeds?"
+    try:
+        await recall.likeness(question)
+        injected = await recall.gather(
+            question, Vacancy(shown=(), recent=(), tokens=1_000, count=len)
+        )
+        await recall.search(question, 5, "agent", memories=True)
+    finally:
+        recall.close()
+    assert model.seen.count(question) == 1
+    assert injected is not None
+    sources = {passage.session for passage in injected.passages}
+    assert sources >= {"agent:default:main", "agent:default:other", agent.agent}
