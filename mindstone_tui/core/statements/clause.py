@@ -1,0 +1,113 @@
+"""A sentence as cues read it: lower case, one kind of apostrophe, without its opening noises."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.values import Value
+
+LONGEST_READ: Final = 1_000
+"""Characters in which a sentence must have said what it settles; nobody settles anything later."""
+
+_APOSTROPHES: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " "})
+_EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
+_NOISES: Final = re.compile(
+    r"(?:(?:ok(?:ay)?|k+|yes|ye(?:ah|p)|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now"
+    r"|alright|all right|great|good|nice|cool|perfect|agreed|right|fine|please|pls|plz|honestly"
+    r"|anyway|btw|by the way|thanks|thank you|hey|hi|hello|dude|my dude|man|omf?g|wow|look|listen"
+    r"|lastly|finally|first(?: of all)?|second(?:ly)?|third(?:ly)?|next|plus|again|oops|sorry|wait"
+    r"|in (?:general|addition|short)|for (?:clarity|the record)(?: though)?|of course|i think|i guess"
+    r"|i suppose|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
+)
+_TAG_QUESTION: Final = re.compile(
+    r"[,;.…-]? *\b(?:yeah|no|right|ok|okay|correct|agreed|make sense|wth|wtf|huh|eh|hm+|lol|isn't it|aren't we|don't we)\? *\Z"
+)
+_CLAUSES: Final = re.compile(r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)")
+_MACHINE: Final = re.compile(
+    r"\A\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|failed to \w+ \w+:|\[?(?:info|debug|error|warn)\b\]?[: ]"
+    r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
+    r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]+:\d+:\d*)"
+    r"|\w*(?:error|warning|exception): |</[a-z]|[;{}]\s*\Z|\w+\(.*\);?\Z|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class)"
+    r" \w+ ?[=({]"
+)
+
+
+class Clause(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What the cues look at."""
+
+    whole: str
+    """The sentence, lower case, its noises kept: "then I'll test it"."""
+    core: str
+    """The same without the noises it opens with and without a question at its end."""
+    words: frozenset[str]
+    asks: bool
+    denies: bool
+    """It opens by saying no to something."""
+    stressed: frozenset[str]
+    """Words in capitals that are usually not."""
+
+
+_DENIAL: Final = re.compile(
+    r"(?:no(?=[,.!;:…–—-]| (?:that|this|it|the|man|dude|i|we|you|they|there|not|don't|it's|that's)\b)"
+    r"|nope|nah|(?:wrong|incorrect|not (?:quite|true|correct|right|exactly|it))(?=[,.!;:…–—-]))"
+    r"[\s,.!;:…–—-]*(?:(?:man|dude|wait|sorry)\b[\s,.!]*)?"
+)
+_WORD: Final = re.compile(r"[a-z][a-z']*")
+_STRESSED: Final = re.compile(r"\b(?:NEVER|ALWAYS|MUST|ONLY|NOT|DON'T|NO|EVERY|ALL|DO NOT)\b")
+
+
+def read(sentence: str) -> Clause:
+    """Take a sentence apart for the cues; only its first thousand characters count."""
+    said = " ".join(sentence[:LONGEST_READ].translate(_APOSTROPHES).split())
+    if "*" in said or "_" in said or "~" in said:
+        said = _EMPHASIS.sub("", said)
+    whole = said.lower()
+    asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
+    core = whole
+    if asks:
+        core = _without_question(whole)
+    core = _stripped(core)
+    denial = _DENIAL.match(core)
+    return Clause(
+        whole=whole,
+        core=core,
+        words=frozenset(_WORD.findall(whole)),
+        asks=asks,
+        denies=denial is not None,
+        stressed=frozenset(_STRESSED.findall(said)) if not said.isupper() else frozenset(),
+    )
+
+
+def _stripped(text: str) -> str:
+    noises = _NOISES.match(text)
+    return text[noises.end() :] if noises else text
+
+
+def _without_question(whole: str) -> str:
+    """What a sentence says before it asks; a question tag takes nothing back."""
+    if tag := _TAG_QUESTION.search(whole):
+        return whole[: tag.start()]
+    last = None
+    for found in _CLAUSES.finditer(whole):
+        last = found
+    return whole[: last.start()] if last else ""
+
+
+def after_denial(core: str) -> str:
+    """What follows the "no" that a sentence opens with."""
+    denial = _DENIAL.match(core)
+    return _stripped(core[denial.end() :]) if denial else core
+
+
+def from_a_machine(sentence: str) -> bool:
+    """Whether a line was printed by a program or stands in quotes as a whole: nobody said it."""
+    start = sentence[:200].lower()
+    if start[:1] in "\"'“`" and sentence.rstrip(" ,.").endswith(("\"", "'", "”", "`")):
+        return sentence.count(sentence[0]) <= 2
+    if _MACHINE.search(start):
+        return True
+    letters = sum(map(str.isalpha, start)) + start.count(" ")
+    return letters < 0.5 * len(start)
