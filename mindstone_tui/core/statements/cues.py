@@ -248,7 +248,7 @@ RULE: Final = (
         _AT + r"only (?:ever |use|show|do|run|write|change|edit|touch|add|commit|push|when|if|in|for|on|include|return|allow|the|modify|answer|reply)\b"
         r"(?! (?:thing|way|difference|problem|issue|reason|one|other|time|then|person|part))",
         r"\b(?:is|are|applies|apply|works?) only (?:available|allowed|for|to|in|on|when|if)\b|\b(?:and|i) only want\b|\bonly appl(?:y|ies) to\b",
-        r"\b(?:we|you) (?:should |must |can |may )?only (?:use|want|ever|support|allow|need|write|run|commit|push|accept)\b",
+        r"\b(?:we|you) (?:should |must |can |may )?only (?:use|ever|support|allow|need|write|run|commit|push|accept)\b",
     ),
     _cue(
         "rule",
