@@ -13,6 +13,11 @@ LONGEST_READ: Final = 1_000
 """Characters in which a sentence must have said what it settles; nobody settles anything later."""
 
 _APOSTROPHES: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " "})
+_BARE: Final = re.compile(
+    r"\b(do|does|did|is|are|was|were|would|could|should|has|have|had|wo|ca)nt\b|\b(i)(m|ve)\b"
+    r"|\b(you|they|we)(re|ve)\b(?<!were)|\b(that|what|there|here)(s)\b"
+)
+"""Words as people type them who leave the apostrophe out."""
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
 _NOISES: Final = re.compile(
     r"(?:(?:ok(?:ay)?|k+|yes|ye(?:ah|p)|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now"
@@ -64,7 +69,7 @@ def read(sentence: str) -> Clause:
     said = " ".join(sentence[:LONGEST_READ].translate(_APOSTROPHES).split())
     if "*" in said or "_" in said or "~" in said:
         said = _EMPHASIS.sub("", said)
-    whole = said.lower()
+    whole = _BARE.sub(_with_apostrophe, said.lower())
     asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
     core = whole
     if asks:
@@ -79,6 +84,13 @@ def read(sentence: str) -> Clause:
         denies=denial is not None,
         stressed=frozenset(_STRESSED.findall(said)) if not said.isupper() else frozenset(),
     )
+
+
+def _with_apostrophe(bare: re.Match[str]) -> str:
+    if bare[1]:
+        return f"{bare[1]}n't"
+    parts = [part for part in bare.groups() if part]
+    return "'".join(parts)
 
 
 def _stripped(text: str) -> str:

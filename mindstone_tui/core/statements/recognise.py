@@ -31,6 +31,16 @@ _SAYS: Final = re.compile(
     r"|there's|it's|that's|won't|can't|isn't|aren't|don't|doesn't|we'll|will|means?|stands?|belongs?|called|named|wants?)\b"
     r"|\A(?:the|this|that|it|they|our|my|your|all|both|each|every) \S+ \S+"
 )
+_FAILS: Final = re.compile(
+    r"\b(?:doesn't|does not|didn't|did not|isn't working|not work\w*|still|errors?|fail\w*|crash\w*|blank|empty|broken|nothing"
+    r"|no change|regress\w*|same (?:issue|problem|error|thing)|can't|cannot|i get|i see)\b"
+)
+"""After "no": what went wrong once more, and not what is right."""
+_SHOWS: Final = re.compile(
+    r"\b(?:errors?|output|logs?|trace|warnings?|console|response|prints?)\b[^.]*:\s*\Z"
+)
+"""What follows is shown, not said, until somebody speaks again."""
+_PERSON: Final = re.compile(r"\b(?:i|i'm|i'll|we|we're|we'll|you|please|let's|my|our|don't|shouldn't|instead|want|need)\b")
 _GENERIC: Final = frozenset(
     "again time sense work working point part bit day people good great nice better best fucking fuck shit"
     " damn guy yay help mess mistake".split()
@@ -81,11 +91,14 @@ def kind_of_sentence(sentence: str) -> StatementKind | None:
 
 
 def _found(utterance: Utterance) -> Iterator[Statement]:
-    denied = False
+    denied = pasted = False
     for sentence in prose(utterance.text):
         if from_a_machine(sentence.text):
             continue
         clause = read(sentence.text)
+        if pasted and not _PERSON.search(clause.whole):
+            continue
+        pasted = bool(_SHOWS.search(clause.whole))
         if _BARE_DENIAL.match(clause.core):
             denied = utterance.speaker == "user"
             continue
@@ -107,8 +120,8 @@ def _judged(
         first = next(_fitting(msgspec.structs.replace(clause, core=rest)), None)
         if first is not None and first.kind in ("decision", "memory", "preference", "question"):
             return first.kind, first
-        if len(rest.split()) >= 3 and _SAYS.search(rest) and not _first_person(rest):
-            return "correction", None
+        if len(rest.split()) >= 3 and _SAYS.search(rest) and not _FAILS.search(rest):
+            return ("correction", None) if not _first_person(rest) else (None, None)
         return (first.kind, first) if first is not None else (None, None)
     first = next(_fitting(clause), None)
     if first is not None and first.kind == "decision" and _PROPOSES.search(clause.core):
@@ -116,7 +129,8 @@ def _judged(
     if first is not None and first.kind in ("decision", "commitment", "memory"):
         return first.kind, first
     if denied and not clause.asks and len(clause.words) >= 3 and _SAYS.search(clause.core):
-        return (None, None) if _ORDERS.match(clause.core) else ("correction", first)
+        tells = not _ORDERS.match(clause.core) and not _FAILS.search(clause.core)
+        return ("correction", first) if tells else (None, None)
     return (first.kind, first) if first is not None else (None, None)
 
 

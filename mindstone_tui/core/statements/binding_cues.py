@@ -1,0 +1,253 @@
+"""How people bind later work: rules, preferences, and requests to remember."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mindstone_tui.core.statements.cue import AT, VERB, cue
+
+MEMORY: Final = (
+    cue(
+        "memory",
+        "remember memorize memorise",
+        r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|so|just|please|also|always) )(?:remember|memori[sz]e)\b"
+        r"(?! (?:when|how|back|seeing|hearing|being|doing|having|reading|me\b)|[?.!]*\Z)",
+        r"\b(?:you should|you must|i want you to|i need you to|can you|could you) (?:always |please )?"
+        r"remember (?!when|how|what)",
+        lasting=True,
+    ),
+    cue(
+        "memory",
+        "mind",
+        r"(?<!i'll )(?<!will )\b(?:keep|bear|have) (?:it |that |this )?in mind\b",
+        lasting=True,
+    ),
+    cue(
+        "memory",
+        "forget",
+        r"(?<!i )(?<!we )(?<!you )\b(?:don't|do not) (?:ever )?forget (?!it\b|about it\b|your |my )",
+        AT + r"never forget\b",
+        lasting=True,
+    ),
+    cue(
+        "memory",
+        "note notice record memory remind",
+        AT + r"(?:please )?(?:take note|make a note|note (?:that|down)|notice that)\b",
+        r"\A(?:please )?for the record\b",
+        r"\bi(?:'d like to| want to| must| have to)? remind you\b",
+        r"\b(?:save|add|write|put|commit|store) (?:this|that|it)?\b.{0,60}\b(?:to|in|into) (?:your |the )?"
+        r"(?:long-term )?memory\b",
+        anywhere=True,
+        lasting=True,
+    ),
+)
+
+_NOT_SAID_OF_WORK: Final = (
+    r"(?!\w+ed\b|been\b|was\b|were\b|had\b|is\b|has\b|did\b|be there|there\b|here\b|up\b|a\b|the\b|so\b|love"
+    r"|thought|felt|knew|ready|happy|good|great|fun|nice|calm|know|happen|seem)"
+)
+
+RULE: Final = (
+    cue(
+        "rule",
+        "always",
+        rf"(?:\A|[;:(] *|\.{{2,}} *|\b(?:please|just|so|then) )always {_NOT_SAID_OF_WORK}\w",
+        rf"(?:, *|\b(?:and|but) )always {VERB}\b",
+        rf"\b(?:must|should|shall|please|needs? to|has to|have to|ought to|to) (?:just )?always {_NOT_SAID_OF_WORK}\w",
+        rf"\bshould just always\b|\b(?:we|you) (?:want to )?always {VERB}\b",
+        rf"\A(?:for|when|if|in|on|with|before|after)\b.{{3,80}}?,? (?:you )?always {VERB}\b",
+        r"\b(?:make|ensure|so|sure) .{0,60}\b(?:is|are|it|they|we|you) always\b",
+        lasting=True,
+    ),
+    cue(
+        "rule",
+        "never",
+        r"(?:\A|[;:(] *|\.{2,} *|\b(?:please|just|so|then) )never (?!mind|been|had|seen|heard|was|were|did|thought|knew"
+        r"|tried|felt|gets?\b|a dull|again|\w+ed\b|read\b|ever\b|too\b|say never)\w",
+        rf"(?:, *|\b(?:and|but) )never (?!read\b|set\b|put\b|cut\b|run\b){VERB}\b",
+        r"\b(?:must|should|shall|please|may|to|needs to) never\b(?! (?:be enough|be able))",
+        rf"\bwe never (?:{VERB}|have|want)\b",
+        rf"\A(?:for|when|if|in|on|with|before|after)\b.{{3,80}}?,? never {VERB}\b",
+        r"\b(?:make|ensure|so|sure) .{0,60}\bnever\b",
+        lasting=True,
+        forbids=True,
+    ),
+    cue(
+        "rule",
+        "must mustn't",
+        r"\A(?!that |it |this |you |they |there |she |he |we |i )[\w`\"'][^,;?]{1,70}? must(?:n't| not| never)? (?!have\b|feel\b|'ve\b|seem\b|'ve"
+        r"|be (?:a (?:bug|problem|better|way|nice)|some|the (?:reason|case|problem)|off|wrong|because|due|hard|tough|nice|so |very |really |missing|why|that|great|awesome|amazing))\w",
+        r"(?<!\A)(?<!that )(?<!it )(?<!this )(?<!you )(?<!they )(?<!there )(?<!she )(?<!he )(?<!which )(?<!that's )\bmust (?:not |never |always |only |also )?"
+        r"(?:be (?:\w+ed|able|unique|valid|in|at|on|under|less|complete|idempotent|exact|self)|stay|remain|work|keep|run|return|pass|handle|match|fit|have (?:an?|the|at)|use|log|contain|start|end|stop)\b(?! (?:been|felt))",
+        r"\b(?:it|this|that|they|you|we) must(?:n't| not| never| always| only| stay| remain| work| be able| keep| run| return| pass| handle| match| fit| use)\b",
+        r"\Amust (?:not |never |always |also )?(?:be (?:an?|the|in|at|on|under|less|exactly|unique|valid|able|\w+ed)|have|use|support|work|run|contain|match|return|include|start|end|fit|handle)\b(?! been)",
+    ),
+    cue(
+        "rule",
+        "don't not stop avoid refrain do circumstances means",
+        AT
+        + r"(?:please )?(?:don't|do not) (?:ever |actually |just )?(?!worry\b|know\b|think\b|understand\b|see\b|get me\b|mind\b|care\b"
+        r"|like\b|want\b|need\b|remember\b|believe\b|you\b|we\b|they\b|i\b|forget\b|even\b|really\b|hesitate|recall|wish\b"
+        r"|agree|quit|miss|give|feel\b|let (?:it|that|this|any|the)\b|be (?:sorry|afraid|shy|sad|scared|so|too)|sweat|love|seem|actually|have\b|exist)\w",
+        r"\A(?!for some reason)(?:for|when|if|in|on|with|during|after|while)\b.{3,80}?(?<!we)(?<!i)(?<!they)(?<!you)(?<!it),? (?:please )?(?:don't|do not) (?!want|need|have|know|see|think|like)\w",
+        AT + r"(?:stop|avoid|refrain from) (?:\w+ing\b|the \w|any |all |using)",
+        r"\b(?:do not|don't) ever\b|\bunder no circumstances\b|\bby no means\b",
+        r"\b(?:tell|telling|ask|asked|want|need) you (?:to stop|not to)\b",
+        r"\b(?:but|and) (?:please )?(?:don't|do not) (?:touch|change|edit|modify|delete|remove|rename|add|use|break|commit|push|create|overwrite|move|write)\b",
+        forbids=True,
+        imperative=True,
+    ),
+    cue(
+        "rule",
+        "shouldn't should cannot can't may allowed permitted forbidden prohibited limits",
+        r"\b(?:we|you) (?:should(?:n't| not)|may not|(?:can't|cannot|can not) ever)\b(?! (?:have|be (?:surprised|worried)|need|worry|just assume))",
+        r"\A(?!(?:this|that|it|there|these|those|which|i|he|she|they)\b)[\w`\"'(][^,;?]{2,70}? should(?:n't| not) (?!have\b|be (?:there|happening|like|here|too|so|surprised|an issue|a problem)|need\b|matter\b|take long|affect)\w",
+        r"\b(?:is|are) (?:strictly |absolutely |currently )?(?:not allowed|not permitted|forbidden|prohibited|off[- ]limits)\b(?! (?:in this context|when the|by the|error))",
+        r"\bthat should never\b",
+        forbids=True,
+    ),
+    cue(
+        "rule",
+        "should shall needs has have",
+        r"\bshould (?:always|never|only|remain|stay|at all times|not ever|take precedence)\b",
+        r"\b(?:all|every|each|any) (?:[\w'\"`][\w./'\"`-]* ){1,5}(?:should|must|shall|needs? to|ha(?:s|ve) to)\b(?! (?:i|we|you)\b)",
+        r"\b(?:everything|everyone|nothing|nobody|no one) (?:should|must|shall|needs? to|ha[sv]e? to|may)\b",
+        r"\bonly (?:(?!we |i |you |a |the )[\w'\"`][\w./'\"`,-]* ){1,3}(?:[\w'\"`][\w./'\"`,-]* ){0,10}?(?:should|must|may)\b(?! (?:i|we|you)\b)",
+        lasting=True,
+    ),
+    cue(
+        "rule",
+        "no nothing",
+        r"(?:\A|[,;:] *|\.{2,} *)(?:and |but |absolutely |also |with )?no (?!one\b|need\b|prob|worr|idea|thanks?\b|thank|doubt|luck|way\b|chang|improv|effect|differ|success|sign"
+        r"|matter|longer|that|this|it|i\b|you|we\b|they|there|the\b|but|not|don't|rush|pressure|clue|wonder|biggie|big|thx|bueno|joke|issue|sound|data|files?\b(?! in)"
+        r"|response|answer|reason|error|result|output|such|on\b|more than|kidding|pain|man\b|dude|first|just|use|let|plan|go\b|kids?\b|place|sorry|wait|content|text|sorry|hurry|offen[cs]e|surprise|comment\b)"
+        r"(?:[\w`./-]+ ?){1,5}[.!]*\Z",
+        r"\band nothing (?:else|more)\b|\bnothing else[.!]*\Z",
+        forbids=True,
+    ),
+    cue(
+        "rule",
+        "only",
+        r"(?:\A|[,;:(] *|\.{2,} *|\b(?:please|just|so|then|but|and) )only (?:ever |use|show|do|run|write|change|edit|touch|add|commit|push|include|return|allow|modify|answer|reply|update|display|send|increase|store|deploy|read)\b",
+        r"\A(?:for|when|if|in|on|with|during)\b.{3,80}? only (?:ever )?" + VERB + r"\b",
+        r"\A" + VERB + r"\b.{2,80}? only (?:in|on|for|when|if|to|with|the|those|once)\b",
+        r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b|\bonly appl(?:y|ies) to\b|\bi only want\b",
+        r"\b(?:we|you) (?:should |must |can |may )?only (?:use|ever|support|allow|need|write|run|commit|push|accept)\b(?! to\b)",
+    ),
+    cue(
+        "rule",
+        "make be sure ensure careful",
+        r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|just|please|also|then|to|so) )(?:make sure|be sure|ensure)\b.{0,80}"
+        r"\b(?:never|always|don't|do not|doesn't|does not|not to|no \w+|only|every|each|stays?|remains?|keep|dry|nothing|without|concise)\b",
+        AT + r"be (?:very |extra |really )?careful (?:not to|with|about)\b",
+        AT + r"be sure to (?:be|use|keep|always|run|include|follow|add|write)\b",
+    ),
+    cue(
+        "rule",
+        "keep leave preserve retain",
+        AT + r"(?:please |always )?keep (?!going|up\b|on\b|at\b|me\b|in\b|it up|working|trying|track|doing|looking|reading|an eye|this up|that up"
+        r"|that in|this in|it in|you |\w+in[g']\b|\w+ up\b|your (?:head|chin))\w",
+        AT + r"(?:please )?leave (?!it\b(?! as)|me\b|for\b|now|a\b|you\b|room\b)(?:\w.{0,80}\b(?:as[- ]is|as (?:it|they) (?:is|are)|alone|untouched|unchanged|in place|intact)\b|(?:the|all|my|any|our) \w)",
+        AT + r"(?:preserve|retain) (?:the|all|any|existing|every)\b",
+        imperative=True,
+    ),
+    cue(
+        "rule",
+        "now henceforth forward future time whenever default times onwards",
+        r"\b(?:from (?:now|here|this point|today) on(?:wards?)?|henceforth|going forward|moving forward)\b(?<!i'll)",
+        r"\b(?:in (?:the )?future|for (?:all )?future \w+)\b(?=.{0,80}\b(?:use|please|don't|do|should|always|never|make|keep|ask|put|write|run|check)\b)",
+        r"\b(?:every|each) time you\b|\bwhenever you (?!need|want|like|feel|can|get|have|are ready)|\bat all times\b"
+        r"|\bfor the rest of (?:this|the|our) (?:session|project|conversation|chat|work)\b",
+        r"\bby default,? (?:use|do|always|write|show|run)\b|" + AT + r"(?:use|show|run|write)\b.{1,40}\bby default\b",
+        anywhere=True,
+        lasting=True,
+    ),
+    cue(
+        "rule",
+        "before first until unless without",
+        r"\b(?:ask|check with|discuss with|confirm with|consult|tell|show|talk to|run (?:it|this|that|them|things) by) (?:me|us)\b.{0,60}\b(?:before|first)\b",
+        r"\bget (?:my |a |an )?(?:confirmation|approval|permission|ok|okay)\b",
+        r"(?:\A" + VERB + r"|\bplease|\byou (?:should|must)|\balways)\b.{0,80}\bbefore (?:you )?(?:writ|chang|commit|push|implement|touch|merg|delet|mak|do)\w* (?:any|anything|code|the code|changes)\b",
+        r"\A(?:always )?before (?:you )?(?:commit|push|merg|deploy|releas|delet|finish|chang|edit|start)\w*\b.{0,60},",
+        AT + r"(?:do|make|change|push|commit|delete|merge|start|proceed|write|stop).{0,40}\b(?:unless|until) (?:i|you|we)\b",
+        AT + VERB + r"\b.{1,100}\bwithout (?:asking|my (?:ok|okay|approval|permission|consent)|touching|changing|breaking|modifying|using|adding|relying)\b",
+    ),
+    cue(
+        "rule",
+        "most least max maximum minimum limit budget deadline exceed more",
+        r"(?:\A" + VERB + r"|\b(?:should|must|want|need))\b.{0,70}"
+        r"\b(?:at most|no more than|at least|not more than|no longer than|fewer than|maximum of|minimum of) (?:\d|one|two|three|four|five|ten|a )",
+        r"\A(?:at most|no more than|at least|not more than|no longer than|maximum|max\.?) (?:of )?\d|\blimit (?:it|this|them|yourself) to \d",
+        r"\b\d+(?:-\d+)? (?:lines?|words?|characters?|sentences?|pages?|bullets?|minutes?|files?|paragraphs?|rows?) (?:max|maximum|at most|or (?:less|fewer))\b",
+        r"\b(?:my|our|the|total|hard) (?:budget|deadline|quota)\b.{0,30}\b(?:is|are|of|:) ",
+        r"\bmust(?:n't| not) exceed\b|\bshould never exceed\b",
+    ),
+    cue(
+        "rule",
+        "answer reply respond speak talk write explain use do be concise brief terse make keep follow",
+        AT + r"(?:answer|reply|respond|speak|talk|communicate)(?: to me| me)?(?: only| always)? (?:in|with|using|like|as)\b",
+        AT + r"be (?:concise|brief|terse|precise|short|honest|direct|consistent)\b",
+        r"\b(?:make|keep) (?:it|them|that|this|your (?:answers?|replies|responses)|answers?|replies|responses) (?:very |as )?(?:concise|brief|short|simple|terse|minimal)\b",
+        AT + r"(?:use|write|do|follow)\b.{1,50}\b(?:for (?:all|every|any|each|new)\b|in (?:all|every|any|each|new)\b|everywhere|throughout|across (?:the|all|every))",
+        AT + r"(?:use\b.{1,40}\bfor \w+ing\b|do (?:all |your |any )+\w+ing (?:with|in)\b)",
+        AT + r"use (?:metric|imperial|tabs|spaces|british|american|the metric|conventional)\b",
+        AT + r"follow (?:the |our |my )?(?:existing |same |general |usual )?(?:[\w-]+ ){0,2}(?:conventions?|style|pattern|guidelines?|standards?|rules|camelcase|snake_case|naming)\b",
+    ),
+    cue(
+        "rule",
+        "rule policy convention constraint important required mandatory evict rules conventions constraints must nothing",
+        r"\A(?:the |a |our |new |hard )?(?:rules?|policy|conventions?|constraints?|important)(?: \d+)? ?[:–—-] (?!https?:)",
+        r"\b(?:is|are) (?:mandatory|not optional|a must)\b",
+        r"\bdo_not_evict\b",
+        r"\b(?:our|the|my|house) (?:rule|policy|convention) (?:is|says)\b",
+        lasting=True,
+    ),
+    cue(
+        "rule",
+        "may can longer fine ok okay allowed ignore forget drop lift cancel scrap",
+        r"\byou (?:may|can)(?: now| again)* (?:push|commit|use|change|touch|delete|edit|merge|write|add|modify|install|run)\b.{0,60}\b(?:now|again|from now on|after all|without asking)\b",
+        r"\b(?:it's|it is|that's) (?:fine|ok|okay|allowed) to\b",
+        r"\byou no longer (?:have|need) to\b|\byou (?:don't|do not) (?:have|need) to\b.{1,60}\b(?:anymore|any more|from now on|again)\b",
+        r"\b(?:ignore|forget|drop|lift|cancel|scrap) (?:the|that|my|our) (?:rule|constraint|restriction|policy)\b",
+    ),
+)
+
+PREFERENCE: Final = (
+    cue(
+        "preference",
+        "prefer preferred preference",
+        r"\b(?:i|we)(?:'d| would)? (?:strongly |really |much |generally |usually |personally |always |still |would )*prefer\b",
+        r"\bmy (?:personal |own |strong )?(?:preference|preferred)\b",
+        r"\A(?:strongly )?prefer\b|\b(?:is|are) (?:my |our )preferred\b|\bour preference\b",
+        r"\bpreferred (?:pattern|approach|way|format|style)\b",
+        lasting=True,
+    ),
+    cue(
+        "preference",
+        "rather",
+        r"\b(?:i|we)(?:'d| would) (?:much |far )?rather\b",
+    ),
+    cue(
+        "preference",
+        "like liek hate dislike love fan annoys comfortable",
+        r"\bi (?:really |generally |usually |personally |always )?(?:like|love|hate|dislike|don't like|do not like|can't stand) "
+        r"(?:it (?:better |more )?when|when) (?:you|the|code|errors|logs|tests|commits|functions|files|answers|replies|things)\b",
+        r"\bi (?:really |generally |usually |personally |always )?(?:like|hate|dislike) (?:short|concise|detailed|long|terse|my (?:code|answers|commits|replies|tests)|your (?:answers|replies))\b",
+        r"(?:\A|\bi )(?:don't|do not|didn't) (?:really )?(?:like|liek) (?!that[.! ]*\Z|this[.! ]*\Z|it[.! ]*\Z|that at all|to\b|him|her|them[.! ]*\Z)\w",
+        r"\bi(?:'m| am) not (?:a |really a )?(?:big |huge )?fan of (?!you|his|her)|\Anot a (?:big |huge )?fan of",
+        r"\bi'm more comfortable with\b|\bit annoys me\b",
+    ),
+    cue(
+        "preference",
+        "call address",
+        r"(?<!you )(?<!they )(?<!people )(?<!friends )\b(?:call|address) me (?!when|if|back|later|tomorrow|at\b|on\b|crazy|every|today|tonight|and\b|to\b|out\b|an?\b|for\b|after|in\b|up\b|sometime|from|old)\w",
+        lasting=True,
+    ),
+    cue(
+        "preference",
+        "want like expect",
+        r"\bi(?:'d)? (?:want|like|expect) you to (?:be|answer|respond|reply|speak|explain things|write in|always|never)\b",
+        r"\bi(?:'d)? (?:want|like|expect) (?:short|concise|brief|long|detailed|your) (?:answers|replies|responses|explanations)\b",
+        lasting=True,
+    ),
+)

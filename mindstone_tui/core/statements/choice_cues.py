@@ -1,0 +1,190 @@
+"""How people choose and turn down, and how they set something right."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mindstone_tui.core.statements.cue import AT, VERB, cue
+
+_POINTS_ELSEWHERE: Final = r"(?:that[.! ]*\Z|this(?:[.! ]*\Z|: )|it[.! ]*\Z|them[.! ]*\Z|those[.! ]*\Z)"
+"""Words that mean nothing without the message before."""
+_LETS: Final = r"\blet'?s (?:just |now |all |definitely |simply |maybe |instead |also )*"
+
+DECISION: Final = (
+    cue(
+        "decision",
+        "let's lets",
+        _LETS + r"(?:go with|go for (?!it)|go back to|use|stick|stay|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue (?:using|with)|drop|skip|not\b|leave|limit|switch|pick|choose"
+        r"|settle|opt|avoid|defer|postpone|ditch|scrap|align|take|call (?:it|the|this|them)|name|make it (?!so\b|happen|work)|have|do \S.{0,40}\binstead\b|say|set|put|proceed|default|ignore|forget|hold off|focus on)\b"
+        r"(?! (?:a (?:look|minute|moment|break|step|second|chat|call|talk)|the time|care|look|fun|some fun|at it|with (?:this|that)[.!]*\Z|this[.!]*\Z|together|up\b))",
+        _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without|for now)\b",
+        r"\binstead\b.{1,60}" + _LETS + r"\w",
+        _LETS + r"(?:do|write|make|return|show|render|store)\b.{0,60}`[^`]+`",
+    ),
+    cue(
+        "decision",
+        "decided decision agreed settled chose chosen picked opted opting going go went yes",
+        r"\b(?:we|i|we've|i've|have|has|was|it's|that's|been)(?: all| both| now| already| finally)? (?:decided|agreed|settled on|chosen|opted|picked)\b(?! (?:with you|a lot|up\b))",
+        r"\A(?:final |the )?decision(?: is)? ?[:–—-] |\bthe (?:final )?decision is\b",
+        r"\bdecided (?:to|on|that|against|path)\b|\bsettled on\b|\bopted for\b|\bwe (?:chose|picked)\b",
+        r"\b(?:we're|i'm|we are|i am|we'll|i'll|we|i) (?:go|going|went|gonna go) (?:with|for) (?!it\b|this\b|that\b|a (?:walk|run|swim|drive|hike)|walks|runs|my|the gold)\w",
+        AT + r"(?:go|going) with (?!it\b[.!]*\Z)\w",
+        r"\bthe answer is (?:yes|no)\b|\bthat's (?:decided|settled)\b",
+    ),
+    cue(
+        "decision",
+        "instead rather over",
+        r"(?:\A|[,.…] *)(?:instead of|rather than)\b(?!.*\b(?:can|could|would|will|should) (?:you|we|i)\b.*\?).{3,}",
+        r"\A(?:and |but )?instead[,.…]* (?!of\b)(?:only|we|just|\w+ \w+)",
+        AT + VERB + r"\b.{1,120}\b(?:instead|rather than)\b",
+        AT + r"(?:do|have|go|put|create|use)\b.{1,120}\b(?:instead|rather than)\b",
+        r"\b(?:we|i)(?:'ll| will|'re going to| should| want(?: to)?| can|'d like to| would like to| need to|'m going to) (?:\w+ ){0,3}?\w+ .{1,120}\b(?:instead|rather than)\b",
+        r"\A(?:it|they|we|this)? ?\w* ?(?:but )?uses? .{1,80}\binstead of\b|\bbut uses? .{1,80}\binstead of\b",
+        r"\b(?:should|better|going to) .{1,100}\b(?:instead|rather than)\b",
+    ),
+    cue(
+        "decision",
+        "don't doesn't won't aren't not need want longer wish",
+        r"(?:\A|[,;:(.…] *|\b(?:we|i|and|so|but|also|they|just|though|really|actually|still) )(?:don't|do not|won't|will not|no longer)(?: actually| really| even| ever| currently)?"
+        r" (?:need|want|require|wish|care about)\b(?! (?:to (?:know|be|worry|lose|miss|hurt|bother|disturb|impose|hear|talk)|any(?:thing)? (?:help|from|more)|you\b|him|her\b|me\b"
+        r"|" + _POINTS_ELSEWHERE + r"))",
+        r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
+        r"\b(?:we|i) (?:won't|will not|aren't|are not|'re not|'m not) (?:going to |gonna )?(?:us|fetch|chang|touch|support|do\b|doing|build|ship|add|includ|show|keep|implement|handl|mov|deploy|stor|send|collect|pursu|go with|going with)\w*",
+        r"\bwe (?:won't|will not) (?!be\b|know|have\b|see\b|get\b|find|miss|need|make it|regret|forget|let\b|always|necessarily|give)\w",
+        r"\bwe(?:'re| are)(?: not|n't) (?:going to |gonna )?(?!rely|seeing|getting|having|being|connect|receiv|find|sure|able|there|done|ready|talking|looking|really|even|in\b|on\b|at\b|a\b|the\b|alone|able|allowed|happy|close)\w+(?:ing\b|e\b|\b(?<=going to \w))",
+        r"(?:\A|[,;:(] *|\b(?:we|i|and|so) )don't need to (?:keep|have|support|do|add|include|handle|store|maintain|change|update)\b",
+        forbids=True,
+    ),
+    cue(
+        "decision",
+        "no need",
+        r"\bno need (?:for|to)\b(?! (?:worry|apologi|thank|rush|panic|hurry|be\b|feel))",
+        forbids=True,
+    ),
+    cue(
+        "decision",
+        "rejected dropped out table discarded abandoned ruled reject scope",
+        r"\b(?:is|are|gets?|has been|have been) (?:now )?(?:rejected|dropped|abandoned|off the table|ruled out|out of (?:the question|scope))\b",
+        r"\b(?:i|we)(?:'ve| have)? (?:reject|rejected|dropped|discarded|abandoned|ruled out)\b(?! (?:your|it\b|them\b|my|that\b|this\b|the (?:kids|ball)))",
+        r"\bout of scope\b",
+        forbids=True,
+    ),
+    cue(
+        "decision",
+        "forget drop skip ditch scrap",
+        AT + r"(?:forget|drop|skip|ditch|scrap)(?: about)? (?!it\b|me\b|you\b|in\b|by\b|off\b|a line|to\b|that i\b|and\b|files?\b|table)\w",
+        r"\A(?:for|on|in) .{1,30}? (?:forget|drop|skip|ditch|scrap) \w",
+        r"\b(?:we|i) (?:can|could|should) (?:forget|drop|skip|ditch|scrap)\b",
+        forbids=True,
+        imperative=True,
+    ),
+    cue(
+        "decision",
+        "option approach variant alternative choice plan proposal solution latter former first second third one",
+        r"\b(?:option|approach|variant|alternative|choice|proposal|solution) (?:#? ?\d{1,2}|[a-h])\b",
+        r"\b(?:go with|use|using|take|pick|choose|do|like|want|\A) ?the (?:first|second|third|last|former|latter) (?:option|approach|variant|alternative|choice|proposal|solution|one)\b",
+    ),
+    cue(
+        "decision",
+        "fine ok okay good works",
+        r"\b(?:i'm|i am|we're) (?:totally |perfectly |also )?(?:fine|ok|okay|good|happy) (?:with|w/) (?!" + _POINTS_ELSEWHERE + r"|how|my|myself|the (?:result|progress))\w",
+        r"\A(?!(?:i|it|that|this|everything|all|you|we|he|she|they|things?|which|what|there|so|my)\b)[\w`\"'./-]+(?: [\w`\"'./-]+){0,6} (?:is|are) (?:fine|ok|okay|good enough|acceptable)\b",
+    ),
+    cue(
+        "decision",
+        "we'll we will using we're",
+        r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to|'re gonna) (?:just |only |also |still |then )*(?:use|go with|fetch|store|deploy|switch|migrate|support|build|keep|drop|make|put|ship|host|start|limit|display|move|call|name|rely|stick|test|have a)\b"
+        r"(?! (?:sure|it\b|fun|great|a (?:great|lot|plan|new plan)|you|\w+ing\b|up\b|out\b))",
+        r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now |only |still )?(?:using|going with|switching to|moving to|sticking with|dropping|keeping|targeting|standardi[sz]ing on)\b",
+        r"\b(?:we're|we are) (?:ultimately going to\b|going to (?:start|stop) \w+ing\b)",
+        r"\bshould (?:be )?(?:built|written|implemented|made|created|done) (?:using|with|in|on top of)\b",
+    ),
+    cue(
+        "decision",
+        "want only just single",
+        r"\b(?:we (?:just|only|do)|i only) want\b(?! to (?:know|say|see|ask|check|thank|make sure|understand|be))",
+        r"(?<!case )(?<!if )(?<!when )\bwe want (?:to (?:use|keep|stay|go with|avoid|stick|align|limit|move)|a single|one|the same|only|the flag|no\b)\b",
+        r"\bwe want .{3,60} (?:just )?as much as\b",
+        r"\b(?:isn't|is not|not) what (?:we|i) want\b.{1,160}\bwant\b",
+    ),
+    cue(
+        "decision",
+        "now",
+        r"\bfor now,? (?:we|let's|just|use|keep|leave|only|it|i)\b",
+        AT + VERB + r"\b.{1,80}\bfor now\b",
+        r"\b(?:we|let's|i)(?:'ll| will)? (?:only |just )?\w+ .{1,60}\bfor now[.!]*\Z",
+    ),
+    cue(
+        "decision",
+        "only not change",
+        r"\bonly,? (?:and )?not\b|\Ano change (?:on|to|in)\b|\A(?:just |only )?\w+ (?:\d|and|&|, | )*\d only\b",
+    ),
+    cue(
+        "decision",
+        "not",
+        AT + r"(?:use|take|pick|choose|call it|name it|make it|put it in|write|go)\b.{1,60}, not \w",
+        r"\b(?:decided|said|agreed|want)\b.{1,60}, not \w",
+    ),
+    cue(
+        "decision",
+        "use",
+        r"\Ause (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the|our)|[\w.+#-]+[.!]*\Z)(?! (?:this|it|that)\b)",
+        r"; use \w",
+    ),
+    cue(
+        "decision",
+        "back revert",
+        AT + r"(?:honestly )?(?:go|going|switch|switching) back to\b(?! (?:sleep|bed|work|school|normal))",
+    ),
+)
+
+_IS: Final = r"(?:is|are|was|were|it's|that's|they're|there's|he's|she's)"
+_MEASURED: Final = r"(?!used\b|needed|working|going|doing|true|pretty|really|quite|kind|so\b|very|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been|getting|looking|trying)"
+
+CORRECTION: Final = (
+    cue(
+        "correction",
+        "actually",
+        rf"\b{_IS} actually {_MEASURED}\S",
+        r"\Aactually,? (?:no,? )?(?:it|that|this|the|they|there|our|my|his|her|all|both)\b.{0,120}\b(?:is|'s|are|'re|was|were|has|have|had|uses?|used|listens?|runs?|lives?|needs?|should|isn't|aren't|wasn't|doesn't)\b",
+        r"\b(?:is|are|was|were) (?:wrong|needed|required|there|different|\d\S*),? actually\b",
+        r"\b(?:defensible|right|correct|true) actually\b",
+        anywhere=True,
+    ),
+    cue(
+        "correction",
+        "wrong incorrect false imprecise mistake mistaken true right correct inaccurate contradicts outdated understates mixed backwards",
+        r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain |a little |a bit |not quite |also )?(?:wrong|incorrect|false|imprecise|a mistake|mistaken|inaccurate|outdated|not (?:right|true|correct|it|accurate))"
+        r"(?: \([^)]{1,80}\))?[,;:.…–—-]+ *(?:it|that|they|the|there|resume|tokens|we|i|you|\w+ (?:is|are|was|were|has|have|uses?|never|listens?|runs?|should)\b)(?!.{0,40}\b(?:doesn't|does not|didn't|still|fails?|broken)\b)",
+        r"\byou(?:'ve)? (?:got|have|had) (?:the |that |this |it |my |our )?.{0,40}\b(?:wrong|mixed up|backwards)\b.{0,10}[,;:.…–—-]? *.{3,}",
+        r"\bcontradicts\b.{3,}",
+        r"\bunderstates? it\b",
+    ),
+    cue(
+        "correction",
+        "not",
+        r"\A(?!(?:this will|make|ensure|use|let's|want|we want|i want|please)\b).{0,80}\b(?:is|are|was|were|it's|that's|they're|needs?|uses?|means?|called|listens? on|runs? on|lives? in|goes|comes|takes|should be|stands for|refers to|belongs)\b"
+        r"[^,;?()]{1,90}(?:[,;–—]| -) ?(?:and )?not (?!sure\b|only\b|yet\b|to mention|too|so|really|necessarily|because|that|just|even|bad|least|if|quite|working|exactly|fully|currently|all|matching|seeing|getting)[\w`\"'./-]",
+        r"\bnot .{1,60}\bbut (?:rather|instead) (?:the|a|an|in|on|at|from|with|\d|\w+)\b",
+    ),
+    cue(
+        "correction",
+        "isn't aren't wasn't not weren't",
+        r"\b(?:isn't|is not|aren't|are not|'s not|wasn't|was not|weren't|'re not|not)\b(?! (?:just|only|about|enough|working|matching|showing|sure|able|getting|seeing|too|what i wanted))[^?.…]{1,80}[,;:–—-]+ *"
+        r"(?:it's|it is|they're|they are|that's|it was|they were|it should|but (?:it's|the|a)|both|bot|we (?:are|have|use))\b(?! (?:just|so|still|not|blank|empty|broken|white|showing))",
+    ),
+    cue(
+        "correction",
+        "meant said misspoke mistake correction typo scratch suggested told asked wanted bad",
+        r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
+        r"\bi mean(?:t)? (?:the|in|on|as in)\b",
+        r"\bi (?:said|told you|asked for|suggested|wanted)\b.{2,90}(?:\b(?:but you|not|instead|you still|and you)\b|, only)",
+        r"\A(?:small )?correction ?[:–—-] |\bscratch that\b|\bi misspoke\b|\bmy (?:mistake|bad)[,:;.–—-]+ *\w+ \w+",
+        r"\bthat was a typo\b",
+    ),
+    cue(
+        "correction",
+        "confusing mixing mixed overlooking forgetting misunderstood misread misunderstanding conflating",
+        r"\byou(?:'re| are|'ve| have)? (?:\w+ )?(?:confusing|mixing|mixed|overlooking|misunderstood|misread|misunderstanding|conflating)\b.{3,}",
+    ),
+)
