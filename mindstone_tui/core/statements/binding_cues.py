@@ -15,6 +15,7 @@ MEMORY: Final = (
         r"\b(?:you should|you must|i want you to|i need you to|can you|could you) (?:always |please )?"
         r"remember (?!when|how|what)",
         lasting=True,
+        imperative=True,
     ),
     cue(
         "memory",
@@ -32,7 +33,7 @@ MEMORY: Final = (
     cue(
         "memory",
         "note notice record memory remind",
-        AT + r"(?:please )?(?:take note|make a note|note (?:that|down)|notice that)\b",
+        AT + r"(?:please )?(?:take note|make a note|note (?:that|down that)|notice that)\b",
         r"\A(?:please )?for the record\b",
         r"\bi(?:'d like to| want to| must| have to)? remind you\b",
         r"\b(?:save|add|write|put|commit|store) (?:this|that|it)?\b.{0,60}\b(?:to|in|into) (?:your |the )?"
@@ -51,10 +52,10 @@ RULE: Final = (
     cue(
         "rule",
         "always",
-        rf"(?:\A|[;:(] *|\.{{2,}} *|\b(?:please|just|so|then) )always {_NOT_SAID_OF_WORK}\w",
+        rf"(?:\A|[;:(] *|\.{{2,}} *|\b(?:please|just|so|then) )always (?:{VERB}|be|do|have|let|go)\b",
         rf"(?:, *|\b(?:and|but) )always {VERB}\b",
-        rf"\b(?:must|should|shall|please|needs? to|has to|have to|ought to|to) (?:just )?always {_NOT_SAID_OF_WORK}\w",
-        rf"\bshould just always\b|\b(?:we|you) (?:want to )?always {VERB}\b",
+        rf"\b(?:must|should|shall|please|needs? to|has to|have to|ought to|you to) (?:just )?always {_NOT_SAID_OF_WORK}\w",
+        rf"\bshould just always\b|\b(?:we|you) (?:want to )?always {VERB}\b|\bwe (?:will |should )?always (?:want|need)\b|\bwe(?:'ll| will) always (?!be\b|have\b|love|remember)\w",
         rf"\A(?:for|when|if|in|on|with|before|after)\b.{{3,80}}?,? (?:you )?always {VERB}\b",
         r"\b(?:make|ensure|so|sure) .{0,60}\b(?:is|are|it|they|we|you) always\b",
         lasting=True,
@@ -62,11 +63,10 @@ RULE: Final = (
     cue(
         "rule",
         "never",
-        r"(?:\A|[;:(] *|\.{2,} *|\b(?:please|just|so|then) )never (?!mind|been|had|seen|heard|was|were|did|thought|knew"
-        r"|tried|felt|gets?\b|a dull|again|\w+ed\b|read\b|ever\b|too\b|say never)\w",
+        rf"(?:\A|[;:(] *|\.{{2,}} *|\b(?:please|just|so|then) )never (?:ever )?(?:{VERB}|be|do|let|go|touch|rely|mix|bypass|expose|hard-?code|introduce)\b",
         rf"(?:, *|\b(?:and|but) )never (?!read\b|set\b|put\b|cut\b|run\b){VERB}\b",
         r"\b(?:must|should|shall|please|may|to|needs to) never\b(?! (?:be enough|be able))",
-        rf"\bwe never (?:{VERB}|have|want)\b",
+        rf"\bwe (?:will |should )?never (?!read\b|set\b|put\b){VERB}\b|\bwe never want\b",
         rf"\A(?:for|when|if|in|on|with|before|after)\b.{{3,80}}?,? never {VERB}\b",
         r"\b(?:make|ensure|so|sure) .{0,60}\bnever\b",
         lasting=True,
@@ -77,10 +77,10 @@ RULE: Final = (
         "must mustn't",
         r"\A(?!that |it |this |you |they |there |she |he |we |i )[\w`\"'][^,;?]{1,70}? must(?:n't| not| never)? (?!have\b|feel\b|'ve\b|seem\b|'ve"
         r"|be (?:a (?:bug|problem|better|way|nice)|some|the (?:reason|case|problem)|off|wrong|because|due|hard|tough|nice|so |very |really |missing|why|that|great|awesome|amazing))\w",
-        r"(?<!\A)(?<!that )(?<!it )(?<!this )(?<!you )(?<!they )(?<!there )(?<!she )(?<!he )(?<!which )(?<!that's )\bmust (?:not |never |always |only |also )?"
-        r"(?:be (?:\w+ed|able|unique|valid|in|at|on|under|less|complete|idempotent|exact|self)|stay|remain|work|keep|run|return|pass|handle|match|fit|have (?:an?|the|at)|use|log|contain|start|end|stop)\b(?! (?:been|felt))",
+        r"(?<!\A)(?<!that )(?<!it )(?<!this )(?<!you )(?<!they )(?<!there )(?<!she )(?<!he )(?<!which )(?<!i )(?<!a )\bmust (?:not |never |always |only |also )?"
+        r"(?:be (?:\w+ed|able|unique|valid|in|at|on|under|less|complete|idempotent|exact|self|equal|the same|\d)|have (?:an?|the|at|to|only)|(?!be\b|have\b|feel|seem|'ve|admit|say\b|love|know|look\b|think|hold\b|diverge)[a-z]{2,})\b(?! (?:been|felt))",
         r"\b(?:it|this|that|they|you|we) must(?:n't| not| never| always| only| stay| remain| work| be able| keep| run| return| pass| handle| match| fit| use)\b",
-        r"\Amust (?:not |never |always |also )?(?:be (?:an?|the|in|at|on|under|less|exactly|unique|valid|able|\w+ed)|have|use|support|work|run|contain|match|return|include|start|end|fit|handle)\b(?! been)",
+        r"\Amust (?:not |never |always |also )?(?:be (?:an?|the|in|at|on|under|less|exactly|unique|valid|able|\w+ed)|use|support|work|run|contain|match|return|include|start|end|fit|handle)\b(?! been)",
     ),
     cue(
         "rule",
@@ -117,28 +117,32 @@ RULE: Final = (
     ),
     cue(
         "rule",
-        "no nothing",
+        "no nothing without",
         r"(?:\A|[,;:] *|\.{2,} *)(?:and |but |absolutely |also |with )?no (?!one\b|need\b|prob|worr|idea|thanks?\b|thank|doubt|luck|way\b|chang|improv|effect|differ|success|sign"
         r"|matter|longer|that|this|it|i\b|you|we\b|they|there|the\b|but|not|don't|rush|pressure|clue|wonder|biggie|big|thx|bueno|joke|issue|sound|data|files?\b(?! in)"
         r"|response|answer|reason|error|result|output|such|on\b|more than|kidding|pain|man\b|dude|first|just|use|let|plan|go\b|kids?\b|place|sorry|wait|content|text|sorry|hurry|offen[cs]e|surprise|comment\b)"
         r"(?:[\w`./-]+ ?){1,5}[.!]*\Z",
+        r"(?:\A|[,;] *|\band )no (?:more )?(?:code|coding|edits?|commits?|emojis?|comments|tests?|refactor\w*|explanations?|new \w+|extra \w+|changes to|placeholders?|mocks?|hacks?|shortcuts?|fluff)\b",
+        r"\b(?:with no|without any) (?:assumptions?|guess\w*|placeholders?|comments?|explanations?|changes?|side effects?|dependenc\w+)\b",
+        r"(?:\A|[,;(] *)no more (?!than|problem|error|issue)\w",
         r"\band nothing (?:else|more)\b|\bnothing else[.!]*\Z",
         forbids=True,
     ),
     cue(
         "rule",
         "only",
-        r"(?:\A|[,;:(] *|\.{2,} *|\b(?:please|just|so|then|but|and) )only (?:ever |use|show|do|run|write|change|edit|touch|add|commit|push|include|return|allow|modify|answer|reply|update|display|send|increase|store|deploy|read)\b",
-        r"\A(?:for|when|if|in|on|with|during)\b.{3,80}? only (?:ever )?" + VERB + r"\b",
+        r"(?:\A|[,;:(] *|\.{2,} *|\b(?:please|just|so|then|but|and) )only (?:ever |do |" + VERB + r")\b(?! (?:by|to|from)\b)",
+        r"\A(?:for|when|if|in|on|with|during)\b.{3,80}?(?<!we)(?<!will)(?<!can)(?<!i)(?<!they) only (?:ever )?" + VERB + r"\b",
         r"\A" + VERB + r"\b.{2,80}? only (?:in|on|for|when|if|to|with|the|those|once)\b",
         r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b|\bonly appl(?:y|ies) to\b|\bi only want\b",
-        r"\b(?:we|you) (?:should |must |can |may )?only (?:use|ever|support|allow|need|write|run|commit|push|accept)\b(?! to\b)",
+        r"\b(?:we|you) (?:should|must|may) only \w|\byou only (?:need|have) to\b|\b(?:we|you) only ever\b",
+        r"\Aonly (?:an? |the )?\w.{1,60}, not\b",
     ),
     cue(
         "rule",
         "make be sure ensure careful",
         r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|just|please|also|then|to|so) )(?:make sure|be sure|ensure)\b.{0,80}"
-        r"\b(?:never|always|don't|do not|doesn't|does not|not to|no \w+|only|every|each|stays?|remains?|keep|dry|nothing|without|concise)\b",
+        r"\b(?:never|always|don't|do not|doesn't|does not|not to|only|every|each|stays?|remains?|keep|dry|nothing|without|concise)\b",
         AT + r"be (?:very |extra |really )?careful (?:not to|with|about)\b",
         AT + r"be sure to (?:be|use|keep|always|run|include|follow|add|write)\b",
     ),
@@ -148,17 +152,17 @@ RULE: Final = (
         AT + r"(?:please |always )?keep (?!going|up\b|on\b|at\b|me\b|in\b|it up|working|trying|track|doing|looking|reading|an eye|this up|that up"
         r"|that in|this in|it in|you |\w+in[g']\b|\w+ up\b|your (?:head|chin))\w",
         AT + r"(?:please )?leave (?!it\b(?! as)|me\b|for\b|now|a\b|you\b|room\b)(?:\w.{0,80}\b(?:as[- ]is|as (?:it|they) (?:is|are)|alone|untouched|unchanged|in place|intact)\b|(?:the|all|my|any|our) \w)",
-        AT + r"(?:preserve|retain) (?:the|all|any|existing|every)\b",
+        AT + r"(?:preserve|retain) \w",
         imperative=True,
     ),
     cue(
         "rule",
         "now henceforth forward future time whenever default times onwards",
-        r"\b(?:from (?:now|here|this point|today) on(?:wards?)?|henceforth|going forward|moving forward)\b(?<!i'll)",
+        r"\b(?:from (?:now|here|this point|today) on(?:wards?)?|henceforth|going forward)\b",
         r"\b(?:in (?:the )?future|for (?:all )?future \w+)\b(?=.{0,80}\b(?:use|please|don't|do|should|always|never|make|keep|ask|put|write|run|check)\b)",
         r"\b(?:every|each) time you\b|\bwhenever you (?!need|want|like|feel|can|get|have|are ready)|\bat all times\b"
         r"|\bfor the rest of (?:this|the|our) (?:session|project|conversation|chat|work)\b",
-        r"\bby default,? (?:use|do|always|write|show|run)\b|" + AT + r"(?:use|show|run|write)\b.{1,40}\bby default\b",
+        r"(?<!will )\bby default,? (?:use|do|always|write|show|run)\b|" + AT + r"(?:use|show|run|write)\b.{1,40}\bby default\b",
         anywhere=True,
         lasting=True,
     ),
@@ -168,6 +172,7 @@ RULE: Final = (
         r"\b(?:ask|check with|discuss with|confirm with|consult|tell|show|talk to|run (?:it|this|that|them|things) by) (?:me|us)\b.{0,60}\b(?:before|first)\b",
         r"\bget (?:my |a |an )?(?:confirmation|approval|permission|ok|okay)\b",
         r"(?:\A" + VERB + r"|\bplease|\byou (?:should|must)|\balways)\b.{0,80}\bbefore (?:you )?(?:writ|chang|commit|push|implement|touch|merg|delet|mak|do)\w* (?:any|anything|code|the code|changes)\b",
+        r"(?:\A" + VERB + r"|\bplease)\b.{0,80}\bbefore (?:you )?(?:answer|respond|reply|proceed|continu|start)\w*[.!]*\Z",
         r"\A(?:always )?before (?:you )?(?:commit|push|merg|deploy|releas|delet|finish|chang|edit|start)\w*\b.{0,60},",
         AT + r"(?:do|make|change|push|commit|delete|merge|start|proceed|write|stop).{0,40}\b(?:unless|until) (?:i|you|we)\b",
         AT + VERB + r"\b.{1,100}\bwithout (?:asking|my (?:ok|okay|approval|permission|consent)|touching|changing|breaking|modifying|using|adding|relying)\b",

@@ -15,7 +15,7 @@ DECISION: Final = (
         "decision",
         "let's lets",
         _LETS + r"(?:go with|go for (?!it)|go back to|use|stick|stay|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue (?:using|with)|drop|skip|not\b|leave|limit|switch|pick|choose"
-        r"|settle|opt|avoid|defer|postpone|ditch|scrap|align|take|call (?:it|the|this|them)|name|make it (?!so\b|happen|work)|have|do \S.{0,40}\binstead\b|say|set|put|proceed|default|ignore|forget|hold off|focus on)\b"
+        r"|settle|opt|avoid|defer|postpone|ditch|scrap|align|take|call (?:it|the|this|them)|name|make it (?!so\b|happen|work)|have|do \S.{0,40}\binstead\b|set (?!up\b|a\b)|put|proceed|default|ignore|forget|hold off|focus on)\b"
         r"(?! (?:a (?:look|minute|moment|break|step|second|chat|call|talk)|the time|care|look|fun|some fun|at it|with (?:this|that)[.!]*\Z|this[.!]*\Z|together|up\b))",
         _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without|for now)\b",
         r"\binstead\b.{1,60}" + _LETS + r"\w",
@@ -34,21 +34,23 @@ DECISION: Final = (
     cue(
         "decision",
         "instead rather over",
-        r"(?:\A|[,.…] *)(?:instead of|rather than)\b(?!.*\b(?:can|could|would|will|should) (?:you|we|i)\b.*\?).{3,}",
+        r"(?:\A|[.…] *)(?:instead of|rather than)\b(?!.*\b(?:can|could|would|will|should) (?:you|we|i)\b.*\?).{3,}",
         r"\A(?:and |but )?instead[,.…]* (?!of\b)(?:only|we|just|\w+ \w+)",
         AT + VERB + r"\b.{1,120}\b(?:instead|rather than)\b",
         AT + r"(?:do|have|go|put|create|use)\b.{1,120}\b(?:instead|rather than)\b",
         r"\b(?:we|i)(?:'ll| will|'re going to| should| want(?: to)?| can|'d like to| would like to| need to|'m going to) (?:\w+ ){0,3}?\w+ .{1,120}\b(?:instead|rather than)\b",
         r"\A(?:it|they|we|this)? ?\w* ?(?:but )?uses? .{1,80}\binstead of\b|\bbut uses? .{1,80}\binstead of\b",
-        r"\b(?:should|better|going to) .{1,100}\b(?:instead|rather than)\b",
+        r"(?<!it )(?<!that )\b(?:should|better|going to) .{1,140}\b(?:instead of|rather than)\b",
+        r"\b(?:i|we)(?:'d| would| should|'ll| will)? (?:also )?(?:love|like|want|prefer|care more).{1,120}\b(?:instead|rather than)\b",
     ),
     cue(
         "decision",
         "don't doesn't won't aren't not need want longer wish",
-        r"(?:\A|[,;:(.…] *|\b(?:we|i|and|so|but|also|they|just|though|really|actually|still) )(?:don't|do not|won't|will not|no longer)(?: actually| really| even| ever| currently)?"
+        r"(?:\A|[,;:(.…] *|\b(?:we|i|and|so|but|also|they|just|though|really|actually|still) )(?:don't|do not|won't|will not|no longer)(?: actually| really| even| ever| currently| only| just)?"
         r" (?:need|want|require|wish|care about)\b(?! (?:to (?:know|be|worry|lose|miss|hurt|bother|disturb|impose|hear|talk)|any(?:thing)? (?:help|from|more)|you\b|him|her\b|me\b"
         r"|" + _POINTS_ELSEWHERE + r"))",
         r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
+        r"\bdon't think (?:that )?.{0,80}\b(?:we|you|i) (?:really )?need\b",
         r"\b(?:we|i) (?:won't|will not|aren't|are not|'re not|'m not) (?:going to |gonna )?(?:us|fetch|chang|touch|support|do\b|doing|build|ship|add|includ|show|keep|implement|handl|mov|deploy|stor|send|collect|pursu|go with|going with)\w*",
         r"\bwe (?:won't|will not) (?!be\b|know|have\b|see\b|get\b|find|miss|need|make it|regret|forget|let\b|always|necessarily|give)\w",
         r"\bwe(?:'re| are)(?: not|n't) (?:going to |gonna )?(?!rely|seeing|getting|having|being|connect|receiv|find|sure|able|there|done|ready|talking|looking|really|even|in\b|on\b|at\b|a\b|the\b|alone|able|allowed|happy|close)\w+(?:ing\b|e\b|\b(?<=going to \w))",
@@ -74,7 +76,7 @@ DECISION: Final = (
         "forget drop skip ditch scrap",
         AT + r"(?:forget|drop|skip|ditch|scrap)(?: about)? (?!it\b|me\b|you\b|in\b|by\b|off\b|a line|to\b|that i\b|and\b|files?\b|table)\w",
         r"\A(?:for|on|in) .{1,30}? (?:forget|drop|skip|ditch|scrap) \w",
-        r"\b(?:we|i) (?:can|could|should) (?:forget|drop|skip|ditch|scrap)\b",
+        r"\b(?:we|i) (?:can|could|should) (?:simply |just |safely )?(?:forget|drop|skip|ditch|scrap)\b",
         forbids=True,
         imperative=True,
     ),
@@ -93,15 +95,18 @@ DECISION: Final = (
     cue(
         "decision",
         "we'll we will using we're",
-        r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to|'re gonna) (?:just |only |also |still |then )*(?:use|go with|fetch|store|deploy|switch|migrate|support|build|keep|drop|make|put|ship|host|start|limit|display|move|call|name|rely|stick|test|have a)\b"
-        r"(?! (?:sure|it\b|fun|great|a (?:great|lot|plan|new plan)|you|\w+ing\b|up\b|out\b))",
+        r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to| going to) (?:just |only |also |still |by default |have to |now )*(?:" + VERB + r"|go with|host|specify|focus on|rely|care|have (?:an?|only|two|three|four|the|one))\b"
+        r"(?! (?:sure|it\b|fun|great|a (?:great|lot|plan|new plan|look|blast|good|nice)|you|\w+ing\b|up\b|out\b|some|for you|care of|to))",
         r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now |only |still )?(?:using|going with|switching to|moving to|sticking with|dropping|keeping|targeting|standardi[sz]ing on)\b",
         r"\b(?:we're|we are) (?:ultimately going to\b|going to (?:start|stop) \w+ing\b)",
         r"\bshould (?:be )?(?:built|written|implemented|made|created|done) (?:using|with|in|on top of)\b",
     ),
     cue(
         "decision",
-        "want only just single",
+        "want only just single like",
+        r"(?<!where )(?<!what )(?<!when )(?<!that )(?<!matter )\bwe (?:now |really |still )?(?:only|just) (?:need (?!rename|to \w+)|care|test|use|support|focus|plot|keep)\b(?! to know)",
+        r"\bi (?:still |really |just |do )?(?:want|would like|'d like|would love) to (?:use|stick|keep using|go with|switch|stay)\b",
+        r"\bi like (?:the|this|your|that) (?:[\w-]+ ){0,3}(?:idea|approach|option|solution|design|version)\b",
         r"\b(?:we (?:just|only|do)|i only) want\b(?! to (?:know|say|see|ask|check|thank|make sure|understand|be))",
         r"(?<!case )(?<!if )(?<!when )\bwe want (?:to (?:use|keep|stay|go with|avoid|stick|align|limit|move)|a single|one|the same|only|the flag|no\b)\b",
         r"\bwe want .{3,60} (?:just )?as much as\b",
@@ -139,7 +144,7 @@ DECISION: Final = (
 )
 
 _IS: Final = r"(?:is|are|was|were|it's|that's|they're|there's|he's|she's)"
-_MEASURED: Final = r"(?!used\b|needed|working|going|doing|true|pretty|really|quite|kind|so\b|very|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been|getting|looking|trying)"
+_MEASURED: Final = r"(?!used\b|needed|working|going|doing|true|pretty|really|quite|kind|so\b|very|already|use\b|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been|getting|looking|trying)"
 
 CORRECTION: Final = (
     cue(
@@ -157,6 +162,7 @@ CORRECTION: Final = (
         r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain |a little |a bit |not quite |also )?(?:wrong|incorrect|false|imprecise|a mistake|mistaken|inaccurate|outdated|not (?:right|true|correct|it|accurate))"
         r"(?: \([^)]{1,80}\))?[,;:.…–—-]+ *(?:it|that|they|the|there|resume|tokens|we|i|you|\w+ (?:is|are|was|were|has|have|uses?|never|listens?|runs?|should)\b)(?!.{0,40}\b(?:doesn't|does not|didn't|still|fails?|broken)\b)",
         r"\byou(?:'ve)? (?:got|have|had) (?:the |that |this |it |my |our )?.{0,40}\b(?:wrong|mixed up|backwards)\b.{0,10}[,;:.…–—-]? *.{3,}",
+        r"\A(?:this|that|it|which)(?:'s| is)(?: i think| just| simply| clearly)? (?:not true|wrong|incorrect|false|not right|not correct),? (?:because|since|as) .{6,}",
         r"\bcontradicts\b.{3,}",
         r"\bunderstates? it\b",
     ),
@@ -165,7 +171,7 @@ CORRECTION: Final = (
         "not",
         r"\A(?!(?:this will|make|ensure|use|let's|want|we want|i want|please)\b).{0,80}\b(?:is|are|was|were|it's|that's|they're|needs?|uses?|means?|called|listens? on|runs? on|lives? in|goes|comes|takes|should be|stands for|refers to|belongs)\b"
         r"[^,;?()]{1,90}(?:[,;–—]| -) ?(?:and )?not (?!sure\b|only\b|yet\b|to mention|too|so|really|necessarily|because|that|just|even|bad|least|if|quite|working|exactly|fully|currently|all|matching|seeing|getting)[\w`\"'./-]",
-        r"\bnot .{1,60}\bbut (?:rather|instead) (?:the|a|an|in|on|at|from|with|\d|\w+)\b",
+        r"\A(?:actually,? )?(?:it|that|this)(?:'s| is) not (?:about |because of |due to )?.{2,60},? but (?:more|rather|instead|the|about|because|on)\b",
     ),
     cue(
         "correction",
@@ -179,7 +185,7 @@ CORRECTION: Final = (
         r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
         r"\bi mean(?:t)? (?:the|in|on|as in)\b",
         r"\bi (?:said|told you|asked for|suggested|wanted)\b.{2,90}(?:\b(?:but you|not|instead|you still|and you)\b|, only)",
-        r"\A(?:small )?correction ?[:–—-] |\bscratch that\b|\bi misspoke\b|\bmy (?:mistake|bad)[,:;.–—-]+ *\w+ \w+",
+        r"\A(?:small )?correction ?[:,–—-] |\bjust a (?:small )?correction\b.{2,}|.{6,}\bjust a correction\W*\Z|\bscratch that\b|\bi misspoke\b|\bmy (?:mistake|bad)[,:;.–—-]+ *\w+ \w+",
         r"\bthat was a typo\b",
     ),
     cue(

@@ -18,13 +18,28 @@ _BARE: Final = re.compile(
     r"|\b(you|they|we)(re|ve)\b(?<!were)|\b(that|what|there|here)(s)\b"
 )
 """Words as people type them who leave the apostrophe out."""
+_SHORT: Final = re.compile(
+    r"\b(?:u|ur|coz|cuz|bcoz|gonna|wanna|gotta|rn|tho|ofc|ofcourse|ofcouse|pls|plz|thx|lil|atm|afaik|imo|idk|w/o?|b/c)(?=\s|[,.;:!?)]|\Z)"
+)
+_LONG: Final = {
+    "u": "you", "ur": "your", "coz": "because", "cuz": "because", "bcoz": "because", "b/c": "because",
+    "gonna": "going to", "wanna": "want to", "gotta": "have to", "rn": "right now", "tho": "though",
+    "ofc": "of course", "ofcourse": "of course", "ofcouse": "of course", "pls": "please",
+    "plz": "please", "thx": "thanks", "lil": "little", "w/": "with", "w/o": "without",
+    "idk": "i don't know",
+}  # fmt: skip
+_ITS: Final = re.compile(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")
+_PLACE: Final = re.compile(r"@?[\w.~-]*[\\/][\w.\\/@~%?=&#:-]{6,}|@[\w.-]{3,}(?: \(\d+(?:-\d+)?\))?")
+"""Paths and mentions: long, and full of words that nobody said."""
+_CITED: Final = re.compile(r"\"[^\"]{24,400}\"|“[^”]{24,400}”")
+"""Whole sentences between quotation marks are somebody else's."""
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
 _NOISES: Final = re.compile(
-    r"(?:(?:ok(?:ay)?|k+|yes|ye(?:ah|p)|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now"
+    r"[(]?(?:(?:i\.e\.?|e\.g\.?|that-file|anw|anyways?|ok(?:ay)?|k+|yes|ye(?:ah|p)|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now"
     r"|alright|all right|great|good|nice|cool|perfect|agreed|right|fine|please|pls|plz|honestly"
     r"|anyway|btw|by the way|thanks|thank you|hey|hi|hello|dude|my dude|man|omf?g|wow|look|listen"
     r"|lastly|finally|first(?: of all)?|second(?:ly)?|third(?:ly)?|next|plus|again|oops|sorry|wait"
-    r"|in (?:general|addition|short)|for (?:clarity|the record)(?: though)?|of course|i think|i guess"
+    r"|in (?:general|addition|short)|for (?:clarity|the record)(?: though)?|of course|i think|i guess|you know what|agree|to be honest|because"
     r"|i suppose|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
 )
 _TAG_QUESTION: Final = re.compile(
@@ -57,7 +72,7 @@ class Clause(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 
 _DENIAL: Final = re.compile(
     r"(?:no(?=[,.!;:…–—-]| (?:that|this|it|the|man|dude|i|we|you|they|there|not|don't|it's|that's)\b)"
-    r"|nope|nah|(?:wrong|incorrect|not (?:quite|true|correct|right|exactly|it))(?=[,.!;:…–—-]))"
+    r"|nope|nah|(?:(?:a (?:little )?bit|quite|kinda|slightly|completely|totally|all) )?(?:wrong|incorrect|not (?:quite|true|correct|right|exactly|it|really))(?=[,.!;:…–—-]))"
     r"[\s,.!;:…–—-]*(?:(?:man|dude|wait|sorry)\b[\s,.!]*)?"
 )
 _WORD: Final = re.compile(r"[a-z][a-z']*")
@@ -69,7 +84,7 @@ def read(sentence: str) -> Clause:
     said = " ".join(sentence[:LONGEST_READ].translate(_APOSTROPHES).split())
     if "*" in said or "_" in said or "~" in said:
         said = _EMPHASIS.sub("", said)
-    whole = _BARE.sub(_with_apostrophe, said.lower())
+    whole = _spelled_out(_PLACE.sub("that-file", _CITED.sub("that", said)).lower())
     asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
     core = whole
     if asks:
@@ -84,6 +99,12 @@ def read(sentence: str) -> Clause:
         denies=denial is not None,
         stressed=frozenset(_STRESSED.findall(said)) if not said.isupper() else frozenset(),
     )
+
+
+def _spelled_out(text: str) -> str:
+    text = _BARE.sub(_with_apostrophe, text)
+    text = _SHORT.sub(lambda short: _LONG.get(short[0], short[0]), text)
+    return _ITS.sub("it's ", text)
 
 
 def _with_apostrophe(bare: re.Match[str]) -> str:

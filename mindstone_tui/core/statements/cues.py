@@ -22,6 +22,10 @@ ORDER: Final = (MEMORY, CORRECTION, QUESTION, PREFERENCE, COMMITMENT, RULE, DECI
 _SUBJECT: Final = re.compile(r"\b(?:i|we|they|he|she|you)\b")
 
 
+_INFINITIVE: Final = re.compile(r"\b(?:easy|hard|able|trying|want|used|going) to \w+")
+_SUBJECT_BEFORE: Final = re.compile(r"\b(?:i|we|they|he|she|you|to|it|who|that) \Z")
+
+
 def _index(cues: Iterable[Cue]) -> dict[str, tuple[tuple[int, Cue], ...]]:
     by_word: dict[str, list[tuple[int, Cue]]] = {}
     for rank, cue in enumerate(cues):
@@ -47,7 +51,8 @@ def cues_in(clause: Clause) -> Iterator[Cue]:
 
 
 def _has_subject(text: str, match: re.Match[str]) -> bool:
-    """Whether a clause that goes on with "and" or "but" tells what somebody does."""
-    return text.startswith(("and ", "but ", "so "), match.start()) and bool(
-        _SUBJECT.search(text, 0, match.start())
-    )
+    """Whether a clause that goes on with "and", "but" or "just" tells what somebody does."""
+    at = match.start()
+    if text.startswith(("and ", "but ", "so "), at):
+        return bool(_SUBJECT.search(text, 0, at) or _INFINITIVE.search(text, 0, at))
+    return bool(_SUBJECT_BEFORE.search(text[max(0, at - 12) : at]))

@@ -22,9 +22,8 @@ QUESTION: Final = (
         r"\bto be (?:decided|determined|clarified|discussed|agreed|settled)\b",
         r"\b(?:haven't|have not|hasn't|has not|not|didn't|did not)(?: yet)? (?:yet )?(?:decided?|settled?|agreed?|chosen)\b",
         r"\blet's decide\b",
-        r"\b(?:need|needs|have|has|want|remains|going) to (?:still )?(?:decide|determine|clarify|agree|settle|choose)\b",
-        r"\b(?:we'll|we will|i'll|i will|we can|should|must) (?:have to |need to )?"
-        r"(?:decide|determine|clarify|settle|agree)\b(?! to\b)",
+        r"\b(?:we|i|you|they)(?:'ll| will)? (?:still |also |first )?(?:need|have|want) to (?:still )?(?:decide|determine|clarify|agree|settle|choose)\b",
+        r"\b(?:we'll|we will|i'll|i will|we should) (?:decide|determine|clarify|settle|agree)\b(?! to\b)",
         anywhere=True,
     ),
     cue(
@@ -39,7 +38,7 @@ QUESTION: Final = (
     cue(
         "question",
         "sure unsure know certain clear",
-        r"(?:\A|\b(?:i'm|we're|am|are|is|still|and|but|it's) )not(?: yet| entirely| quite| really| totally| 100%)? (?:sure|certain|clear)(?: yet)?"
+        r"(?:\A|\b(?:i'm|we're|am|are|is|still|and|but|it's|truly|really) )not(?: yet| entirely| quite| really| totally| 100%)? (?:sure|certain|clear)(?: yet)?"
         r" (?:(?:about |on )?(?:what|which|how|where|who|when) (?:the|we|it|to)\b(?! (?:do with it|gives|happened|is happening|use this))|whether|if (?:we|that|this|the)\b|yet\b)",
         r"\b(?:don't|do not) (?:yet )?know(?: yet)? (?:whether|which|if we|what we )",
         r"\bunsure (?:about|what|which|how|whether|if)\b",
@@ -53,7 +52,7 @@ COMMITMENT: Final = (
         "commitment",
         "i'll i i'm",
         r"(?<!maybe )(?<!sure )(?<!if )(?<!think )(?<!hope )(?<!doubt )(?<!guess )(?<!when )(?<!what )(?<!how )\b"
-        r"i(?:'ll| will|'m going to|'m gonna| am going to| plan to| promise to|'ll also| will also) (?!be (?!sure to)\b|be sure to (?:keep|check)|have (?!you)\b|have\b(?! you)|never\b|ever\b|also\b"
+        r"i(?:'ll| will|'m going to|'m gonna| am going to| plan to| promise to|'ll also| will also) (?!be (?!sure to)\b|be sure to (?:keep|check|reach|let)|have (?!you)\b|have\b(?! you)|never\b|ever\b|also\b"
         r"|say\b|admit\b|bet\b|guess\b|assume\b|think\b|take that\b|pass\b|need\b|see\b|love\b|miss\b"
         r"|definitely|always\b|not\b|try not|keep\b|let you (?:know|go)|do my best|check (?:it|that|this|them) out"
         r"|cherish|treasure|want\b|like\b|leave you|remember\b|die\b|cry\b|get back up|reach)\w",
@@ -63,9 +62,9 @@ COMMITMENT: Final = (
     cue(
         "commitment",
         "we'll we will next later then afterwards afterward after once soon tomorrow eventually",
-        r"\b(?:next|then|later|afterwards?|tomorrow|after that|once \w.{0,60},?|soon|eventually),? (?:we(?:'ll| will|'re going to)|i can)\b",
-        r"(?<!how )\bwe(?:'ll| will|'re going to) (?!be\b|have to\b|need to know).{1,90}\b(?:later|next|afterwards?|tomorrow|soon|eventually"
-        r"|another time|in a follow-?up|when we (?:get|come)|once we|after (?:the|we|that|this))\b",
+        r"\b(?:next|then|later|afterwards?|tomorrow|after that|once \w.{0,60},?|soon|eventually),? (?:we(?:'ll| will|'re going to)|i can)\b(?! (?:have|use|not|only|always)\b)",
+        r"(?<!how )\bwe(?:'ll| will|'re going to| are going to| going to) (?!be\b|have to\b|need to know).{1,90}\b(?:later|next|afterwards?|tomorrow|soon|eventually"
+        r"|another time|in a follow-?up|when we (?:get|come)|once we|after (?:the|we|that|this|you))\b",
         r"\bwe(?:'ll| will) (?:come|get|circle) back\b|(?<!how )\bwe(?:'ll| will) (?:audit|revisit|handle|tackle|follow up)\b",
         anywhere=True,
     ),
@@ -82,7 +81,7 @@ COMMITMENT: Final = (
         "commitment",
         "todo remind before",
         r"\A\W*to-?do\b ?[:\-–—]",
-        r"\bremind me (?:to|about|of|that)\b",
+        AT + r"(?:please |can you |could you )?remind me (?:to|about|of|that)\b",
         r"\bbefore (?:the|we|this|i|it)\b.{1,60}\b(?:we|i)(?:'ll| will| still)? (?:need|have|must|want)\b(?! to (?:know|understand))",
         r"\b(?:we|i) (?:still )?(?:need|have|must)\b.{1,90}\bbefore (?:the (?:release|merge|launch|demo|deadline|end)|we (?:ship|release|merge|launch))",
         anywhere=True,

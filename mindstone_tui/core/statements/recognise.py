@@ -49,10 +49,12 @@ _PROPOSES: Final = re.compile(
     r"\A(?:if (?:we|i|you|it)\b|what if|should we|seems? (?:like|we|to me|that)|it seems|could we|would it)"
 )
 """A decision that is only thought of."""
-_ORDERS: Final = re.compile(r"you (?:have|need) to\b|(?:read|look|check|try|see|go) ")
+_ORDERS: Final = re.compile(
+    r"(?:maybe )?(?:you (?:have|need) to\b|(?:read|look|check|try|see|go|modify|fix|add|change|remove) )"
+)
 _CHEERS: Final = re.compile(
     r"\b(?:give up|quit(?:ting)?|dreams?|goals|keep (?:going|pushing|shining|moving|it up|up the|your (?:head|chin))|hang in there|proud of"
-    r"|believe in|cheer(?:ing)?|stay (?:positive|strong|true|motivated)|here for you|got this|go for it|(?:stop|bring|hold) you|just do it"
+    r"|believe in (?:you|us|me|him|her|them)|believing|cheer(?:ing)?|stay (?:positive|strong|true|motivated)|here for you|got this|go for it|(?:stop|bring|hold) you|just do it"
     r"|success|optimistic|positive|fun|celebrat\w+|together|enjoy\w*|take care|breaks)\b"
 )
 _TECHNICAL: Final = re.compile(r"[`_/\\@#]|\d|\w\.\w|\b(?:code|tests?|files?|commits?|branch|api|config|docs?|user|app)\b")
@@ -62,7 +64,8 @@ _POLITE: Final = re.compile(
 )
 _NEEDS_CONTENT: Final = frozenset({"rule", "decision", "preference", "correction", "commitment"})
 _ASSISTANT_DEFERS: Final = re.compile(
-    r"\b(?:later|tomorrow|afterwards?|after (?:the|you|we|that)|once (?:you|the|we)|when (?:you|the)|as soon as|next time|eventually|in a follow-?up)\b"
+    r"\A(?:once|after|when|as soon as) (?:you|we|the|that|this)\b.{3,80}\b(?:i'll|i will)\b"
+    r"|\b(?:i'll|i will)\b.{3,80}\b(?:later|tomorrow|afterwards?|next time|in a follow-?up|once (?:you|the|we)|when you|as soon as|after you)\b(?! (?:on|step))"
 )
 _ASSISTANT_DECIDES: Final = re.compile(
     r"\A(?:final )?decision ?[:–—-]|\b(?:i|we)(?:'ve| have)? (?:decided|agreed|settled on|chose|chosen|opted|went with)\b"
@@ -120,7 +123,8 @@ def _judged(
         first = next(_fitting(msgspec.structs.replace(clause, core=rest)), None)
         if first is not None and first.kind in ("decision", "memory", "preference", "question"):
             return first.kind, first
-        if len(rest.split()) >= 3 and _SAYS.search(rest) and not _FAILS.search(rest):
+        tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
+        if len(rest.split()) >= 3 and tells:
             return ("correction", None) if not _first_person(rest) else (None, None)
         return (first.kind, first) if first is not None else (None, None)
     first = next(_fitting(clause), None)
