@@ -43,6 +43,16 @@ MEMORY: Final = (
     ),
 )
 
+_NOT_RULED_OUT: Final = (
+    r"(?!one\b|need\b|prob|worr|idea|thanks?\b|thank|doubt|luck|way\b|chang|improv|effect|differ|success"
+    r"|sign|matter|longer|that|this|it|i\b|you|we\b|they|there|the\b|but|not|don't|rush|pressure|clue"
+    r"|wonder|biggie|big|thx|bueno|joke|issue|sound|data\b(?! logic)|files?\b(?! in)|response|answer|reason"
+    r"|error|result|output|such|on\b|more than|kidding|pain|man\b|dude|first|just|use|let|plan|go\b|kids?\b"
+    r"|place|sorry|wait|content|text|hurry|offen[cs]e|surprise|comment\b|for\b|plot|warning|log|connection"
+    r"|module|figure|display|image|judg|regret|shame|drama|guarantee|surprise)"
+)
+"""What "no" says of the world, and not of what is allowed."""
+
 _NOT_SAID_OF_WORK: Final = (
     r"(?!\w+ed\b|been\b|was\b|were\b|had\b|is\b|has\b|did\b|be there|there\b|here\b|up\b|a\b|the\b|so\b|love"
     r"|thought|felt|knew|ready|happy|good|great|fun|nice|calm|know|happen|seem)"
@@ -108,9 +118,10 @@ RULE: Final = (
     ),
     cue(
         "rule",
-        "should shall needs has have",
+        "should shall needs has have consistent",
         r"\bshould (?:always|never|only|remain|stay|at all times|not ever|take precedence)\b",
-        r"\b(?:all|every|each|any) (?:[\w'\"`][\w./'\"`-]* ){1,5}(?:should|must|shall|needs? to|ha(?:s|ve) to)\b(?! (?:i|we|you)\b)",
+        r"\b(?:should|must|sure)\b.{0,80}\b(?:is|are|be|stays?|remains?) (?:fully |exactly |visually )?consistent (?:with|across)\b",
+        r"\b(?:all|every|each|any) (?:(?!(?:it|they|we|you|i|this|that) )[\w'\"`][\w./'\"`-]* ){1,5}(?:should|must|shall|needs? to|ha(?:s|ve) to)\b(?! (?:i|we|you)\b)",
         r"\b(?:everything|everyone|nothing|nobody|no one) (?:should|must|shall|needs? to|ha[sv]e? to|may)\b",
         r"\bonly (?:(?!we |i |you |a |the )[\w'\"`][\w./'\"`,-]* ){1,3}(?:[\w'\"`][\w./'\"`,-]* ){0,10}?(?:should|must|may)\b(?! (?:i|we|you)\b)",
         lasting=True,
@@ -118,11 +129,9 @@ RULE: Final = (
     cue(
         "rule",
         "no nothing without",
-        r"(?:\A|[,;:] *|\.{2,} *)(?:and |but |absolutely |also |with )?no (?!one\b|need\b|prob|worr|idea|thanks?\b|thank|doubt|luck|way\b|chang|improv|effect|differ|success|sign"
-        r"|matter|longer|that|this|it|i\b|you|we\b|they|there|the\b|but|not|don't|rush|pressure|clue|wonder|biggie|big|thx|bueno|joke|issue|sound|data|files?\b(?! in)"
-        r"|response|answer|reason|error|result|output|such|on\b|more than|kidding|pain|man\b|dude|first|just|use|let|plan|go\b|kids?\b|place|sorry|wait|content|text|sorry|hurry|offen[cs]e|surprise|comment\b)"
-        r"(?:[\w`./-]+ ?){1,5}[.!]*\Z",
-        r"(?:\A|[,;] *|\band )no (?:more )?(?:code|coding|edits?|commits?|emojis?|comments|tests?|refactor\w*|explanations?|new \w+|extra \w+|changes to|placeholders?|mocks?|hacks?|shortcuts?|fluff)\b",
+        r"(?:\A|[,;:] *|\.{2,} *)(?:and |but |absolutely |also |with )?no " + _NOT_RULED_OUT + r"(?:[\w`./-]+ ?){1,5}[.!]*\Z",
+        r"\Ano " + _NOT_RULED_OUT + r"[\w`/-]+(?: [\w`/-]+){0,3} ?(?:\(|\ballowed\b)",
+        r"(?:\A|[,;] *|\band |\bsame )no (?:more )?(?:(?:data |business |ui |extra )?logic|code|coding|edits?|commits?|emojis?|comments|tests?|refactor\w*|explanations?|new \w+|extra \w+|changes to|placeholders?|mocks?|hacks?|shortcuts?|fluff)\b",
         r"\b(?:with no|without any) (?:assumptions?|guess\w*|placeholders?|comments?|explanations?|changes?|side effects?|dependenc\w+)\b",
         r"(?:\A|[,;(] *)no more (?!than|problem|error|issue)\w",
         r"\band nothing (?:else|more)\b|\bnothing else[.!]*\Z",
@@ -134,6 +143,7 @@ RULE: Final = (
         r"(?:\A|[,;:(] *|\.{2,} *|\b(?:please|just|so|then|but|and) )only (?:ever |do |" + VERB + r")\b(?! (?:by|to|from)\b)",
         r"\A(?:for|when|if|in|on|with|during)\b.{3,80}?(?<!we)(?<!will)(?<!can)(?<!i)(?<!they) only (?:ever )?" + VERB + r"\b",
         r"\A" + VERB + r"\b.{2,80}? only (?:in|on|for|when|if|to|with|the|those|once)\b",
+        r"(?:\A|, ?)" + VERB + r" (?:.{2,60} )?only[.!]*\Z|\A(?:return|export|use|import|show|include|install|change|modify|touch|update|edit|commit|fix) only\b",
         r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b|\bonly appl(?:y|ies) to\b|\bi only want\b",
         r"\b(?:we|you) (?:should|must|may) only \w|\byou only (?:need|have) to\b|\b(?:we|you) only ever\b",
         r"\Aonly (?:an? |the )?\w.{1,60}, not\b",
@@ -148,11 +158,13 @@ RULE: Final = (
     ),
     cue(
         "rule",
-        "keep leave preserve retain",
-        AT + r"(?:please |always )?keep (?!going|up\b|on\b|at\b|me\b|in\b|it up|working|trying|track|doing|looking|reading|an eye|this up|that up"
-        r"|that in|this in|it in|you |\w+in[g']\b|\w+ up\b|your (?:head|chin))\w",
+        "keep leave preserve retain remain remains stay stays unchanged untouched",
+        AT + r"(?:please |always )?keep (?!up\b|on\b|at\b|me\b|in\b|it up|track|an eye|this up|that up|that in|this in|it in|you |\w+ up\b"
+        r"|your (?:head|chin)|(?:go|work|try|do|look|read|mov|push|chas|smil|rock|follow|fight|inspir|shin|be|gett|com|runn|improv|writ|mak|ask|think"
+        r"|dream|believ|play|fail|say|gett|do|giv|learn|grow|see|hav|movi|spread|explor)in[g']?\b)\w",
         AT + r"(?:please )?leave (?!it\b(?! as)|me\b|for\b|now|a\b|you\b|room\b)(?:\w.{0,80}\b(?:as[- ]is|as (?:it|they) (?:is|are)|alone|untouched|unchanged|in place|intact)\b|(?:the|all|my|any|our) \w)",
         AT + r"(?:preserve|retain) \w",
+        r"\b(?:remains?|stays?|keeps?|left|leave) (?:unchanged|as[- ]is|the same|untouched|intact)\b",
         imperative=True,
     ),
     cue(
@@ -181,7 +193,7 @@ RULE: Final = (
         "rule",
         "most least max maximum minimum limit budget deadline exceed more",
         r"(?:\A" + VERB + r"|\b(?:should|must|want|need))\b.{0,70}"
-        r"\b(?:at most|no more than|at least|not more than|no longer than|fewer than|maximum of|minimum of) (?:\d|one|two|three|four|five|ten|a )",
+        r"\b(?:at most|no more than|at least|not more than|no longer than|fewer than|maximum of|minimum of) (?:\d|one (?!of)|two|three|four|five|ten|a )",
         r"\A(?:at most|no more than|at least|not more than|no longer than|maximum|max\.?) (?:of )?\d|\blimit (?:it|this|them|yourself) to \d",
         r"\b\d+(?:-\d+)? (?:lines?|words?|characters?|sentences?|pages?|bullets?|minutes?|files?|paragraphs?|rows?) (?:max|maximum|at most|or (?:less|fewer))\b",
         r"\b(?:my|our|the|total|hard) (?:budget|deadline|quota)\b.{0,30}\b(?:is|are|of|:) ",
@@ -196,6 +208,7 @@ RULE: Final = (
         AT + r"(?:use|write|do|follow)\b.{1,50}\b(?:for (?:all|every|any|each|new)\b|in (?:all|every|any|each|new)\b|everywhere|throughout|across (?:the|all|every))",
         AT + r"(?:use\b.{1,40}\bfor \w+ing\b|do (?:all |your |any )+\w+ing (?:with|in)\b)",
         AT + r"use (?:metric|imperial|tabs|spaces|british|american|the metric|conventional)\b",
+        AT + r"follow\b.{1,60}\b(?:strictly|exactly|closely|to the letter)\b",
         AT + r"follow (?:the |our |my )?(?:existing |same |general |usual )?(?:[\w-]+ ){0,2}(?:conventions?|style|pattern|guidelines?|standards?|rules|camelcase|snake_case|naming)\b",
     ),
     cue(

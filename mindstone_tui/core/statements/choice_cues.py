@@ -94,11 +94,12 @@ DECISION: Final = (
     ),
     cue(
         "decision",
-        "we'll we will using we're",
+        "we'll we will using we're should",
         r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to| going to) (?:just |only |also |still |by default |have to |now )*(?:" + VERB + r"|go with|host|specify|focus on|rely|care|have (?:an?|only|two|three|four|the|one))\b"
         r"(?! (?:sure|it\b|fun|great|a (?:great|lot|plan|new plan|look|blast|good|nice)|you|\w+ing\b|up\b|out\b|some|for you|care of|to))",
         r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now |only |still )?(?:using|going with|switching to|moving to|sticking with|dropping|keeping|targeting|standardi[sz]ing on)\b",
         r"\b(?:we're|we are) (?:ultimately going to\b|going to (?:start|stop) \w+ing\b)",
+        r"\bshould be based on\b|\b(?:i'm|i am|we're|we are) (?:not|no longer) using\b",
         r"\bshould (?:be )?(?:built|written|implemented|made|created|done) (?:using|with|in|on top of)\b",
     ),
     cue(
@@ -133,6 +134,7 @@ DECISION: Final = (
     cue(
         "decision",
         "use",
+        r"\Ause (?!this\b|that\b|it\b|the following|of\b)[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example|now)\w",
         r"\Ause (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the|our)|[\w.+#-]+[.!]*\Z)(?! (?:this|it|that)\b)",
         r"; use \w",
     ),
@@ -184,6 +186,7 @@ CORRECTION: Final = (
         "meant said misspoke mistake correction typo scratch suggested told asked wanted bad",
         r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
         r"\bi mean(?:t)? (?:the|in|on|as in)\b",
+        r"\bi (?:already |just |clearly )?(?:said|told you|asked you|asked) to \w",
         r"\bi (?:said|told you|asked for|suggested|wanted)\b.{2,90}(?:\b(?:but you|not|instead|you still|and you)\b|, only)",
         r"\A(?:small )?correction ?[:,–—-] |\bjust a (?:small )?correction\b.{2,}|.{6,}\bjust a correction\W*\Z|\bscratch that\b|\bi misspoke\b|\bmy (?:mistake|bad)[,:;.–—-]+ *\w+ \w+",
         r"\bthat was a typo\b",

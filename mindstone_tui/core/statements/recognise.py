@@ -41,6 +41,10 @@ _SHOWS: Final = re.compile(
 )
 """What follows is shown, not said, until somebody speaks again."""
 _PERSON: Final = re.compile(r"\b(?:i|i'm|i'll|we|we're|we'll|you|please|let's|my|our|don't|shouldn't|instead|want|need)\b")
+_MYSELF: Final = re.compile(
+    r"\b(?:i|i'm|i'll|i've|i'd|we|we're|we'll|let's|my|our|you|don't|never|always|should|must|no|only|remember|use)\b(?<!please use)"
+)
+"""After a line that a program printed, the next is its own unless somebody speaks in it."""
 _GENERIC: Final = frozenset(
     "again time sense work working point part bit day people good great nice better best fucking fuck shit"
     " damn guy yay help mess mistake".split()
@@ -59,6 +63,7 @@ _CHEERS: Final = re.compile(
 )
 _TECHNICAL: Final = re.compile(r"[`_/\\@#]|\d|\w\.\w|\b(?:code|tests?|files?|commits?|branch|api|config|docs?|user|app)\b")
 """Encouragement sounds like orders; it binds nobody, unless it is about the work."""
+_STRESS: Final = frozenset({"ONLY", "NEVER", "ALWAYS", "MUST"})
 _POLITE: Final = re.compile(
     r"\A(?:can|could|would|will) (?:you|we) (?:please |also |maybe |just )*(?=\w)"
 )
@@ -95,12 +100,17 @@ def kind_of_sentence(sentence: str) -> StatementKind | None:
 
 def _found(utterance: Utterance) -> Iterator[Statement]:
     denied = pasted = False
+    printed = False
     for sentence in prose(utterance.text):
         if from_a_machine(sentence.text):
+            printed = True
             continue
         clause = read(sentence.text)
-        if pasted and not _PERSON.search(clause.whole):
+        if (pasted and not _PERSON.search(clause.whole)) or (
+            printed and not _MYSELF.search(clause.whole)
+        ):
             continue
+        printed = False
         pasted = bool(_SHOWS.search(clause.whole))
         if _BARE_DENIAL.match(clause.core):
             denied = utterance.speaker == "user"
@@ -135,6 +145,8 @@ def _judged(
     if denied and not clause.asks and len(clause.words) >= 3 and _SAYS.search(clause.core):
         tells = not _ORDERS.match(clause.core) and not _FAILS.search(clause.core)
         return ("correction", first) if tells else (None, None)
+    if first is None and not clause.asks and clause.stressed & _STRESS:
+        return "rule", None
     return (first.kind, first) if first is not None else (None, None)
 
 
