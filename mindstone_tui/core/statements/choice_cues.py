@@ -13,22 +13,28 @@ _LETS: Final = r"\blet'?s (?:just |now |all |definitely |simply |maybe |instead 
 DECISION: Final = (
     cue(
         "decision",
-        "let's lets",
+        "let's lets worry bother",
         _LETS + r"(?:go with|go for (?!it)|go back to|use|stick|stay|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue (?:using|with)|drop|skip|not\b|leave|limit|switch|pick|choose"
-        r"|settle|opt|avoid|defer|postpone|ditch|scrap|align|take|call (?:it|the|this|them)|name|make it (?!so\b|happen|work)|have|do \S.{0,40}\binstead\b|set (?!up\b|a\b)|put|proceed|default|ignore|forget|hold off|focus on)\b"
+        r"|settle|opt|avoid|defer|postpone|ditch|scrap|align|take|call (?:it|the|this|them)|name|do \S.{0,40}\binstead\b|set (?!up\b|a\b)|put|proceed|default|ignore|forget|hold off|focus on)\b"
         r"(?! (?:a (?:look|minute|moment|break|step|second|chat|call|talk)|the time|care|look|fun|some fun|at it|with (?:this|that)[.!]*\Z|this[.!]*\Z|together|up\b))",
         _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without|for now)\b",
         r"\binstead\b.{1,60}" + _LETS + r"\w",
-        _LETS + r"(?:do|write|make|return|show|render|store)\b.{0,60}`[^`]+`",
+        _LETS + r"(?:do|write|return|show|render|store)\b.{0,60}`[^`]+`",
+        r"(?:\A|\b(?:so|and|please) )don't (?:even )?bother (?:with|about|\w+ing)\b",
+        r"\b(?:not|don't|no need to) worry about (?!it\b|that\b|me\b|this\b|them\b|anything\b)\w",
     ),
     cue(
         "decision",
-        "decided decision agreed settled chose chosen picked opted opting going go went yes",
+        "mind choose decided decision agreed settled chose chosen picked opted opting going go went yes is then plan say do will shall final",
         r"\b(?:we|i|we've|i've|have|has|was|it's|that's|been)(?: all| both| now| already| finally)? (?:decided|agreed|settled on|chosen|opted|picked)\b(?! (?:with you|a lot|up\b))",
-        r"\A(?:final |the )?decision(?: is)? ?[:–—-] |\bthe (?:final )?decision is\b",
+        r"\A(?:final |the )?decision(?: is| made| taken)? ?[:–—-] |\bchanged my mind\b[,;:.–—-]+ *\w+ \w+|\bi choose (?:the|\w+)\b|\bthe (?:final )?decision is\b",
         r"\bdecided (?:to|on|that|against|path)\b|\bsettled on\b|\bopted for\b|\bwe (?:chose|picked)\b",
         r"\b(?:we're|i'm|we are|i am|we'll|i'll|we|i) (?:go|going|went|gonna go) (?:with|for) (?!it\b|this\b|that\b|a (?:walk|run|swim|drive|hike)|walks|runs|my|the gold)\w",
         AT + r"(?:go|going) with (?!it\b[.!]*\Z)\w",
+        r"\A(?!(?:how|what|as|that|so|here|there|this|if|where|why)\b)[\w.+#-]+(?: [\w.+#-]+){0,2} it is[.!]*\Z|\A(?:my )?final answer\b",
+        r"\A(?!(?:back|until|see|bye|since|now|if|by|and|only|but|even|just|well|what|how|who|not)\b)[\w.+#-]+(?: [\w.+#-]+)? then[.!]*\Z",
+        r"\bthe plan is (?:to|that)\b|\bi'd say (?:we|let's) \w|\blet'?s do (?:[b-d]\b|a[.!]*\Z|\d\b|number \w+|the (?:first|second|third|last)\b)",
+        r"\b(?:name|title|port|model|default|database|format|language|stack|version|branch|prefix|colou?r|licen[cs]e) (?:will|shall) be \w",
         r"\bthe answer is (?:yes|no)\b|\bthat's (?:decided|settled)\b",
     ),
     cue(
@@ -37,6 +43,7 @@ DECISION: Final = (
         r"(?:\A|[.…] *)(?:instead of|rather than)\b(?!.*\b(?:can|could|would|will|should) (?:you|we|i)\b.*\?).{3,}",
         r"\A(?:and |but )?instead[,.…]* (?!of\b)(?:only|we|just|\w+ \w+)",
         AT + VERB + r"\b.{1,120}\b(?:instead|rather than)\b",
+        r"\A.{0,60}\binstead(?: of [^,]{3,60},)? (?:just )?(?:(?:have|let) (?:it|them|the \w+) )?" + VERB + r"\b",
         AT + r"(?:do|have|go|put|create|use)\b.{1,120}\b(?:instead|rather than)\b",
         r"\b(?:we|i)(?:'ll| will|'re going to| should| want(?: to)?| can|'d like to| would like to| need to|'m going to) (?:\w+ ){0,3}?\w+ .{1,120}\b(?:instead|rather than)\b",
         r"\A(?:it|they|we|this)? ?\w* ?(?:but )?uses? .{1,80}\binstead of\b|\bbut uses? .{1,80}\binstead of\b",
@@ -52,6 +59,7 @@ DECISION: Final = (
         r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
         r"\bdon't think (?:that )?.{0,80}\b(?:we|you|i) (?:really )?need\b",
         r"\b(?:we|i) (?:won't|will not|aren't|are not|'re not|'m not) (?:going to |gonna )?(?:us|fetch|chang|touch|support|do\b|doing|build|ship|add|includ|show|keep|implement|handl|mov|deploy|stor|send|collect|pursu|go with|going with)\w*",
+        r"\bwe (?:won't|will not) be \w+ing\b|\bwe (?:don't|do not) (?:do|support|offer|ship|use) (?!that\b|this\b|it\b)\w",
         r"\bwe (?:won't|will not) (?!be\b|know|have\b|see\b|get\b|find|miss|need|make it|regret|forget|let\b|always|necessarily|give)\w",
         r"\bwe(?:'re| are)(?: not|n't) (?:going to |gonna )?(?!rely|seeing|getting|having|being|connect|receiv|find|sure|able|there|done|ready|talking|looking|really|even|in\b|on\b|at\b|a\b|the\b|alone|able|allowed|happy|close)\w+(?:ing\b|e\b|\b(?<=going to \w))",
         r"(?:\A|[,;:(] *|\b(?:we|i|and|so) )don't need to (?:keep|have|support|do|add|include|handle|store|maintain|change|update)\b",
@@ -94,10 +102,11 @@ DECISION: Final = (
     ),
     cue(
         "decision",
-        "we'll we will using we're should",
-        r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to| going to) (?:just |only |also |still |by default |have to |now )*(?:" + VERB + r"|go with|host|specify|focus on|rely|care|have (?:an?|only|two|three|four|the|one))\b"
+        "we'll we will using we're should default",
+        r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to| going to) (?:just |only |also |still |by default |have to |now )*(?:(?!get\b|give|take|say|tell|talk|start|try|check|read|open|turn|wait|review|discuss|list\b|watch|follow|finish)" + VERB + r"|go (?:with|without)|host|specify|focus on|rely|care|have (?:an?|only|two|three|four|the|one))\b"
         r"(?! (?:sure|it\b|fun|great|a (?:great|lot|plan|new plan|look|blast|good|nice)|you|\w+ing\b|up\b|out\b|some|for you|care of|to))",
         r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now |only |still )?(?:using|going with|switching to|moving to|sticking with|dropping|keeping|targeting|standardi[sz]ing on)\b",
+        r"\bby default,? (?:the|it|this|we)\b.{1,60}\b(?:will|should|uses?)\b",
         r"\b(?:we're|we are) (?:ultimately going to\b|going to (?:start|stop) \w+ing\b)",
         r"\bshould be based on\b|\b(?:i'm|i am|we're|we are) (?:not|no longer) using\b",
         r"\bshould (?:be )?(?:built|written|implemented|made|created|done) (?:using|with|in|on top of)\b",
@@ -109,7 +118,7 @@ DECISION: Final = (
         r"\bi (?:still |really |just |do )?(?:want|would like|'d like|would love) to (?:use|stick|keep using|go with|switch|stay)\b",
         r"\bi like (?:the|this|your|that) (?:[\w-]+ ){0,3}(?:idea|approach|option|solution|design|version)\b",
         r"\b(?:we (?:just|only|do)|i only) want\b(?! to (?:know|say|see|ask|check|thank|make sure|understand|be))",
-        r"(?<!case )(?<!if )(?<!when )\bwe want (?:to (?:use|keep|stay|go with|avoid|stick|align|limit|move)|a single|one|the same|only|the flag|no\b)\b",
+        r"(?<!case )(?<!if )(?<!when )\bwe want (?:to (?:use|make use of|keep|stay|go with|avoid|stick|align|limit|move)|a single|one|the same|only|the flag|no\b)\b",
         r"\bwe want .{3,60} (?:just )?as much as\b",
         r"\b(?:isn't|is not|not) what (?:we|i) want\b.{1,160}\bwant\b",
     ),
@@ -135,8 +144,15 @@ DECISION: Final = (
         "decision",
         "use",
         r"\Ause (?!this\b|that\b|it\b|the following|of\b)[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example|now)\w",
+        r"\Ause (?:an?|binary|plain|only) \w",
         r"\Ause (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the|our)|[\w.+#-]+[.!]*\Z)(?! (?:this|it|that)\b)",
         r"; use \w",
+    ),
+    cue(
+        "decision",
+        "actually",
+        r"\A(?:(?:ok|oh|hmm+|yeah|no|wait|and|but),? )?actually(?:,|,? no,|(?= let's)) ?(?:just |let's |please )*(?:" + VERB + r"|do|go|have)\b(?! (?:this|that)\b[:.])",
+        anywhere=True,
     ),
     cue(
         "decision",
@@ -160,11 +176,13 @@ CORRECTION: Final = (
     ),
     cue(
         "correction",
-        "wrong incorrect false imprecise mistake mistaken true right correct inaccurate contradicts outdated understates mixed backwards",
+        "wrong incorrect false imprecise mistake mistaken true right correct inaccurate contradicts outdated understates mixed backwards old other actual real",
         r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain |a little |a bit |not quite |also )?(?:wrong|incorrect|false|imprecise|a mistake|mistaken|inaccurate|outdated|not (?:right|true|correct|it|accurate))"
         r"(?: \([^)]{1,80}\))?[,;:.…–—-]+ *(?:it|that|they|the|there|resume|tokens|we|i|you|\w+ (?:is|are|was|were|has|have|uses?|never|listens?|runs?|should)\b)(?!.{0,40}\b(?:doesn't|does not|didn't|still|fails?|broken)\b)",
-        r"\byou(?:'ve)? (?:got|have|had) (?:the |that |this |it |my |our )?.{0,40}\b(?:wrong|mixed up|backwards)\b.{0,10}[,;:.…–—-]? *.{3,}",
+        r"\byou(?:'ve)? (?:got|have|had) (?:the |that |this |it |my |our )?.{0,40}\b(?:wrong|mixed up|backwards)\b[,;:.…–—-]? +(?!so i\b|i reverted|so we|again|because|try|for)\w.{3,}",
         r"\A(?:this|that|it|which)(?:'s| is)(?: i think| just| simply| clearly)? (?:not true|wrong|incorrect|false|not right|not correct),? (?:because|since|as) .{6,}",
+        r"\Awrong \w+[,.:;] .{4,}|\bthat(?:'s| is) the (?:old|wrong|other) .{1,40}[,;.] *(?:the|it|i|use|we) .{3,}",
+        r"\Athe (?:correct|right|actual|real) [\w ]{2,30} (?:is|are|should be|was) \S",
         r"\bcontradicts\b.{3,}",
         r"\bunderstates? it\b",
     ),
@@ -173,27 +191,32 @@ CORRECTION: Final = (
         "not",
         r"\A(?!(?:this will|make|ensure|use|let's|want|we want|i want|please)\b).{0,80}\b(?:is|are|was|were|it's|that's|they're|needs?|uses?|means?|called|listens? on|runs? on|lives? in|goes|comes|takes|should be|stands for|refers to|belongs)\b"
         r"[^,;?()]{1,90}(?:[,;–—]| -) ?(?:and )?not (?!sure\b|only\b|yet\b|to mention|too|so|really|necessarily|because|that|just|even|bad|least|if|quite|working|exactly|fully|currently|all|matching|seeing|getting)[\w`\"'./-]",
+        r"\Anot (?!only|just)\S.{0,40}, (?:it's|it is|it should|they're|that's|but|rather|the)\b.{2,}",
         r"\A(?:actually,? )?(?:it|that|this)(?:'s| is) not (?:about |because of |due to )?.{2,60},? but (?:more|rather|instead|the|about|because|on)\b",
     ),
     cue(
         "correction",
-        "isn't aren't wasn't not weren't",
+        "isn't aren't wasn't not weren't doesn't don't",
+        r"\A(?:it|that|this|the [\w ]{2,24}) (?:doesn't|does not|isn't|is not) .{2,40}[,;] (?:it|they|that) (?:uses?|has|is|runs?|needs?|returns?|goes|takes|means|lives)\b",
+        r"\A(?:we|there|it|you|they) (?:have|has|are|is|need|needs) \w+(?: \w+){0,3}, not (?:one|two|three|four|\d+|the|a|an)\b",
         r"\b(?:isn't|is not|aren't|are not|'s not|wasn't|was not|weren't|'re not|not)\b(?! (?:just|only|about|enough|working|matching|showing|sure|able|getting|seeing|too|what i wanted))[^?.…]{1,80}[,;:–—-]+ *"
-        r"(?:it's|it is|they're|they are|that's|it was|they were|it should|but (?:it's|the|a)|both|bot|we (?:are|have|use))\b(?! (?:just|so|still|not|blank|empty|broken|white|showing))",
+        r"(?:it's|it is|they're|they are|that's|it was|they were|but (?:it's|the|a)|both|bot|we (?:are|have|use))\b(?! (?:just|so|still|not|blank|empty|broken|white|showing))",
     ),
     cue(
         "correction",
-        "meant said misspoke mistake correction typo scratch suggested told asked wanted bad",
+        "meant said misspoke mistake correction typo scratch suggested told asked wanted bad mentioned wrote claimed assumed spelled spelt called named pronounced",
         r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
         r"\bi mean(?:t)? (?:the|in|on|as in)\b",
         r"\bi (?:already |just |clearly )?(?:said|told you|asked you|asked) to \w",
         r"\bi (?:said|told you|asked for|suggested|wanted)\b.{2,90}(?:\b(?:but you|not|instead|you still|and you)\b|, only)",
         r"\A(?:small )?correction ?[:,–—-] |\bjust a (?:small )?correction\b.{2,}|.{6,}\bjust a correction\W*\Z|\bscratch that\b|\bi misspoke\b|\bmy (?:mistake|bad)[,:;.–—-]+ *\w+ \w+",
-        r"\bthat was a typo\b",
+        r"\bthat was a typo\b|\Aas (?:i|we)(?:'ve| have)? (?:said|mentioned|told you|wrote)\b.{0,24}, .{4,}",
+        r"\byou (?:said|wrote|claimed|told me|assumed)\b.{2,80}\bbut\b .{3,}",
+        r"\A(?:it's|it is|that's) (?:spelled|spelt|pronounced)\b",
     ),
     cue(
         "correction",
-        "confusing mixing mixed overlooking forgetting misunderstood misread misunderstanding conflating",
-        r"\byou(?:'re| are|'ve| have)? (?:\w+ )?(?:confusing|mixing|mixed|overlooking|misunderstood|misread|misunderstanding|conflating)\b.{3,}",
+        "confusing confused mixing mixed overlooking forgetting misunderstood misread misunderstanding conflating",
+        r"\byou(?:'re| are|'ve| have)? (?:\w+ )?(?:confusing|mixing|mixed|overlooking|misunderstood|misread|misunderstanding|conflating|confused)\b.{3,}",
     ),
 )

@@ -18,6 +18,7 @@ _BARE: Final = re.compile(
     r"|\b(you|they|we)(re|ve)\b(?<!were)|\b(that|what|there|here)(s)\b"
 )
 """Words as people type them who leave the apostrophe out."""
+_MISSPELT: Final = re.compile(r"\bsh(?:ou|u)l?dl?n'?t\b")
 _SHORT: Final = re.compile(
     r"\b(?:u|ur|coz|cuz|bcoz|gonna|wanna|gotta|rn|tho|ofc|ofcourse|ofcouse|pls|plz|thx|lil|atm|afaik|imo|idk|w/o?|b/c)(?=\s|[,.;:!?)]|\Z)"
 )
@@ -35,11 +36,11 @@ _CITED: Final = re.compile(r"\"[^\"]{24,400}\"|“[^”]{24,400}”")
 """Whole sentences between quotation marks are somebody else's."""
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
 _NOISES: Final = re.compile(
-    r"[(]?(?:(?:i\.e\.?|e\.g\.?|that-file|anw|anyways?|ok(?:ay)?|k+|yes|ye(?:ah|p)|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now"
+    r"[(]?(?:(?:i\.e\.?|e\.g\.?|that-file|anw|anyways?|c'?mon|come on|ok(?:ay)?|k+|yes|ye(?:ah|p)|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now"
     r"|alright|all right|great|good|nice|cool|perfect|agreed|right|fine|please|pls|plz|honestly"
     r"|anyway|btw|by the way|thanks|thank you|hey|hi|hello|dude|my dude|man|omf?g|wow|look|listen"
     r"|lastly|finally|first(?: of all)?|second(?:ly)?|third(?:ly)?|next|plus|again|oops|sorry|wait"
-    r"|in (?:general|addition|short)|for (?:clarity|the record)(?: though)?|of course|i think|i guess|you know what|agree|to be honest|because"
+    r"|in (?:general|addition|short)|for (?:clarity|the record)(?: though)?|of course|i think|i guess|you know what|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally|after some thought"
     r"|i suppose|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
 )
 _TAG_QUESTION: Final = re.compile(
@@ -47,10 +48,10 @@ _TAG_QUESTION: Final = re.compile(
 )
 _CLAUSES: Final = re.compile(r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)")
 _MACHINE: Final = re.compile(
-    r"\A\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|failed to \w+ \w+:|\[?(?:info|debug|error|warn)\b\]?[: ]"
+    r"\A\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|error (?:code|\w+ing)\b|failed to \w+ \w+:|\[(?:info|debug|error|warn)\b|(?:info|debug|error|warn(?:ing)?):"
     r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
     r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]+:\d+:\d*)"
-    r"|\w*(?:error|warning|exception): |</[a-z]|[;{}]\s*\Z|\w+\(.*\);?\Z|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class)"
+    r"|\w*(?:error|warning|exception): |[<>]=?\d+\.\d|</[a-z]|[;{}]\s*\Z|\w+\(.*\);?\Z|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class)"
     r" \w+ ?[=({]"
 )
 
@@ -103,6 +104,7 @@ def read(sentence: str) -> Clause:
 
 def _spelled_out(text: str) -> str:
     text = _BARE.sub(_with_apostrophe, text)
+    text = _MISSPELT.sub("shouldn't", text)
     text = _SHORT.sub(lambda short: _LONG.get(short[0], short[0]), text)
     return _ITS.sub("it's ", text)
 

@@ -33,7 +33,7 @@ VERB: Final = (
     r"|require|reset|resolve|respect|respond|restart|restore|restrict|return|reuse|revert|review|rewrite"
     r"|round|route|run|save|say|scale|search|select|send|separate|serve|set|ship|show|sign|simplify|skip"
     r"|sort|split|squash|stage|start|state|stay|stick|stop|store|strip|submit|support|surround|switch|sync"
-    r"|tag|take|talk|target|tell|test|throw|track|translate|treat|trim|trust|try|turn|type|update|upload"
+    r"|tag|take|talk|target|touch|concatenate|rely|mix|bypass|expose|introduce|duplicate|squeeze|spawn|bundle|lint|pin|ping|cast|reorder|reuse|rebuild|redo|spell|trigger|upgrade|downgrade|tell|test|throw|track|translate|treat|trim|trust|try|turn|type|update|upload"
     r"|use|validate|verify|wait|warn|watch|wrap|write)"
 )
 """What people tell a program to do."""

@@ -9,11 +9,13 @@ from mindstone_tui.core.statements.cue import AT, cue
 QUESTION: Final = (
     cue(
         "question",
-        "open tbd undecided unresolved unclear unsettled",
+        "open tbd undecided unresolved unclear unsettled question torn mind remains discussion yet",
         r"(?<!even an )(?<!why the )\bopen (?:question|issue|point|item|matter)\b",
         r"\b(?:remains?|still|leave (?:that|this|it)|left) (?:still )?open\b(?! (?:the|a|in|it|source|and run))",
         r"\b(?:is|are|remains?|it's|still) (?:still |yet |currently )?(?:unclear|undecided|unresolved|unsettled)\b",
-        r"\btbd\b|\bundecided\b",
+        r"(?:\A|\b(?:is|are|still|remains?|yet)|[:–—-]) *tbd\b|\bundecided\b|\A(?:still )?unclear ?[:–—-]",
+        r"\bhaven't (?:yet )?made up my mind\b|\bremains to be seen\b|\b(?:up|open) for discussion\b|\Aopen ?[:–—-] ",
+        r"\bno idea yet\b|\bleave (?:the|that|this) .{0,30}\bquestion\b|\bi(?:'m| am) torn between\b",
         anywhere=True,
     ),
     cue(
@@ -28,10 +30,12 @@ QUESTION: Final = (
     ),
     cue(
         "question",
-        "figure think revisit back discuss talk park punt circle sort",
+        "figure think revisit back discuss talk park punt circle sort decide settle clarify see",
+        r"\A(?:still )?(?:need|have) to (?:figure out|decide|settle|agree|clarify)\b",
         r"\b(?:we|i) (?:still )?(?:need|have|want|should|must)(?: to)? (?:still )?(?:figure out|think about|think through|revisit|discuss|sort out)\b",
         r"\b(?:let's|should) (?:figure out|revisit|come back to|get back to|circle back|park|punt)\b",
-        r"\blet's (?:discuss|talk about|think about) (?:that|this|it)\b",
+        r"\blet's (?:discuss|talk about|think about) (?:(?:that|this|it)\b|.{3,60}\b(?:later|next|tomorrow|another|first|soon))",
+        r"\bwe(?:'ll| will)? (?:have to|need to|should|must) (?:see|talk about|discuss)\b(?: (?:how|whether|if|what|which|about|the)\b)?.{2,}",
         AT + r"(?:park|punt on) (?:this|that|it|the)\b",
         anywhere=True,
     ),
@@ -41,7 +45,7 @@ QUESTION: Final = (
         r"(?:\A|\b(?:i'm|we're|am|are|is|still|and|but|it's|truly|really) )not(?: yet| entirely| quite| really| totally| 100%)? (?:sure|certain|clear)(?: yet)?"
         r" (?:(?:about |on )?(?:what|which|how|where|who|when) (?:the|we|it|to)\b(?! (?:do with it|gives|happened|is happening|use this))|whether|if (?:we|that|this|the)\b|yet\b)",
         r"\b(?:don't|do not) (?:yet )?know(?: yet)? (?:whether|which|if we|what we )",
-        r"\bunsure (?:about|what|which|how|whether|if)\b",
+        r"\b(?:i'm|we're|am|still) unsure (?:about|what|which|how|whether|if)\b",
         r"\bnot sure\b.{0,120}\b(?:let's discuss|to discuss)\b",
         anywhere=True,
     ),
@@ -50,21 +54,24 @@ QUESTION: Final = (
 COMMITMENT: Final = (
     cue(
         "commitment",
-        "i'll i i'm",
+        "i'll i i'm about going",
         r"(?<!maybe )(?<!sure )(?<!if )(?<!think )(?<!hope )(?<!doubt )(?<!guess )(?<!when )(?<!what )(?<!how )\b"
         r"i(?:'ll| will|'m going to|'m gonna| am going to| plan to| promise to|'ll also| will also) (?!be (?!sure to)\b|be sure to (?:keep|check|reach|let)|have (?!you)\b|have\b(?! you)|never\b|ever\b|also\b"
         r"|say\b|admit\b|bet\b|guess\b|assume\b|think\b|take that\b|pass\b|need\b|see\b|love\b|miss\b"
         r"|definitely|always\b|not\b|try not|keep\b|let you (?:know|go)|do my best|check (?:it|that|this|them) out"
         r"|cherish|treasure|want\b|like\b|leave you|remember\b|die\b|cry\b|get back up|reach)\w",
-        r"(?<!maybe )\bi'll (?:need|have) to (?!admit|say|agree|pass|check|try)\w",
+        r"\bwe(?:'re| are) about to \w|\Agoing to \w+ .{2,60}\b(?:tomorrow|later|tonight|next|soon|this week)\b|\bi still (?:have|need) to \w",
+        r"(?<!maybe )\bi(?:'ll| will) (?:need|have) to (?!admit|say|agree|pass|check|try)\w",
         anywhere=True,
     ),
     cue(
         "commitment",
-        "we'll we will next later then afterwards afterward after once soon tomorrow eventually",
+        "we'll we will let next later then afterwards afterward after once soon tomorrow eventually",
         r"\b(?:next|then|later|afterwards?|tomorrow|after that|once \w.{0,60},?|soon|eventually),? (?:we(?:'ll| will|'re going to)|i can)\b(?! (?:have|use|not|only|always)\b)",
         r"(?<!how )\bwe(?:'ll| will|'re going to| are going to| going to) (?!be\b|have to\b|need to know).{1,90}\b(?:later|next|afterwards?|tomorrow|soon|eventually"
-        r"|another time|in a follow-?up|when we (?:get|come)|once we|after (?:the|we|that|this|you))\b",
+        r"|another time|in a (?:follow-?up|separate|later|different)|when we (?:get|come)|once (?:we|the|it|that|you)|as soon as|after (?:the|we|that|this|you))\b",
+        r"\A(?:later|eventually|afterwards|at some point|next week|tomorrow),? (?:we|i) (?:need to|have to|must|should|want to)\b",
+        r"\Awill \w+ .{2,60}\b(?:later|tomorrow|tonight|soon|asap|next week)\b|\blet me get back to you\b",
         r"\bwe(?:'ll| will) (?:come|get|circle) back\b|(?<!how )\bwe(?:'ll| will) (?:audit|revisit|handle|tackle|follow up)\b",
         anywhere=True,
     ),

@@ -59,11 +59,15 @@ _ORDERS: Final = re.compile(
 _CHEERS: Final = re.compile(
     r"\b(?:give up|quit(?:ting)?|dreams?|goals|keep (?:going|pushing|shining|moving|it up|up the|your (?:head|chin))|hang in there|proud of"
     r"|believe in (?:you|us|me|him|her|them)|believing|cheer(?:ing)?|stay (?:positive|strong|true|motivated)|here for you|got this|go for it|(?:stop|bring|hold) you|just do it"
-    r"|success|optimistic|positive|fun|celebrat\w+|together|enjoy\w*|take care|breaks)\b"
+    r"|success|optimistic|positive|fun|celebrat\w+|together|enjoy\w*|take care(?: of (?:your|our)\w+)?[.!]*\Z|care of (?:your|our)sel\w+|take breaks)(?:\b|\Z)"
 )
 _TECHNICAL: Final = re.compile(r"[`_/\\@#]|\d|\w\.\w|\b(?:code|tests?|files?|commits?|branch|api|config|docs?|user|app)\b")
 """Encouragement sounds like orders; it binds nobody, unless it is about the work."""
 _STRESS: Final = frozenset({"ONLY", "NEVER", "ALWAYS", "MUST"})
+_REPORTED: Final = re.compile(
+    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide|comment) (?:also )?(?:says?|said|states?|claims?|mentions?)\b"
+)
+"""What a text says, and not the person."""
 _POLITE: Final = re.compile(
     r"\A(?:can|could|would|will) (?:you|we) (?:please |also |maybe |just )*(?=\w)"
 )
@@ -188,6 +192,8 @@ def _says_something(kind: StatementKind, clause: Clause) -> bool:
         return False
     if kind not in _NEEDS_CONTENT:
         return True
+    if kind == "rule" and _REPORTED.search(clause.whole):
+        return False
     return any(word not in _GENERIC for word in content_words(clause.core or clause.whole))
 
 
