@@ -54,6 +54,9 @@ _NOT_RULED_OUT: Final = (
 )
 """What "no" says of the world, and not of what is allowed."""
 
+_NOT_TOLD: Final = (
+    r"(?!.*\b(?:was|were|is|are|available|found|provided|given|yet[.!]*\Z|left|at all|exists?|appears?|came)\b)"
+)
 _NOT_SAID_OF_WORK: Final = (
     r"(?!\w+ed\b|been\b|was\b|were\b|had\b|is\b|has\b|did\b|be there|there\b|here\b|up\b|a\b|the\b|so\b|love"
     r"|thought|felt|knew|ready|happy|good|great|fun|nice|calm|know|happen|seem)"
@@ -101,7 +104,7 @@ RULE: Final = (
         "rule",
         "don't not stop avoid refrain do circumstances means stick treat hands",
         AT
-        + r"(?:please )?(?:don't|do not) (?:ever |actually |just )?(?!worry\b|know\b|think\b|understand\b|see\b|get me\b|mind\b|care\b"
+        + r"(?:please )?(?:don't|do not) (?:ever |actually |just )?(?!both|all\b|the\b|these|worry\b|know\b|think\b|understand\b|see\b|get me\b|mind\b|care\b"
         r"|like\b|want\b|need\b|remember\b|believe\b|you\b|we\b|they\b|i\b|forget\b|even\b|really\b|hesitate|recall|wish\b"
         r"|agree|bother|quit|miss|give|feel\b|let (?:it|that|this|any|the)\b|be (?:sorry|afraid|shy|sad|scared|so|too)|sweat|love|seem|actually|have\b|exist)\w",
         r"\A(?!for some reason)(?:for|when|if|in|on|with|during|after|while)\b.{3,80}?(?<!we)(?<!i)(?<!they)(?<!you)(?<!it),? (?:please )?(?:don't|do not) (?!want|need|have|know|see|think|like)\w",
@@ -145,9 +148,9 @@ RULE: Final = (
     cue(
         "rule",
         "no nothing without",
-        r"(?:\A|[,;:] *|\.{2,} *)(?:absolutely |also |with )?no " + _NOT_RULED_OUT + r"(?:[\w`./-]+ ?){1,5}(?:, ?please)?[.!]*\Z",
-        r"\Ano " + _NOT_RULED_OUT + r"[\w`/-]+(?: [\w`/-]+){0,3} ?(?:\(|\ballowed\b)",
-        r"(?:\A|[,;] *|\band |\bsame )no (?:more )?(?:(?:data |business |ui |extra )?logic|code|coding|edits?|commits?|emojis?|comments|tests?|refactor\w*|explanations?|new \w+|extra \w+|changes to|placeholders?|mocks?|hacks?|shortcuts?|fluff)\b",
+        r"(?:\A|[,;:] *|\.{2,} *)(?:absolutely |also |with )?no " + _NOT_RULED_OUT + _NOT_TOLD + r"(?:[\w`./-]+ ?){1,5}(?:, ?please)?[.!]*\Z",
+        r"\Anothing (?:hard-?coded|\w+ed)\b|\Ano " + _NOT_RULED_OUT + _NOT_TOLD + r"[\w`/-]+(?: [\w`/-]+){0,3} ?(?:\(|\ballowed\b)",
+        r"(?:\A|[,;] *|\band |\bsame )no " + _NOT_TOLD + r"(?:more )?(?:(?:data |business |ui |extra )?logic|code|coding|edits?|commits?|emojis?|comments|tests?|refactor\w*|explanations?|new \w+|extra \w+|changes to|placeholders?|mocks?|hacks?|shortcuts?|fluff)\b",
         r"\b(?:with no|without any) (?:assumptions?|guess\w*|placeholders?|comments?|explanations?|changes?|side effects?|dependenc\w+)\b",
         r"(?:\A|[,;(] *)no more (?!than|problem|error|issue)\w",
         r"\band nothing (?:else|more)\b|\bnothing else[.!]*\Z",
@@ -162,7 +165,7 @@ RULE: Final = (
         r"(?:\A|, ?)" + VERB + r" (?:.{2,60} )?only[.!]*\Z|\A(?:return|export|use|import|show|include|install|change|modify|touch|update|edit|commit|fix) only\b",
         r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b|\bonly appl(?:y|ies) to\b|\bi only want\b",
         r"\b(?:we|you) (?:should|must|may) only \w|\byou only (?:need|have) to\b|\b(?:we|you) only ever\b",
-        r"\Aonly (?:an? |the )?\w.{1,60}, not\b",
+        r"\Aonly (?:an? |the )?\w.{1,60}, not\b|\Aonly (?:after|once|if|when) you\b|\bbut only (?:after|one|if|when|once|for|in|on|the)\b",
     ),
     cue(
         "rule",
@@ -178,8 +181,7 @@ RULE: Final = (
         "rule",
         "keep leave preserve retain maintain remain remains stay stays unchanged untouched",
         AT + r"(?:please |always )?keep (?!up\b|on\b|at\b|me\b|in\b|it up|track|an eye|this up|that up|that in|this in|it in|you |\w+ up\b"
-        r"|your (?:head|chin)|(?:go|work|try|do|look|read|mov|push|chas|smil|rock|follow|fight|inspir|shin|be|gett|com|runn|improv|writ|mak|ask|think"
-        r"|dream|believ|play|fail|say|gett|do|giv|learn|grow|see|hav|movi|spread|explor)in[g']?\b)\w",
+        r"|your (?:head|chin)|(?!existing|remaining|following|pending|naming|spacing|logging|caching|padding|setting|testing|string|styling|heading)\w+in[g']\b)\w",
         AT + r"(?:please )?leave (?!it\b(?! as)|me\b|for\b|now|a\b|you\b|room\b)(?:\w.{0,80}\b(?:as[- ]is|as (?:it|they) (?:is|are)|alone|untouched|unchanged|in place|intact)\b|(?:the|all|my|any|our) \w)",
         AT + r"(?:preserve|retain|maintain (?:the|all|any|existing|current)) \w",
         r"\b(?:remains?|stays?|keeps?|left|leave) (?:unchanged|as[- ]is|the same|untouched|intact)\b",
@@ -199,7 +201,8 @@ RULE: Final = (
     ),
     cue(
         "rule",
-        "before first until unless without when whenever if",
+        "before first until unless without when whenever if periodically regularly continuously",
+        r"\Aif any\b.{3,80}, (?:please )?" + VERB + r"\b|\A(?:periodically|regularly|continuously),? " + VERB + r"\b",
         r"\A(?:when(?:ever)?|if) (?:you|in doubt|unsure|something)\b.{0,50}, (?:ask|check|stop|tell|don't|use|prefer|please|always|never|just ask)\b",
         r"\b(?:ask|check with|discuss with|confirm with|consult|tell|show|talk to|run (?:it|this|that|them|things) by) (?:me|us)\b.{0,60}\b(?:before|first)\b",
         r"\bget (?:my |a |an )?(?:confirmation|approval|permission|ok|okay)\b",
@@ -226,7 +229,7 @@ RULE: Final = (
         AT + r"(?:answer|reply|respond|speak|talk|communicate)(?: to me| me)?(?: only| always)? (?:in|with|using|like|as)\b",
         AT + r"be (?:concise|brief|terse|precise|short|honest|direct|consistent)\b",
         r"\b(?:make|keep) (?:it|them|that|this|your (?:answers?|replies|responses)|answers?|replies|responses) (?:very |as )?(?:concise|brief|short|simple|terse|minimal)\b",
-        AT + r"(?:write|format|name|put|sort|prefix|store|keep|save|document|test|log|handle|validate|wrap|mark|sign) (?:all|every|each|any)\b",
+        AT + r"(?:write|format|name|prefix|store|document|validate|wrap|sign) (?:all|every|each|any)\b",
         AT + r"(?:use|write|do|follow)\b.{1,50}\b(?:for (?:all|every|any|each|new)\b|in (?:the imperative|all|every|any|each|new)\b|everywhere|throughout|across (?:the|all|every))",
         AT + r"(?:use\b.{1,40}\bfor \w+ing\b|do (?:all |your |any )+\w+ing (?:with|in)\b)",
         AT + r"use (?:metric|imperial|tabs|spaces|british|american|the metric|conventional)\b",

@@ -14,7 +14,7 @@ DECISION: Final = (
     cue(
         "decision",
         "let's lets worry bother",
-        _LETS + r"(?:go with|go for (?!it)|go back to|use|stick|stay|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue (?:using|with)|drop|skip|not\b|leave|limit|switch|pick|choose"
+        _LETS + r"(?:try (?:to )?)?(?:go with|go for (?!it)|go back to|use|stick|stay|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue (?:using|with)|drop|skip|not\b|leave|limit|switch|pick|choose"
         r"|settle|opt|avoid|defer|postpone|ditch|scrap|align|take|call (?:it|the|this|them)|name|do \S.{0,40}\binstead\b|set (?!up\b|a\b)|put|proceed|default|ignore|forget|hold off|focus on)\b"
         r"(?! (?:a (?:look|minute|moment|break|step|second|chat|call|talk)|the time|care|look|fun|some fun|at it|with (?:this|that)[.!]*\Z|this[.!]*\Z|together|up\b))",
         _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without|for now)\b",
@@ -40,7 +40,7 @@ DECISION: Final = (
     cue(
         "decision",
         "instead rather over",
-        r"(?:\A|[.…] *)(?:instead of|rather than)\b(?!.*\b(?:can|could|would|will|should) (?:you|we|i)\b.*\?).{3,}",
+        r"(?:\A|[.…] *)(?:instead of|rather than)\b(?!.*, you (?:went|did|have|just|are|were)\b)(?!.*\b(?:can|could|would|will|should) (?:you|we|i)\b.*\?).{3,}",
         r"\A(?:and |but )?instead[,.…]* (?!of\b)(?:only|we|just|\w+ \w+)",
         AT + VERB + r"\b.{1,120}\b(?:instead|rather than)\b",
         r"\A.{0,60}\binstead(?: of [^,]{3,60},)? (?:just )?(?:(?:have|let) (?:it|them|the \w+) )?" + VERB + r"\b",
@@ -75,7 +75,7 @@ DECISION: Final = (
         "decision",
         "rejected dropped out table discarded abandoned ruled reject scope",
         r"\b(?:is|are|gets?|has been|have been) (?:now )?(?:rejected|dropped|abandoned|off the table|ruled out|out of (?:the question|scope))\b",
-        r"\b(?:i|we)(?:'ve| have)? (?:reject|rejected|dropped|discarded|abandoned|ruled out)\b(?! (?:your|it\b|them\b|my|that\b|this\b|the (?:kids|ball)))",
+        r"\b(?:i|we)(?:'ve| have)? (?:reject|rejected|dropped|abandoned|ruled out)\b(?! (?:your|it\b|them\b|my|that\b|this\b|the (?:kids|ball)))",
         r"\bout of scope\b",
         forbids=True,
     ),
@@ -132,11 +132,12 @@ DECISION: Final = (
     cue(
         "decision",
         "only not change",
-        r"\bonly,? (?:and )?not\b|\Ano change (?:on|to|in)\b|\A(?:just |only )?\w+ (?:\d|and|&|, | )*\d only\b",
+        r"\bonly,? (?:and )?not\b|\Ano change (?:on|to)\b|\A(?:just |only )?\w+ (?:\d|and|&|, | )*\d only\b",
     ),
     cue(
         "decision",
         "not",
+        r"\Ause \S+(?: \S+){0,4}?,? not \S",
         AT + r"(?:use|take|pick|choose|call it|name it|make it|put it in|write|go)\b.{1,60}, not \w",
         r"\b(?:decided|said|agreed|want)\b.{1,60}, not \w",
     ),

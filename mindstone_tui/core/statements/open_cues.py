@@ -21,7 +21,7 @@ QUESTION: Final = (
     cue(
         "question",
         "decide decided determined clarified discussed determine clarify agree agreed settle settled choose chosen",
-        r"\bto be (?:decided|determined|clarified|discussed|agreed|settled)\b",
+        r"\bto be (?:decided|determined|clarified|discussed|agreed|settled)\b(?! by\b)",
         r"\b(?:haven't|have not|hasn't|has not|not|didn't|did not)(?: yet)? (?:yet )?(?:decided?|settled?|agreed?|chosen)\b",
         r"\blet's decide\b",
         r"\b(?:we|i|you|they)(?:'ll| will)? (?:still |also |first )?(?:need|have|want) to (?:still )?(?:decide|determine|clarify|agree|settle|choose)\b",
@@ -43,7 +43,7 @@ QUESTION: Final = (
         "question",
         "sure unsure know certain clear",
         r"(?:\A|\b(?:i'm|we're|am|are|is|still|and|but|it's|truly|really) )not(?: yet| entirely| quite| really| totally| 100%)? (?:sure|certain|clear)(?: yet)?"
-        r" (?:(?:about |on )?(?:what|which|how|where|who|when) (?:the|we|it|to)\b(?! (?:do with it|gives|happened|is happening|use this))|whether|if (?:we|that|this|the)\b|yet\b)",
+        r" (?:(?:about |on )?(?:what|which|how|where|who|when) (?:the|we|it|to)\b(?! (?:do with it|gives|happened|is happening|use this))|whether|if we\b|yet\b)",
         r"\b(?:don't|do not) (?:yet )?know(?: yet)? (?:whether|which|if we|what we )",
         r"\b(?:i'm|we're|am|still) unsure (?:about|what|which|how|whether|if)\b",
         r"\bnot sure\b.{0,120}\b(?:let's discuss|to discuss)\b",

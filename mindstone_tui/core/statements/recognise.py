@@ -42,7 +42,7 @@ _SHOWS: Final = re.compile(
 """What follows is shown, not said, until somebody speaks again."""
 _PERSON: Final = re.compile(r"\b(?:i|i'm|i'll|we|we're|we'll|you|please|let's|my|our|don't|shouldn't|instead|want|need)\b")
 _MYSELF: Final = re.compile(
-    r"\b(?:i|i'm|i'll|i've|i'd|we|we're|we'll|let's|my|our|you|don't|never|always|should|must|no|only|remember|use)\b(?<!please use)"
+    r"\b(?:i|i'm|i'll|i've|i'd|we|we're|we'll|let's|my|our|can you|could you)\b"
 )
 """After a line that a program printed, the next is its own unless somebody speaks in it."""
 _GENERIC: Final = frozenset(
@@ -104,17 +104,20 @@ def kind_of_sentence(sentence: str) -> StatementKind | None:
 
 def _found(utterance: Utterance) -> Iterator[Statement]:
     denied = pasted = False
-    printed = False
+    printed = -1
     for sentence in prose(utterance.text):
         if from_a_machine(sentence.text):
-            printed = True
+            printed = sentence.end
             continue
         clause = read(sentence.text)
         if (pasted and not _PERSON.search(clause.whole)) or (
-            printed and not _MYSELF.search(clause.whole)
+            printed >= 0
+            and sentence.form == "prose"
+            and not _MYSELF.search(clause.whole)
+            and "\n\n" not in utterance.text[printed : sentence.start]
         ):
             continue
-        printed = False
+        printed = -1
         pasted = bool(_SHOWS.search(clause.whole))
         if _BARE_DENIAL.match(clause.core):
             denied = utterance.speaker == "user"

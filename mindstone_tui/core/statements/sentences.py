@@ -47,6 +47,13 @@ _MAY_END: Final = frozenset(
     " al st dec oct jan fr str abs".split()
 )
 """Abbreviations that also stand at the end of a sentence, or are words of their own."""
+_OPENERS: Final = frozenset(
+    """
+    A An And Also Are As At But By Can Could Did Do Does For From Have How However I If In Is It Its
+    Let Make My No Not Now On Or Our Please She So That The Then There These They This To Use Was We
+    What When Where Which Who Why Will With Would Yes You Your
+    """.split()
+)
 _WRAPPED_FROM: Final = 50
 """Shorter lines are lines of their own: nobody's editor wraps there."""
 
@@ -208,7 +215,8 @@ def _ends(line: str, stop: re.Match[str]) -> bool:
     """Whether a stop ends a sentence, by what stands on both sides of it."""
     signs = stop[0]
     first = signs[0]
-    following = line[_after_blanks(line, stop.end()) :][:1]
+    after = _after_blanks(line, stop.end())
+    following = line[after : after + 1]
     if first not in ".!?…‽⁇⁈⁉":
         return not (first == "．" and following.isdigit())
     if not following:
@@ -222,14 +230,14 @@ def _ends(line: str, stop: re.Match[str]) -> bool:
     if not before or before[-1].isspace():
         return False
     word = _WORD_BEFORE.search(before)
-    return word is None or not _abbreviates(word[0].lower(), following)
+    return word is None or not _abbreviates(word[0].lower(), line[after : after + 12].split()[0])
 
 
 def _abbreviates(word: str, following: str) -> bool:
-    """Whether a full stop after this word only shortens it."""
+    """Whether a full stop after this word only shortens it; `following` is the next word."""
     if word in _MAY_END:
-        return following.isdigit() if word == "no" else following.islower()
+        return following[0].isdigit() if word == "no" else following[0].islower()
     if word in _ABBREVIATIONS:
         return True
-    # An initial stands before a name; a lone letter before a small one ended something.
-    return len(word) == 1 and word != "i" and following.isupper()
+    # An initial stands before a name; before anything else a lone letter ended something.
+    return len(word) == 1 and word != "i" and following[:1].isupper() and following not in _OPENERS
