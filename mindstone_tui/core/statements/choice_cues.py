@@ -25,7 +25,7 @@ DECISION: Final = (
     ),
     cue(
         "decision",
-        "mind choose decided decision agreed settled chose chosen picked opted opting going go went yes is then plan say do will shall final",
+        "mind choose convinced decided decision agreed settled chose chosen picked opted opting going go went yes is then plan say do will shall final",
         r"\b(?:we|i|we've|i've|have|has|was|it's|that's|been)(?: all| both| now| already| finally)? (?:decided|agreed|settled on|chosen|opted|picked)\b(?! (?:with you|a lot|up\b))",
         r"\A(?:final |the )?decision(?: is| made| taken)? ?[:–—-] |\bchanged my mind\b[,;:.–—-]+ *\w+ \w+|\bi choose (?:the|\w+)\b|\bthe (?:final )?decision is\b",
         r"\bdecided (?:to|on|that|against|path)\b|\bsettled on\b|\bopted for\b|\bwe (?:chose|picked)\b",
@@ -35,6 +35,7 @@ DECISION: Final = (
         r"\A(?!(?:back|until|see|bye|since|now|if|by|and|only|but|even|just|well|what|how|who|not)\b)[\w.+#-]+(?: [\w.+#-]+)? then[.!]*\Z",
         r"\bthe plan is (?:to|that)\b|\bi'd say (?:we|let's) \w|\blet'?s do (?:[b-d]\b|a[.!]*\Z|\d\b|number \w+|the (?:first|second|third|last)\b)",
         r"\b(?:name|title|port|model|default|database|format|language|stack|version|branch|prefix|colou?r|licen[cs]e) (?:will|shall) be \w",
+        r"\byou(?:'ve| have)? convinced me\b",
         r"\bthe answer is (?:yes|no)\b|\bthat's (?:decided|settled)\b",
     ),
     cue(
@@ -59,6 +60,9 @@ DECISION: Final = (
         r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
         r"\bdon't think (?:that )?.{0,80}\b(?:we|you|i) (?:really )?need\b",
         r"\b(?:we|i) (?:won't|will not|aren't|are not|'re not|'m not) (?:going to |gonna )?(?:us|fetch|chang|touch|support|do\b|doing|build|ship|add|includ|show|keep|implement|handl|mov|deploy|stor|send|collect|pursu|go with|going with)\w*",
+        r"\b(?:does not|doesn't) need to (?:be|have|show|support|know|handle)\b(?! (?:so|that))",
+        r"\bwe (?:prob|probably|really|actually|definitely) (?:don't|do not|won't) (?:need|want|care about)\b(?! (?:that|this|it)[.! ]*\Z)",
+        r"\bwe (?:don't|do not) care about\b|\bnot (?:through|via|by|with|in|on|from) .{2,40}, (?:but )?rather\b",
         r"\bwe (?:won't|will not) be \w+ing\b|\bwe (?:don't|do not) (?:do|support|offer|ship|use) (?!that\b|this\b|it\b)\w",
         r"\bwe (?:won't|will not) (?!be\b|know|have\b|see\b|get\b|find|miss|need|make it|regret|forget|let\b|always|necessarily|give)\w",
         r"\bwe(?:'re| are)(?: not|n't) (?:going to |gonna )?(?!rely|seeing|getting|having|being|connect|receiv|find|sure|able|there|done|ready|talking|looking|really|even|in\b|on\b|at\b|a\b|the\b|alone|able|allowed|happy|close)\w+(?:ing\b|e\b|\b(?<=going to \w))",
@@ -98,14 +102,14 @@ DECISION: Final = (
         "decision",
         "fine ok okay good works",
         r"\b(?:i'm|i am|we're) (?:totally |perfectly |also )?(?:fine|ok|okay|good|happy) (?:with|w/) (?!" + _POINTS_ELSEWHERE + r"|how|my|myself|the (?:result|progress))\w",
-        r"\A(?!(?:i|it|that|this|everything|all|you|we|he|she|they|things?|which|what|there|so|my)\b)[\w`\"'./-]+(?: [\w`\"'./-]+){0,6} (?:is|are) (?:fine|ok|okay|good enough|acceptable)\b",
+        r"\A(?!(?:i|it|that|this|everything|all|you|we|he|she|they|things?|which|what|there|so|my|" + VERB + r")\b)[\w`\"'./-]+(?: [\w`\"'./-]+){0,6} (?:is|are) (?:fine|ok|okay|good enough|acceptable)\b",
     ),
     cue(
         "decision",
         "we'll we will using we're should default",
         r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to| going to) (?:just |only |also |still |by default |have to |now )*(?:(?!get\b|give|take|say|tell|talk|start|try|check|read|open|turn|wait|review|discuss|list\b|watch|follow|finish)" + VERB + r"|go (?:with|without)|host|specify|focus on|rely|care|have (?:an?|only|two|three|four|the|one))\b"
         r"(?! (?:sure|it\b|fun|great|a (?:great|lot|plan|new plan|look|blast|good|nice)|you|\w+ing\b|up\b|out\b|some|for you|care of|to))",
-        r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now |only |still )?(?:using|going with|switching to|moving to|sticking with|dropping|keeping|targeting|standardi[sz]ing on)\b",
+        r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now |only |still )?(?:using|going with|switching to|moving to|sticking with|dropping|keeping|targeting|standardi[sz]ing on)\b(?!.{0,60}\b(?:right now|currently|at the moment|today)\b)",
         r"\bby default,? (?:the|it|this|we)\b.{1,60}\b(?:will|should|uses?)\b",
         r"\b(?:we're|we are) (?:ultimately going to\b|going to (?:start|stop) \w+ing\b)",
         r"\bshould be based on\b|\b(?:i'm|i am|we're|we are) (?:not|no longer) using\b",
@@ -163,7 +167,7 @@ DECISION: Final = (
 )
 
 _IS: Final = r"(?:is|are|was|were|it's|that's|they're|there's|he's|she's)"
-_MEASURED: Final = r"(?!used\b|needed|working|going|doing|true|pretty|really|quite|kind|so\b|very|already|use\b|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been|getting|looking|trying)"
+_MEASURED: Final = r"(?!used\b|needed|tested|fixed|implemented|present|done|added|created|working|going|doing|true|pretty|really|quite|kind|so\b|very|already|use\b|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been|getting|looking|trying)"
 
 CORRECTION: Final = (
     cue(
@@ -179,9 +183,10 @@ CORRECTION: Final = (
         "correction",
         "wrong incorrect false imprecise mistake mistaken true right correct inaccurate contradicts outdated understates mixed backwards old other actual real",
         r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain |a little |a bit |not quite |also )?(?:wrong|incorrect|false|imprecise|a mistake|mistaken|inaccurate|outdated|not (?:right|true|correct|it|accurate))"
-        r"(?: \([^)]{1,80}\))?[,;:.…–—-]+ *(?:it|that|they|the|there|resume|tokens|we|i|you|\w+ (?:is|are|was|were|has|have|uses?|never|listens?|runs?|should)\b)(?!.{0,40}\b(?:doesn't|does not|didn't|still|fails?|broken)\b)",
+        r"(?: \([^)]{1,80}\))? ?[,;:.…–—-]+ *(?:just use|please use|use|it|that|they|the|there|resume|tokens|we|i|you|\w+ (?:is|are|was|were|has|have|uses?|never|listens?|runs?|should)\b)(?!.{0,40}\b(?:doesn't|does not|didn't|still|fails?|broken)\b)",
         r"\byou(?:'ve)? (?:got|have|had) (?:the |that |this |it |my |our )?.{0,40}\b(?:wrong|mixed up|backwards)\b[,;:.…–—-]? +(?!so i\b|i reverted|so we|again|because|try|for)\w.{3,}",
         r"\A(?:this|that|it|which)(?:'s| is)(?: i think| just| simply| clearly)? (?:not true|wrong|incorrect|false|not right|not correct),? (?:because|since|as) .{6,}",
+        r"\bthe wrong (?:part|file|one|place|branch|table|column|endpoint|name|path|folder|version|line|page)\b.{0,30}[,;] *(?:i want|it should|use|the|i need|it's)\b",
         r"\Awrong \w+[,.:;] .{4,}|\bthat(?:'s| is) the (?:old|wrong|other) .{1,40}[,;.] *(?:the|it|i|use|we) .{3,}",
         r"\Athe (?:correct|right|actual|real) [\w ]{2,30} (?:is|are|should be|was) \S",
         r"\bcontradicts\b.{3,}",
@@ -197,8 +202,11 @@ CORRECTION: Final = (
     ),
     cue(
         "correction",
-        "isn't aren't wasn't not weren't doesn't don't",
+        "isn't aren't wasn't not weren't doesn't don't already",
         r"\A(?:it|that|this|the [\w ]{2,24}) (?:doesn't|does not|isn't|is not) .{2,40}[,;] (?:it|they|that) (?:uses?|has|is|runs?|needs?|returns?|goes|takes|means|lives)\b",
+        r"\Ayou(?:'re| are| have|'ve)? (?:just )?(?!know|see|can|could|should|must|may|need|want|might|don't)\w+ .{2,70},? not (?:the |in |on |to |from |with |an? )?[\w`]+(?: \w+){0,4}[.!]*\Z",
+        r"\A(?:it|that|those|these|they)(?:'s| is|'re| are| was| were| has| have) already (?!\w+ing)\w",
+        r"\A(?:this|that|it)(?:'s| is) not (?:an? |the |about |for )(?!problem|issue|big|bad|good|great|surprise|lot|concern|bad|huge|must)\w",
         r"\A(?:we|there|it|you|they) (?:have|has|are|is|need|needs) \w+(?: \w+){0,3}, not (?:one|two|three|four|\d+|the|a|an)\b",
         r"\b(?:isn't|is not|aren't|are not|'s not|wasn't|was not|weren't|'re not|not)\b(?! (?:just|only|about|enough|working|matching|showing|sure|able|getting|seeing|too|what i wanted))[^?.…]{1,80}[,;:–—-]+ *"
         r"(?:it's|it is|they're|they are|that's|it was|they were|but (?:it's|the|a)|both|bot|we (?:are|have|use))\b(?! (?:just|so|still|not|blank|empty|broken|white|showing))",

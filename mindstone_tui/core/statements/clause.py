@@ -32,6 +32,8 @@ _LONG: Final = {
 _ITS: Final = re.compile(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")
 _PLACE: Final = re.compile(r"@?[\w.~-]*[\\/][\w.\\/@~%?=&#:-]{6,}|@[\w.-]{3,}(?: \(\d+(?:-\d+)?\))?")
 """Paths and mentions: long, and full of words that nobody said."""
+_ASIDE: Final = re.compile(r"(?<=[\w,]) ?\((?![^)]*\b(?:not|only|no|never|don't|always|must)\b)[^()]{1,120}\)")
+"""What stands in brackets on the way does not belong to the clause around it."""
 _CITED: Final = re.compile(r"\"[^\"]{24,400}\"|“[^”]{24,400}”")
 """Whole sentences between quotation marks are somebody else's."""
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
@@ -85,7 +87,8 @@ def read(sentence: str) -> Clause:
     said = " ".join(sentence[:LONGEST_READ].translate(_APOSTROPHES).split())
     if "*" in said or "_" in said or "~" in said:
         said = _EMPHASIS.sub("", said)
-    whole = _spelled_out(_PLACE.sub("that-file", _CITED.sub("that", said)).lower())
+    plain = _PLACE.sub("that-file", _CITED.sub("that", said))
+    whole = _spelled_out((_ASIDE.sub("", plain) if "(" in plain else plain).lower())
     asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
     core = whole
     if asks:

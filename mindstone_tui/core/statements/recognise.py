@@ -22,7 +22,7 @@ from mindstone_tui.core.statements.statement import Pointer, Statement, Statemen
 LONGEST_WORDS: Final = 600
 """Characters of a statement that are carried along; its pointer leads to the rest."""
 _BARE_DENIAL: Final = re.compile(
-    r"\A(?:no+|nope|nah|wrong|incorrect|false|not (?:quite|true|correct|right|exactly|so)|(?:that|this|it)(?:'s| is| seems)(?: just| still| all| simply)?"
+    r"\A(?:no+[,.!]? +)?(?:no+|nope|nah|wrong|incorrect|false|not (?:quite|true|correct|right|exactly|so)|(?:that|this|it)(?:'s| is| seems)(?: just| still| all| simply)?"
     r" (?:wrong|incorrect|false|not (?:right|true|correct|it|what i (?:meant|said|asked for)))|you(?:'re| are)(?: still)? (?:wrong|mistaken|missing the point)"
     r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
 )
@@ -36,6 +36,9 @@ _FAILS: Final = re.compile(
     r"|no change|regress\w*|same (?:issue|problem|error|thing)|can't|cannot|i get|i see)\b"
 )
 """After "no": what went wrong once more, and not what is right."""
+_WANTED: Final = re.compile(
+    r"i (?:only |just |really |still )*(?:want(?:ed)?|didn't (?:ask|want|say|mean)|did not (?:ask|want|say|mean)|meant|said|asked)\b"
+)
 _SHOWS: Final = re.compile(
     r"\b(?:errors?|output|logs?|trace|warnings?|console|response|prints?)\b[^.]*:\s*\Z"
 )
@@ -141,8 +144,9 @@ def _judged(
         if first is not None and first.kind in ("decision", "memory", "preference", "question"):
             return first.kind, first
         tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
-        if len(rest.split()) >= 3 and tells:
-            return ("correction", None) if not _first_person(rest) else (None, None)
+        if len(rest.split()) >= 3 and (tells or _WANTED.match(rest)):
+            mine = _first_person(rest) and not _WANTED.match(rest)
+            return (None, None) if mine else ("correction", None)
         return (first.kind, first) if first is not None else (None, None)
     first = next(_fitting(clause), None)
     if first is not None and first.kind == "decision" and _PROPOSES.search(clause.core):
