@@ -194,7 +194,7 @@ RULE: Final = (
         "rule",
         "now henceforth forward future time whenever default times onwards",
         r"\b(?:from (?:now|here|this point|today) on(?:wards?)?|henceforth|going forward)\b",
-        r"\b(?:in (?:the )?future|for (?:all )?future \w+)\b(?=.{0,80}\b(?:use|please|don't|do|should|always|never|make|keep|ask|put|write|run|check)\b)",
+        r"\b(?:in (?:the )?future|for (?:all )?future \w+)\b(?!,? (?:i'd|i would|we could|we might|we may|we'll|we will|it|perhaps|i'll))(?=.{0,80}\b(?:use|please|don't|should|always|never|make sure|keep|ask|put|write|run|check)\b)",
         r"\bwe (?:basically |always )?want .{3,60}\bevery time\b",
         r"\b(?:every|each) time you\b|\bwhenever you (?!need|want|like|feel|can|get|have|are ready)|\bat all times\b"
         r"|\bfor the rest of (?:this|the|our) (?:session|project|conversation|chat|work)\b",

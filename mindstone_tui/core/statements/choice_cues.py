@@ -14,7 +14,7 @@ DECISION: Final = (
     cue(
         "decision",
         "let's lets worry bother",
-        _LETS + r"(?:try (?:to )?)?(?:go with|go for (?!it)|go back to|use|stick|stay|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue (?:using|with)|drop|skip|not\b|leave|limit|switch|pick|choose"
+        _LETS + r"(?:try (?:to )?)?(?:go with|go for (?!it)|go back to|use|stick|stay|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue using|drop|skip|not\b|leave|limit|switch|pick|choose"
         r"|settle|opt|avoid|defer|postpone|ditch|scrap|align|take|call (?:it|the|this|them)|name|do \S.{0,40}\binstead\b|set (?!up\b|a\b)|put|proceed|default|ignore|forget|hold off|focus on)\b"
         r"(?! (?:a (?:look|minute|moment|break|step|second|chat|call|talk)|the time|care|look|fun|some fun|at it|with (?:this|that)[.!]*\Z|this[.!]*\Z|together|up\b))",
         _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without|for now)\b",

@@ -52,7 +52,7 @@ _CLAUSES: Final = re.compile(r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–
 _MACHINE: Final = re.compile(
     r"\A\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|error (?:code|\w+ing)\b|failed to \w+ \w+:|\[(?:info|debug|error|warn)\b|(?:info|debug|error|warn(?:ing)?):"
     r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
-    r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]+:\d+:\d*)"
+    r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]+:\d+:\d*|[\w./-]+\.\w{1,4}:\d+\b)"
     r"|\w*(?:error|warning|exception): |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]|[;{}]\s*\Z|\w+\(.*\);?\Z|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class)"
     r" \w+ ?[=({]"
 )

@@ -33,7 +33,7 @@ QUESTION: Final = (
         "figure think revisit back discuss talk park punt circle sort decide settle clarify see",
         r"\A(?:still )?(?:need|have) to (?:figure out|decide|settle|agree|clarify)\b",
         r"\b(?:we|i) (?:still )?(?:need|have|want|should|must)(?: to)? (?:still )?(?:figure out|think about|think through|revisit|discuss|sort out)\b",
-        r"\b(?:let's|should) (?:figure out|revisit|come back to|get back to|circle back|park|punt)\b",
+        r"\b(?:let's|should) (?:figure out|revisit|come back to|get back to|circle back|park|punt)\b(?! (?:that-file|the basics|work))",
         r"\blet's (?:discuss|talk about|think about) (?:(?:that|this|it)\b|.{3,60}\b(?:later|next|tomorrow|another|first|soon))",
         r"\bwe(?:'ll| will)? (?:have to|need to|should|must) (?:see|talk about|discuss)\b(?: (?:how|whether|if|what|which|about|the)\b)?.{2,}",
         AT + r"(?:park|punt on) (?:this|that|it|the)\b",
