@@ -11,7 +11,7 @@ MEMORY: Final = (
         "memory",
         "remember memorize memorise",
         r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|so|just|please|also|always) )(?:remember|memori[sz]e)\b"
-        r"(?! (?:when|how|back|seeing|hearing|being|doing|having|reading|me\b)|[?.!]*\Z)",
+        r"(?! (?:when (?!\w+ing .*\bthat\b)|how|back|seeing|hearing|being|doing|having|reading|me\b)|[?.!]*\Z)",
         r"\b(?:you should|you must|i want you to|i need you to|can you|could you) (?:always |please )?"
         r"remember (?!when|how|what)",
         lasting=True,
@@ -19,8 +19,9 @@ MEMORY: Final = (
     ),
     cue(
         "memory",
-        "mind",
-        r"(?<!i'll )(?<!will )\b(?:keep|bear|have) (?:it |that |this )?in mind\b",
+        "mind aware beware point",
+        r"(?<!i'll )(?<!will )\b(?:keep|bear|have|keeping|bearing) (?:it |that |this )?in mind\b",
+        r"\bbe aware\b|\bbeware\b|\blet me point out\b",
         lasting=True,
     ),
     cue(
@@ -123,7 +124,9 @@ RULE: Final = (
     cue(
         "rule",
         "shouldn't should cannot can't may allowed permitted forbidden prohibited limits",
-        r"\b(?:we|you) (?:should(?:n't| not)|may not|(?:can't|cannot|can not) ever)\b(?! (?:have|be (?:surprised|worried)|need|worry|just assume))",
+        r"\b(?:it|this|that) should (?:not|never) be (?:used|changed|touched|modified|removed|stored|called|edited)\b",
+        r"\A(?:those|they|these) should(?:n't| not) (?!have\b|be (?:there|here|hard|happening))\w",
+        r"\b(?:we|you) (?:should(?:n't| not)|may not|(?:can't|cannot|can not) ever)\b(?! (?:have (?:been|to|\w+ed|done|gone|made|put|had)\b|be (?:surprised|worried)|need|worry|just assume))",
         r"\A(?!(?:this|that|it|there|these|those|which|i|he|she|they)\b)[\w`\"'(][^,;?]{2,70}? should(?:n't| not) (?!have\b|be (?:there|happening|like|here|too|so|surprised|an issue|a problem)|need\b|matter\b|take long|affect)\w",
         r"\b(?:is|are) (?:strictly |absolutely |currently )?(?:not allowed|not permitted|forbidden|prohibited|off[- ]limits)\b(?! (?:in this context|when the|by the|error))",
         r"\bthat should never\b",
@@ -173,12 +176,13 @@ RULE: Final = (
     cue(
         "rule",
         "make be sure ensure careful",
-        AT + r"(?:make sure|be sure|ensure) (?:that )?(?:no \w+|nothing|nobody|none|every|each)\b",
+        AT + r"(?:let'?s |always )?(?:make sure|be sure|ensure)\b(?! (?:that )?(?:it|it's|everything|everything's|this|that|things|your \w+|our \w+|they|we|you|the \w+|these|those|all) ?(?:is|are|'s)? ?(?:all |actually |now |still )?(?:correct|working|works?|fine|running|connecting|integrated|built|ok|okay|properly|good|clear)\b)"
+        r"(?! (?:to get rid|we get rid|you (?:update|find|keep going|don't quit)|there's lots))",
         AT + r"(?:make sure|be sure|ensure) (?:to (?!get rid)\w+|it (?:still|continues|keeps|stays)|(?:you|we) (?:use|keep|run|always|put|install)|(?:any|all) new)\b",
         r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|just|please|also|then|to|so|let's|lets) )(?:make sure|be sure|ensure)\b.{0,80}"
         r"\b(?:never|always|don't|do not|doesn't|does not|not to|only|every|each|stays?|remains?|keep|dry|nothing|without|concise)\b",
         AT + r"be (?:very |extra |really |more )?careful (?:not to|with|about)\b",
-        AT + r"be sure to (?:be|use|keep|always|run|include|follow|add|write)\b",
+        imperative=True,
     ),
     cue(
         "rule",
@@ -196,21 +200,23 @@ RULE: Final = (
         r"\b(?:from (?:now|here|this point|today) on(?:wards?)?|henceforth|going forward)\b",
         r"\b(?:in (?:the )?future|for (?:all )?future \w+)\b(?!,? (?:i'd|i would|we could|we might|we may|we'll|we will|it|perhaps|i'll))(?=.{0,80}\b(?:use|please|don't|should|always|never|make sure|keep|ask|put|write|run|check)\b)",
         r"\bwe (?:basically |always )?want .{3,60}\bevery time\b",
-        r"\b(?:every|each) time you\b|\bwhenever you (?!need|want|like|feel|can|get|have|are ready)|\bat all times\b"
+        r"(?<!almost )\b(?:every|each) time you\b(?!.*\byou (?:end up|keep|always|forget)\b)|\bwhenever you (?!need|want|like|feel|can|get|have|are ready)|\bat all times\b"
         r"|\bfor the rest of (?:this|the|our) (?:session|project|conversation|chat|work)\b",
-        r"(?<!will )\bby default,? (?:use|do|always|write|show|run)\b|" + AT + r"(?:use|show|run|write)\b.{1,40}\bby default\b",
+        r"(?<!will )\bby default,? (?:use|do|always|write|show|run)\b|" + AT + r"(?:use|run|write)\b.{1,40}\bby default\b",
         anywhere=True,
         lasting=True,
     ),
     cue(
         "rule",
-        "before first until unless without when whenever if periodically regularly continuously",
+        "before first until unless without need avoid avoiding when whenever if periodically regularly continuously",
         r"\Aif any\b.{3,80}, (?:please )?" + VERB + r"\b|\A(?:periodically|regularly|continuously),? " + VERB + r"\b",
         r"\A(?:when(?:ever)?|if) (?:you|in doubt|unsure|something)\b.{0,50}, (?:ask|check|stop|tell|don't|use|prefer|please|always|never|just ask)\b",
         r"\b(?:ask|check with|discuss with|confirm with|consult|tell|show|talk to|run (?:it|this|that|them|things) by) (?:me|us)\b.{0,60}\b(?:before|first)\b",
         r"\bget (?:my |a |an )?(?:confirmation|approval|permission|ok|okay)\b",
         r"(?:\A" + VERB + r"|\bplease|\byou (?:should|must)|\balways)\b.{0,80}\bbefore (?:you )?(?:writ|chang|commit|push|implement|touch|merg|delet|mak|do)\w* (?:any|anything|code|the code|changes)\b",
         r"(?:\A" + VERB + r"|\bplease)\b.{0,80}\bbefore (?:you )?(?:answer|respond|reply|proceed|continu|start)\w*[.!]*\Z",
+        r"\Abefore (?:you|any|taking|making|doing|marking|starting|writing|changing)\b.{0,60}, (?:please )?(?:" + VERB + r"|do)\b",
+        r"\bi(?:'d)? need you to (?:first|be|confirm|always|never|verify|stay|stop)\b|\b(?:try (?:your best )?to avoid|avoiding using)\b",
         r"\A(?:always )?before (?:you )?(?:commit|push|merg|deploy|releas|delet|finish|chang|edit|start)\w*\b.{0,60},",
         AT + r"(?:do|make|change|push|commit|delete|merge|start|proceed|write|stop).{0,40}\b(?:unless|until) (?:i|you|we)\b",
         AT + VERB + r"\b.{1,100}\bwithout (?:asking|my (?:ok|okay|approval|permission|consent)|touching|changing|breaking|modifying|using|adding|relying)\b",

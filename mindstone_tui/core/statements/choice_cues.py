@@ -53,11 +53,12 @@ DECISION: Final = (
     ),
     cue(
         "decision",
-        "don't doesn't won't aren't not need want longer wish",
+        "don't doesn't won't aren't not need want longer wish think part",
         r"(?:\A|[,;:(.…] *|\b(?:we|i|and|so|but|also|they|just|though|really|actually|still) )(?:don't|do not|won't|will not|no longer)(?: actually| really| even| ever| currently| only| just)?"
         r" (?:need|want|require|wish|care about)\b(?! (?:to (?:know|be|worry|lose|miss|hurt|bother|disturb|impose|hear|talk)|any(?:thing)? (?:help|from|more)|you\b|him|her\b|me\b"
         r"|" + _POINTS_ELSEWHERE + r"))",
         r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
+        r"\bdon't think (?:i|we)(?:'ll| will) (?:ever )?(?:need|use|implement|want)\b|\bnot as part of\b",
         r"\bdon't think (?:that )?.{0,80}\b(?:we|you|i) (?:really )?need\b",
         r"\b(?:we|i) (?:won't|will not|aren't|are not|'re not|'m not) (?:going to |gonna )?(?:us|fetch|chang|touch|support|do\b|doing|build|ship|add|includ|show|keep|implement|handl|mov|deploy|stor|send|collect|pursu|go with|going with)\w*",
         r"\b(?:does not|doesn't) need to (?:be|have|show|support|know|handle)\b(?! (?:so|that))",
@@ -71,8 +72,9 @@ DECISION: Final = (
     ),
     cue(
         "decision",
-        "no need",
-        r"\bno need (?:for|to)\b(?! (?:worry|apologi|thank|rush|panic|hurry|be\b|feel))",
+        "no need needed required necessary",
+        r"\bno (?!idea|one|further|more|other)[\w ]{2,30} (?:needed|required|necessary)\b|\bthere will be no\b(?! (?:problem|issue))",
+        r"(?<!sometimes there is )\bno need (?:for|to)\b(?! (?:worry|apologi|thank|rush|panic|hurry|be\b|feel))",
         forbids=True,
     ),
     cue(
@@ -100,14 +102,15 @@ DECISION: Final = (
     ),
     cue(
         "decision",
-        "fine ok okay good works",
+        "fine ok okay good works enough",
+        r"\b(?:is|are) (?:good )?enough for (?:now|us|me|the moment)\b",
         r"\b(?:i'm|i am|we're) (?:totally |perfectly |also )?(?:fine|ok|okay|good|happy) (?:with|w/) (?!" + _POINTS_ELSEWHERE + r"|how|my|myself|the (?:result|progress))\w",
         r"\A(?!(?:i|it|that|this|everything|all|you|we|he|she|they|things?|which|what|there|so|my|" + VERB + r")\b)[\w`\"'./-]+(?: [\w`\"'./-]+){0,6} (?:is|are) (?:fine|ok|okay|good enough|acceptable)\b",
     ),
     cue(
         "decision",
         "we'll we will using we're should default",
-        r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to| going to) (?:just |only |also |still |by default |have to |now )*(?:(?!get\b|give|take|say|tell|talk|start|try|check|read|open|turn|wait|review|discuss|list\b|watch|follow|finish)" + VERB + r"|go (?:with|without)|host|specify|focus on|rely|care|have (?:an?|only|two|three|four|the|one))\b"
+        r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will|'re going to| are going to| going to) (?:just |only |also |still |by default |have to |now )*(?:(?!get\b|create|give|take|say|tell|talk|start|try|check|read|open|turn|wait|review|discuss|list\b|watch|follow|finish)" + VERB + r"|go (?:with|without)|host|specify|focus on|rely|care|have (?:an?|only|two|three|four|the|one))\b"
         r"(?! (?:sure|it\b|fun|great|a (?:great|lot|plan|new plan|look|blast|good|nice)|you|\w+ing\b|up\b|out\b|some|for you|care of|to))",
         r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now |only |still )?(?:using|going with|switching to|moving to|sticking with|dropping|keeping|targeting|standardi[sz]ing on)\b(?!.{0,60}\b(?:right now|currently|at the moment|today)\b)",
         r"\bby default,? (?:the|it|this|we)\b.{1,60}\b(?:will|should|uses?)\b",
@@ -167,14 +170,14 @@ DECISION: Final = (
 )
 
 _IS: Final = r"(?:is|are|was|were|it's|that's|they're|there's|he's|she's)"
-_MEASURED: Final = r"(?!used\b|needed|tested|fixed|implemented|present|done|added|created|working|going|doing|true|pretty|really|quite|kind|so\b|very|already|use\b|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been|getting|looking|trying)"
+_MEASURED: Final = r"(?=an? (?!lot|great|good|pretty|another|nice|bit|issue)|the |called|named|not |just |optional|caused|[\"'`#]|[\w.-]*\d)(?!used\b|needed|tested|fixed|implemented|present|done|added|created|working|going|doing|true|pretty|really|quite|kind|so\b|very|already|use\b|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been|getting|looking|trying)"
 
 CORRECTION: Final = (
     cue(
         "correction",
         "actually",
         rf"\b{_IS} actually {_MEASURED}\S",
-        r"\Aactually,? (?:no,? )?(?:it|that|this|the|they|there|our|my|his|her|all|both)\b.{0,120}\b(?:is|'s|are|'re|was|were|has|have|had|uses?|used|listens?|runs?|lives?|needs?|should|isn't|aren't|wasn't|doesn't)\b",
+        r"\Aactually,? (?:no,? )?(?:it|that|this|the|they|there|our|my|his|her|all|both)\b.{0,120}\b(?:is|'s|are|'re|was|were|uses?|used|listens?|runs?|lives?|needs?|should|isn't|aren't|wasn't|doesn't)\b",
         r"\b(?:is|are|was|were) (?:wrong|needed|required|there|different|\d\S*),? actually\b",
         r"\b(?:defensible|right|correct|true) actually\b",
         anywhere=True,
@@ -213,7 +216,9 @@ CORRECTION: Final = (
     ),
     cue(
         "correction",
-        "meant said misspoke mistake correction typo scratch suggested told asked wanted bad mentioned wrote claimed assumed spelled spelt called named pronounced",
+        "oops whoops mean mistaken wrong not meant said misspoke mistake correction typo scratch suggested told asked wanted bad mentioned wrote claimed assumed spelled spelt called named pronounced",
+        r"\A(?:oops|whoops)[,.! -]+ *\w.{8,}|\bi was (?:mistaken|wrong)\b.{4,}(?: - |, (?:it|the|i) )",
+        r"\bi mean i (?:want|need)|\bthere (?:is|are) .{1,40},? not [\"'`]",
         r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
         r"\bi mean(?:t)? (?:the|in|on|as in)\b",
         r"\bi (?:already |just |clearly )?(?:said|told you|asked you|asked) to \w",

@@ -41,8 +41,8 @@ _NOISES: Final = re.compile(
     r"[(]?(?:(?:i\.e\.?|e\.g\.?|that-file|anw|anyways?|c'?mon|come on|ok(?:ay)?|k+|yes|ye(?:ah|p)|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now"
     r"|alright|all right|great|good|nice|cool|perfect|agreed|right|fine|please|pls|plz|honestly"
     r"|anyway|btw|by the way|thanks|thank you|hey|hi|hello|dude|my dude|man|omf?g|wow|look|listen"
-    r"|lastly|finally|first(?: of all)?|second(?:ly)?|third(?:ly)?|next|plus|again|oops|sorry|wait"
-    r"|in (?:general|addition|short)|for (?:clarity|the record)(?: though)?|of course|i think|i guess|you know what|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally|after some thought"
+    r"|lastly|finally|first(?: of all)?|second(?:ly)?|third(?:ly)?|next|plus|again|sorry|wait"
+    r"|in (?:general|addition|short)|however|also note|for (?:clarity|the record)(?: though)?|of course|i think|i guess|you know what|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally|after some thought"
     r"|i suppose|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
 )
 _TAG_QUESTION: Final = re.compile(

@@ -15,7 +15,7 @@ from mindstone_tui.core.statements.statement import StatementKind
 from mindstone_tui.core.values import Value
 
 AT: Final = (
-    r"(?:\A|[,;:(] *|\.{2,} *|… *|[–—-] +|\b(?:and|but|so|then|also|just|please|instead|now|simply) )"
+    r"(?:\A|[,;:(] *|\.{2,} *|… *|[–—-] +|\b(?:and|but|so|then|also|just|please|instead|now|simply|again|i\.?e\.?,?) )"
 )
 """Where a clause may begin: with the sentence, after a break, or after a word that joins."""
 
@@ -28,7 +28,7 @@ VERB: Final = (
     r"|import|include|increase|indent|index|inject|insert|install|invoke|keep|label|launch|leave|limit|link"
     r"|list|load|log|make|mark|match|merge|migrate|mock|modify|mount|move|name|notify|offer|open|order"
     r"|output|overwrite|pack|parse|pass|pause|pick|place|plan|post|prefix|prefer|preserve|prevent|print"
-    r"|process|protect|provide|publish|pull|push|put|quote|raise|read|rebase|record|redact|reduce|refactor"
+    r"|process|protect|provide|publish|pull|push|put|quote|raise|read|rebase|record|redirect|redact|reduce|refactor"
     r"|refer|refresh|reject|release|reload|rely|remove|rename|render|repeat|replace|reply|report|request"
     r"|require|reset|resolve|respect|respond|restart|restore|restrict|return|reuse|revert|review|rewrite"
     r"|round|route|run|save|say|scale|search|select|send|separate|serve|set|ship|show|sign|simplify|skip"

@@ -12,7 +12,7 @@ QUESTION: Final = (
         "open tbd undecided unresolved unclear unsettled question torn mind remains discussion yet",
         r"(?<!even an )(?<!why the )\bopen (?:question|issue|point|item|matter)\b",
         r"\b(?:remains?|still|leave (?:that|this|it)|left) (?:still )?open\b(?! (?:the|a|in|it|source|and run))",
-        r"\b(?:is|are|remains?|it's|still) (?:still |yet |currently )?(?:unclear|undecided|unresolved|unsettled)\b",
+        r"(?<!anything )(?<!something )\b(?:is|are|remains?|it's|still) (?:still |yet |currently )?(?:unclear|undecided|unresolved|unsettled)\b",
         r"(?:\A|\b(?:is|are|still|remains?|yet)|[:–—-]) *tbd\b|\bundecided\b|\A(?:still )?unclear ?[:–—-]",
         r"\bhaven't (?:yet )?made up my mind\b|\bremains to be seen\b|\b(?:up|open) for discussion\b|\Aopen ?[:–—-] ",
         r"\bno idea yet\b|\bleave (?:the|that|this) .{0,30}\bquestion\b|\bi(?:'m| am) torn between\b",
@@ -24,7 +24,7 @@ QUESTION: Final = (
         r"\bto be (?:decided|determined|clarified|discussed|agreed|settled)\b(?! by\b)",
         r"\b(?:haven't|have not|hasn't|has not|not|didn't|did not)(?: yet)? (?:yet )?(?:decided?|settled?|agreed?|chosen)\b",
         r"\blet's decide\b",
-        r"\b(?:we|i|you|they)(?:'ll| will)? (?:still |also |first )?(?:need|have|want) to (?:still )?(?:decide|determine|clarify|agree|settle|choose)\b",
+        r"\b(?:we|i|you|they)(?:'ll| will)? (?:still |also |first )?(?:need|have) to (?:still )?(?:decide|determine|clarify|agree|settle|choose)\b",
         r"\b(?:we'll|we will|i'll|i will|we should) (?:decide|determine|clarify|settle|agree)\b(?! to\b)",
         anywhere=True,
     ),
@@ -33,7 +33,7 @@ QUESTION: Final = (
         "figure think revisit back discuss talk park punt circle sort decide settle clarify see",
         r"\A(?:still )?(?:need|have) to (?:figure out|decide|settle|agree|clarify)\b",
         r"\b(?:we|i) (?:still )?(?:need|have|want|should|must)(?: to)? (?:still )?(?:figure out|think about|think through|revisit|discuss|sort out)\b",
-        r"\b(?:let's|should) (?:figure out|revisit|come back to|get back to|circle back|park|punt)\b(?! (?:that-file|the basics|work))",
+        r"\b(?:let's|should) (?:figure out|revisit|come back to|get back to|circle back|park|punt)\b(?! (?:why|that-file|the basics|work))",
         r"\blet's (?:discuss|talk about|think about) (?:(?:that|this|it)\b|.{3,60}\b(?:later|next|tomorrow|another|first|soon))",
         r"\bwe(?:'ll| will)? (?:have to|need to|should|must) (?:see|talk about|discuss)\b(?: (?:how|whether|if|what|which|about|the)\b)?.{2,}",
         AT + r"(?:park|punt on) (?:this|that|it|the)\b",
@@ -59,7 +59,7 @@ COMMITMENT: Final = (
         r"i(?:'ll| will|'m going to|'m gonna| am going to| plan to| promise to|'ll also| will also) (?!be (?!sure to)\b|be sure to (?:keep|check|reach|let)|have (?!you)\b|have\b(?! you)|never\b|ever\b|also\b"
         r"|say\b|admit\b|bet\b|guess\b|assume\b|think\b|take that\b|pass\b|need\b|see\b|love\b|miss\b"
         r"|definitely|always\b|not\b|try not|keep\b|let you (?:know|go)|do my best|check (?:it|that|this|them) out"
-        r"|cherish|treasure|want\b|like\b|leave you|remember\b|die\b|cry\b|get back up|reach)\w",
+        r"|cherish|treasure|want\b|like\b|leave you|remember\b|die\b|cry\b|get back up|reach|get (?:this|an?|the))\w",
         r"\bwe(?:'re| are) about to \w|\Agoing to \w+ .{2,60}\b(?:tomorrow|later|tonight|next|soon|this week)\b|\bi still (?:have|need) to \w",
         r"(?<!maybe )\bi(?:'ll| will) (?:need|have) to (?!admit|say|agree|pass|check|try)\w",
         anywhere=True,

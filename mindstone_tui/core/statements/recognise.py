@@ -22,7 +22,7 @@ from mindstone_tui.core.statements.statement import Pointer, Statement, Statemen
 LONGEST_WORDS: Final = 600
 """Characters of a statement that are carried along; its pointer leads to the rest."""
 _BARE_DENIAL: Final = re.compile(
-    r"\A(?:no+[,.!]? +)?(?:no+|nope|nah|wrong|incorrect|false|not (?:quite|true|correct|right|exactly|so)|(?:that|this|it)(?:'s| is| seems)(?: just| still| all| simply)?"
+    r"\A(?:no+[,.!]? +)?(?:no+|nope|nah|(?:still |all )?(?:wrong|incorrect|false)|not (?:quite|true|correct|right|exactly|so)|(?:that|this|it)(?:'s| is| seems)(?: just| still| all| simply| also)?"
     r" (?:wrong|incorrect|false|not (?:right|true|correct|it|what i (?:meant|said|asked for)))|you(?:'re| are)(?: still)? (?:wrong|mistaken|missing the point)"
     r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
 )
