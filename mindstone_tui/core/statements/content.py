@@ -1,4 +1,4 @@
-"""What a statement is about: its subject, what it says of it, what it turns down, and why."""
+"""What a statement is about: its subject, the value it gives, what it turns down, and why."""
 
 from __future__ import annotations
 
@@ -9,72 +9,108 @@ import msgspec
 
 from mindstone_tui.core.values import Value
 
-_TOKEN: Final = re.compile(r"[^\W_](?:[\w./#@+:'-]*\w)?|#\w+|\w")
+_TOKEN: Final = re.compile(r"#?[^\W_](?:[\w./#@+:'-]*\w)?")
 _STOP: Final = frozenset(
-    """
-    a about actually after again all also always am an and any anymore anything anyway are as at back
-    be because been before being both but by can can't cannot could did didn't do does doesn't doing
-    don't done each either else ever every everything for from get gets getting go goes going gonna
-    got had has have having he her here him his how i i'd i'll i'm i've if in instead into is isn't it
-    it's its just keep kind know lets let let's like lot make makes making many may maybe me mean
-    might mine more most much must my need needs never no nope nor not nothing now of off ok okay on
-    once one ones only or other our out over own please prefer rather really right said same say
-    shall she should shouldn't so some something sort still stuff such sure take than that that's the
-    their them then there there's these they they're thing things think this those though to too try
-    under until up us use used uses using very want wants was way we we'd we'll we're we've well were
-    what when where whether which while who why will with without won't would wouldn't wrong yeah yes
-    yet you you'd you'll you're you've your yours mix mixed happen happens correct correction true
-    yup nah hey remember forget mind note from forward future circumstances
-    """.split()
+    re.findall(
+        r"\S+",
+        """
+    a about actually after again all also always am an and any anymore anything anyway are
+    as at back be because been before being both but by can can't cannot could did didn't do does
+    doesn't doing don't done each either else ever every everything fine for from get gets getting
+    go goes going gonna got had has have having he her here him his how i i'd i'll i'm i've if in
+    instead into is isn't it it's its just keep kind know lets let let's like longer lot make makes
+    making many may maybe me mean might mine more most much must my need needs never no nope nor not
+    nothing now of off ok okay on once one ones only or other our out over own please prefer rather
+    really right said same say shall she should shouldn't so some something sort still stuff such
+    sure take than that that's the their them then there there's these they they're thing things
+    think this those though to too try under until up us use used uses using very want wants was
+    way we we'd we'll we're we've well were what when where whether which while who why will with
+    without won't would wouldn't wrong yeah yes yet you you'd you'll you're you've your yours mix
+    mixed happen happens correct correction true yup nah hey remember forget mind note forward
+    future circumstances rule rules free okay switch stick settle settled choose chose decided
+    decide agreed
+    """,
+    )
 )
 _FRAME_VERBS: Final = frozenset(
-    "listen run live sit stand stay remain set point bind serve start work come belong equal read"
-    " reject drop skip rejected dropped skipped switch change replace".split()
+    re.findall(
+        r"\S+",
+        "listen run live sit stand stay remain set point bind serve start work come belong equal"
+        " read reject rejected drop dropped skip skipped change replace move migrate",
+    )
 )
 """Verbs that say where or how a thing is, and not which thing."""
-_BREAK: Final = r"(?=[,;:!?]|\.(?:\s|\Z)|\s(?:because|since|so|but|as|in order|for now|and|when|if|unless|where|anymore|any more|until|please|again|now|instead|yet|either)\b|\s[–—-]|\s?\(|\Z)"
-_OBJECT: Final = r"(?:the |a |an |any |our |my |your |using |have |to use |of )*([^,;:!?]{2,80}?)"
+
+_END: Final = (
+    r"(?=[,;:!?]|\.(?:\s|\Z)|\s(?:because|since|so|but|as|in order|for now|and|when|if|unless|where"
+    r"|anymore|any more|until|please|again|now|instead|yet|either|from now on|to avoid)\b"
+    r"|\s[–—-]|\s?\(|\Z)"
+)
+_THING: Final = r"(?:the |a |an |any |our |my |your |using |to use |of )*([^,;:!?]{2,80}?)"
 _REJECTED: Final = re.compile(
-    r"\b(?:instead of|rather than|no longer (?:use|want|need)|not (?:going to |gonna )?(?:use|using)|don't (?:want|need|use)|do not (?:want|need|use)"
-    r"|won't (?:use|need|want)|stop using|avoid(?: using)?|no need (?:for|to use)|forget(?: about)?|drop|ditch|scrap|skip|get rid of|reject(?:ed)?"
-    r"|move away from|(?:switch|move|migrate|change)(?:d|ing)? from|over)\s+" + _OBJECT + _BREAK
-    + r"|\b([\w.+#/-]{2,40}(?: [\w.+#/-]{2,40})?) (?:is|was|are|were|gets|has been|have been) (?:now )?(?:rejected|dropped|out\b|off the table|ruled out|discarded|abandoned|gone)"
-    + r"|,? (?:and )?not (?!sure|only|yet|so|to|the case|just)" + _OBJECT + _BREAK
+    r"\b(?:instead of|rather than|no longer (?:use|want|need)"
+    r"|not (?:going to )?(?:use|using)|(?:don't|do not|won't) (?:want|need|use)"
+    r"|stop using|avoid(?: using)?|no need (?:for|to use)|forget(?: about)?|drop|ditch|scrap|skip"
+    r"|get rid of|reject(?:ed)?|move away from"
+    r"|(?:switch|move|migrate|change)(?:d|ing)? from|over)\s+"
+    + _THING
+    + _END
+    + r"|\b([\w.+#/-]{2,40}(?: [\w.+#/-]{2,40})?) (?:is|was|are|were|has been|have been) (?:now )?"
+    r"(?:rejected|dropped|out\b|off the table|ruled out|abandoned|gone)"
+    r"|,? (?:and )?not (?!sure|only|yet|so|to|the case|just)" + _THING + _END
 )
 _CHOSEN: Final = re.compile(
-    r"\b(?:use|using|go(?:ing)? with|stick(?:ing)? with|switch(?:ing)?(?: over| back)? to|settle(?:d)? on|opt(?:ed)? for|pick(?:ed)?|choose|chose|chosen|prefer|take|migrate to"
-    r"|move to|moving to|moved to|decided on|go(?:ing)? for|answer(?:s)?(?: me)? in|reply in|respond in|write in|call me|address me as|stay with|keep)\s+"
-    + _OBJECT
-    + r"(?:\s(?:for|as|in|on|to|when|with|whenever|everywhere|inside)\s(?:the |a |an |our |my |all |every |any |each )*([^,;:!?]{2,60}?))?"
-    + _BREAK
+    r"\b(?:use|using|go(?:ing)? (?:with|for)|stick(?:ing)? (?:with|to)|switch(?:ing)?(?: back)? to"
+    r"|settled? on|opt(?:ed)? for|pick(?:ed)?|choose|chose|chosen|prefer|take|migrate to"
+    r"|mov(?:e|ing|ed) to|decided on|stay with)\s+"
+    + _THING
+    + r"(?:\s(?:for|as|in|on|to|with|inside)\s(?:the |a |an |our |my |all |every |any |each )*"
+    r"([^,;:!?]{2,60}?))?" + _END
 )
 _FRAME: Final = re.compile(
-    r"\b(answers?(?: me)? in|reply in|respond in|call me|address me as)\b"
+    r"\b(?:(answer|reply|respond|speak)(?:s|ing)?(?: to me| me)? in|(call|address) me(?: as)?) "
+    + _THING
+    + _END
 )
-_COPULA: Final = re.compile(
+_NAMED: Final = re.compile(
     r"(?:\A|[,;:] *|\bthat )(?:(?:actually|no),? )?((?:[\w`'./@#+-]+ ){1,8}?)"
-    r"(?:is|are|was|were|isn't|should be|must be|will be|shall be|=|listens? (?:on|at)|runs? (?:on|at)|lives? (?:in|at|on|under)|sits? (?:in|at|on)|goes (?:to|in|into)|stands? (?:in|at)|uses?|needs?|becomes?|belongs? (?:in|to))"
-    r"(?: (?:actually|now|really|still|on|at|in|port|called|named|set to|to be|the|a|an|of type))* ([^,;!?]{1,80}?)" + _BREAK
+    r"(?:is|are|was|were|should be|must be|will be|shall be|=|listens? (?:on|at)|runs? (?:on|at)"
+    r"|lives? (?:in|at|on|under)|sits? (?:in|at|on)|goes (?:to|in|into)|stands? (?:in|at)"
+    r"|belongs? (?:in|to)|uses?|returns?)"
+    r"(?: (?:actually|now|really|still|on|at|in|port|called|named|set to|to be|the|a|an|of type))*"
+    r" ([^,;!?]{1,80}?)" + _END
 )
-_NUMBER: Final = re.compile(r"(?<![\w.#])(?:v?\d[\d.,:]*\d|\d)(?:%|[a-z]{1,3})?(?![\w])|#[0-9a-f]{3,8}\b|\b[0-9a-f]{6}\b")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.#-])(?:v?\d[\d.,:]*\d|\d)(?:%|[a-z]{1,3})?(?![\w-])|#[0-9a-f]{3,8}\b"
+)
 _REASON: Final = re.compile(
-    r"(?:,? (?:because(?: of)?|since|as it|as they|as we|due to|so that|in order to|'?cause|given that|reason being|the reason is|for the sake of|to (?:avoid|match|prevent|make sure|ensure|keep))\b|[,;:]? ?\breason: )\s*(.{3,300})",
+    r"(?:,? (?:because(?: of)?|since|as it|as they|as we|due to|so that|in order to|'?cause"
+    r"|given that|reason being|the reason is|to (?:avoid|match|prevent))\b|[,;:]? ?\breason: )"
+    r"\s*(.{3,300})"
 )
-_SO: Final = re.compile(r"^(.{8,200}?),? so (?:we|let's|i|use|the|option|it|that|go|drop|keep|no|don't)\b")
+_SO: Final = re.compile(
+    r"^(.{8,200}?),? so (?:we|let's|i|use|the|option|it|that|go|drop|keep|no|don't)\b"
+)
 
 
 class Content(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """The parts of a statement."""
 
     subject: tuple[str, ...]
+    slot: tuple[str, ...]
     value: tuple[str, ...]
     rejected: tuple[str, ...]
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The words that carry meaning, folded, each once, in their order."""
+    """The words of a lower-case text that carry meaning, folded, each once, in their order."""
     found = (_folded(token) for token in _TOKEN.findall(text) if token not in _STOP)
     return tuple(dict.fromkeys(word for word in found if word and word not in _STOP))
+
+
+def topic(text: str) -> tuple[str, ...]:
+    """The same without the verbs that say where or how a thing is."""
+    return tuple(word for word in content_words(text) if word not in _FRAME_VERBS)
 
 
 def _folded(token: str) -> str:
@@ -84,74 +120,56 @@ def _folded(token: str) -> str:
     return word
 
 
-def _topic(text: str) -> tuple[str, ...]:
-    return tuple(word for word in content_words(text) if word not in _FRAME_VERBS)
+def parts(text: str, *, corrects: bool = False) -> Content:
+    """Take a lower-case sentence apart into what it is about and what it says.
 
-
-def parts(text: str) -> Content:
-    """Take a lower-case sentence apart into what it is about and what it says."""
-    rejected = _rejected(text)
-    subject, value = _about(_without_rejected(text))
-    if not subject and not value:
-        subject = tuple(word for word in _topic(text) if word not in rejected)
+    Only what excludes another value becomes a slot: a choice for a purpose, a number, a name. Two
+    rules about comments may both hold; two ports may not. A correction always excludes.
+    """
+    rejected = tuple(
+        dict.fromkeys(
+            word
+            for match in _REJECTED.finditer(text)
+            for word in topic(match[1] or match[2] or match[3] or "")
+        )
+    )
+    rest = _REJECTED.sub(" ", text) if rejected else text
+    slot, value = _slot(rest, corrects)
     return Content(
-        subject=subject,
+        subject=tuple(word for word in topic(text) if word not in rejected),
+        slot=slot,
         value=tuple(word for word in value if word not in rejected),
         rejected=rejected,
     )
 
 
-def _rejected(text: str) -> tuple[str, ...]:
-    found = (match[1] or match[2] or match[3] for match in _REJECTED.finditer(text))
-    return tuple(dict.fromkeys(word for phrase in found if phrase for word in _topic(phrase)))
-
-
-def _without_rejected(text: str) -> str:
-    return _REJECTED.sub(" ", text) if _REJECTED.search(text) else text
-
-
-def _about(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _slot(text: str, corrects: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if frame := _FRAME.search(text):
+        return (frame[1] or frame[2],), topic(frame[3])
     if chosen := _CHOSEN.search(text):
-        return _of_choice(text, chosen)
-    if copula := _COPULA.search(text):
-        subject, value = _topic(copula[1]), _topic(copula[2])
-        if subject and value:
-            numbers = _numbers(copula[2])
-            if numbers:
-                rest = tuple(word for word in value if word not in numbers and word == "port")
-                return (*subject, *(word for word in rest if word not in subject)), numbers
-            return subject, value
-    numbers = _numbers(text)
-    if numbers:
-        return tuple(word for word in _topic(text) if word not in numbers), numbers
+        value, scope = topic(chosen[1]), topic(chosen[2] or "")
+        numbers = numbers_in(chosen[1])
+        if numbers:
+            return (*(word for word in value if word not in numbers), *scope), numbers
+        return scope, value
+    if named := _NAMED.search(text):
+        slot, value, numbers = topic(named[1]), topic(named[2]), numbers_in(named[2])
+        if slot and numbers:
+            return slot, numbers
+        if slot and value and corrects:
+            return slot, value
     return (), ()
 
 
-def _of_choice(text: str, chosen: re.Match[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """ "Use X for Y": Y is the subject and X what is said of it."""
-    frame = _FRAME.search(text)
-    value = _topic(chosen[1])
-    scope = _topic(chosen[2] or "")
-    if frame:
-        return (frame[1].split()[0].rstrip("s"), *scope), value
-    numbers = _numbers(chosen[1])
-    if numbers:
-        nouns = tuple(word for word in value if word not in numbers)
-        return (*nouns, *scope), numbers
-    return scope, value
-
-
-def _numbers(text: str) -> tuple[str, ...]:
+def numbers_in(text: str) -> tuple[str, ...]:
+    """The numbers, versions and colours in a lower-case text."""
     return tuple(dict.fromkeys(_folded(found) for found in _NUMBER.findall(text)))
 
 
 def reason_of(sentence: str) -> str:
     """Why, in the words of the sentence; empty when it gives none."""
     lowered = sentence.lower()
-    if len(lowered) != len(sentence):
+    if len(lowered) != len(sentence):  # a few capitals grow when they are lowered
         return ""
-    if found := _REASON.search(lowered):
-        return sentence[found.start(1) : found.end(1)].strip().rstrip(".")
-    if found := _SO.search(lowered):
-        return sentence[found.start(1) : found.end(1)].strip()
-    return ""
+    found = _REASON.search(lowered) or _SO.search(lowered)
+    return sentence[found.start(1) : found.end(1)].strip().rstrip(".") if found else ""

@@ -10,20 +10,21 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mindstone_tui.core.statements.binding_cues import MEMORY, PREFERENCE, RULE
 from mindstone_tui.core.statements.choice_cues import CORRECTION, DECISION
 from mindstone_tui.core.statements.clause import Clause
 from mindstone_tui.core.statements.cue import Cue
 from mindstone_tui.core.statements.open_cues import COMMITMENT, QUESTION
+from mindstone_tui.core.statements.rule_cues import RULE
+from mindstone_tui.core.statements.wish_cues import MEMORY, PREFERENCE
 
 ORDER: Final = (MEMORY, CORRECTION, QUESTION, PREFERENCE, COMMITMENT, RULE, DECISION)
 """Which kind wins when several cues speak: the narrower before the wider."""
 
-_SUBJECT: Final = re.compile(r"\b(?:i|we|they|he|she|you)\b")
-
-
-_INFINITIVE: Final = re.compile(r"\b(?:easy|hard|able|trying|want|used|going) to \w+")
+_SUBJECT: Final = re.compile(
+    r"\b(?:i|we|they|he|she|you)\b|\b(?:easy|hard|able|trying|want|used|going) to \w+"
+)
 _SUBJECT_BEFORE: Final = re.compile(r"\b(?:i|we|they|he|she|you|to|it|who|that) \Z")
+_JOINED: Final = ("and ", "but ", "so ")
 
 
 def _index(cues: Iterable[Cue]) -> dict[str, tuple[tuple[int, Cue], ...]]:
@@ -43,16 +44,29 @@ def cues_in(clause: Clause) -> Iterator[Cue]:
     for word in clause.words & _BY_WORD.keys():
         found.update(_BY_WORD[word])
     for rank in sorted(found):
-        cue = found[rank]
-        text = clause.whole if cue.anywhere else clause.core
-        match = cue.pattern.search(text) if text else None
-        if match and not (cue.imperative and _has_subject(text, match)):
-            yield cue
+        if _fits(found[rank], clause):
+            yield found[rank]
 
 
-def _has_subject(text: str, match: re.Match[str]) -> bool:
-    """Whether a clause that goes on with "and", "but" or "just" tells what somebody does."""
-    at = match.start()
-    if text.startswith(("and ", "but ", "so "), at):
-        return bool(_SUBJECT.search(text, 0, at) or _INFINITIVE.search(text, 0, at))
-    return bool(_SUBJECT_BEFORE.search(text[max(0, at - 12) : at]))
+def _fits(cue: Cue, clause: Clause) -> bool:
+    text = clause.whole if cue.anywhere else clause.core
+    if not text:
+        return False
+    if cue.start is not None and cue.start.match(text):
+        return True
+    if cue.clause is not None and any(
+        cue.clause.match(clause.core, at) and not (cue.imperative and _told(clause.core, joined))
+        for joined, at in clause.starts
+    ):
+        return True
+    if cue.within is None:
+        return False
+    match = cue.within.search(text)
+    return bool(match) and not (cue.imperative and match and _told(text, match.start()))
+
+
+def _told(text: str, at: int) -> bool:
+    """Whether what begins there tells what somebody does: "we start it but don't wait"."""
+    if text.startswith(_JOINED, at):
+        return bool(_SUBJECT.search(text, 0, at))
+    return bool(_SUBJECT_BEFORE.search(text, max(0, at - 12), at))

@@ -10,7 +10,7 @@ from mindstone_tui.core.values import Value
 
 Speaker = Literal["user", "assistant", "tool"]
 StatementKind = Literal[
-    "rule", "preference", "decision", "correction", "question", "commitment", "memory"
+    "rule", "correction", "memory", "preference", "decision", "question", "commitment"
 ]
 
 KINDS: Final[tuple[StatementKind, ...]] = (
@@ -28,7 +28,7 @@ NEVER_DROPPED: Final = frozenset({"rule", "correction", "memory"})
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A sentence's place in history: the line of its message, and where in the message it begins."""
+    """A sentence's place in history: the line of its message, and where in it it begins."""
 
     line: int
     start: int = 0
@@ -54,17 +54,21 @@ class Statement(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     speaker: Speaker = "user"
     subject: tuple[str, ...] = ()
     """The words that say what it is about, folded for comparing."""
+    slot: tuple[str, ...] = ()
+    """What can have only one value: the port, the language of the answers."""
     value: tuple[str, ...] = ()
-    """What it says of its subject: the port's number, the library that was chosen."""
+    """The value that it gives to the slot; without a slot, what it chooses."""
     rejected: tuple[str, ...] = ()
     """What it turns down, in so many words."""
     reason: str = ""
     """Why, as it was said."""
     forbids: bool = False
+    permits: bool = False
+    """It takes a prohibition back."""
     lasting: bool = False
     """Meant beyond the work at hand: always, never, from now on, every."""
     old: str = ""
-    """What a correction corrects, word for word."""
+    """What a correction corrects, word for word, where that was found."""
     corrects: Pointer | None = None
     """Where that stands."""
     supersedes: tuple[Pointer, ...] = ()
