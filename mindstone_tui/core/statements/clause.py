@@ -27,10 +27,10 @@ _CITED: Final = re.compile(r"\"[^\"]{24,400}\"")
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
 _NOISES: Final = re.compile(
     r"[(]?(?:(?:i\.e\.?|e\.g\.?|@[\w.-]+|anw|anyways?|c'?mon|come on|ok(?:ay)?|k+|yes|ye(?:ah|p)"
-    r"|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now|alright|all right|great|good|nice"
-    r"|cool|perfect|agreed|right|fine|please|honestly|anyway|btw|by the way|thanks|thank you|hey|hi"
-    r"|hello|dude|my dude|man|omf?g|wow|look|listen|lastly|finally|first(?: of all)?|second(?:ly)?"
-    r"|third(?:ly)?|next|plus|again|sorry|wait|in (?:general|addition|short)|however|also note"
+    r"|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now|alright|all right|great|good"
+    r"|nice|cool|perfect|agreed|right|fine|please|honestly|anyway|btw|by the way|thanks|thank you"
+    r"|hey|hi|hello|dude|my dude|man|omf?g|wow|look|listen|lastly|finally|first(?: of all)?"
+    r"|second(?:ly)?|third(?:ly)?|next|plus|again|sorry|wait|in (?:general|addition|short)|however|also note"
     r"|for (?:clarity|the record)(?: though)?|of course|i think|i guess|i suppose|you know what"
     r"|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally"
     r"|after some thought|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"

@@ -48,8 +48,8 @@ _ABBREVIATIONS: Final = frozenset(
 _MAY_END: Final = frozenset(
     re.findall(
         r"\S+",
-        "etc usw no min max sec ed mar art est fig eg ie us aka u.s u.k e.u a.m p.m am pm inc ltd co"
-        " corp al st dec oct jan fr str abs",
+        "etc usw no min max sec ed mar art est fig eg ie us aka u.s u.k e.u a.m p.m am pm inc ltd"
+        " co corp al st dec oct jan fr str abs",
     )
 )
 """Abbreviations that also stand at the end of a sentence, or are words of their own."""
