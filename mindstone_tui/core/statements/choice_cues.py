@@ -208,7 +208,7 @@ DECISION: Final = (
         "decision",
         "I'm fine with a monthly release.",
         "enough fine good ok okay works",
-        start=(
+        clause=(
             r"(?!(?:i|it|that|this|everything|all|you|we|he|she|they|things?|which|what"
             r"|there|so|my|"
             + VERB
@@ -309,9 +309,9 @@ DECISION: Final = (
         "Use Postgres.",
         "use",
         start=(
-            r"use (?!this\b|that\b|it\b|the following"
-            r"|of\b)[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example"
-            r"|now)\w",
+            r"use (?!this\b|that\b|it\b|the following|of\b"
+            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double))"
+            r"[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example|now)\w",
             r"use (?:an?|binary|plain|only) \w",
             r"use (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the"
             r"|our)|[\w.+#-]+(?: [\w.:-]*\d[\w.]*)?[.!]*\Z)(?! (?:this|it|that)\b)",
@@ -335,8 +335,8 @@ DECISION: Final = (
         "Go back to the plain list.",
         "back revert",
         clause=(
-            r"(?:honestly )?(?:go|going|switch|switching) back to\b(?! (?:sleep|bed|work"
-            r"|school|normal))",
+            r"(?:honestly )?(?:we should (?:probably )?)?(?:go|going|switch|switching) back to\b"
+            r"(?! (?:sleep|bed|work|school|normal))",
         ),
     ),
 )
@@ -398,8 +398,9 @@ CORRECTION: Final = (
         "The file lives in /etc, not in /opt.",
         "not",
         start=(
-            r"(?!(?:this will|make|ensure|use|let's|want|we want|i want"
-            r"|please)\b).{0,80}\b(?:is|are|was|were|it's|that's|they're|needs?|uses?"
+            r"(?!(?:this will|make|ensure|use|let's|want|we want|i want|we should always"
+            r"|please)\b)(?!.*\b(?:issue|problem|bug) (?:is|seems)\b)"
+            r".{0,80}\b(?:is|are|was|were|it's|that's|they're|needs?|uses?"
             r"|means?|called|listens? on|runs? on|lives? in|goes|comes|takes|should be"
             r"|stands for|refers to|belongs)\b[^,;?()]{1,90}(?:[,;–—]"
             r"| -) ?(?:and )?not (?!sure\b|only\b|yet\b|to mention|too|so|really"
@@ -430,6 +431,8 @@ CORRECTION: Final = (
             r"|needs) \w+(?: \w+){0,3}, not (?:one|two|three|four|\d+|the|a|an)\b",
         ),
         within=(
+            r"\b(?:isn't|aren't|is not|are not|wasn't) actually\b(?! (?:used|working|seeing))",
+            r"\b(?:isn't|aren't|is not|are not)\b.{2,50}\bbut rather\b",
             r"\b(?:isn't|is not|aren't|are not|'s not|wasn't|was not|weren't|'re not"
             r"|not)\b(?! (?:just|only|about|enough|working|matching|showing|sure|able"
             r"|getting|seeing|too|what i wanted))[^?.…]{1,80}[,;:–—-]+ *(?:it's|it is"
@@ -441,12 +444,13 @@ CORRECTION: Final = (
     cue(
         "correction",
         "I meant the staging cluster.",
-        "asked assumed bad called claimed correction mean meant mentioned misspoke "
-        "mistake mistaken named not oops pronounced said scratch spelled spelt suggested "
-        "told typo wanted whoops wrong wrote",
+        "asked assumed bad called claimed clarify correction mean meant mentioned misspoke "
+        "mistake mistaken named not oops pronounced reclarify said scratch spelled spelt "
+        "suggested told typo wanted whoops wrong wrote",
         start=(
             r"(?:oops|whoops)[,.! -]+ *\w.{8,}",
             r"(?:small )?correction ?[:,–—-] ",
+            r"to (?:re)?clarify\b,? .{4,}",
             r"as (?:i|we)(?:'ve| have)? (?:said|mentioned|told you|wrote)\b.{0,24}, .{4,}",
             r"(?:it's|it is|that's) (?:spelled|spelt|pronounced)\b",
         ),

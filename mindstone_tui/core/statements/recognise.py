@@ -15,7 +15,7 @@ import msgspec
 
 from mindstone_tui.core.statements.clause import Clause, after_denial, clause_starts, read
 from mindstone_tui.core.statements.content import content_words, parts, reason_of
-from mindstone_tui.core.statements.cue import Cue
+from mindstone_tui.core.statements.cue import VERB, Cue
 from mindstone_tui.core.statements.cues import cues_in
 from mindstone_tui.core.statements.printed import is_printed
 from mindstone_tui.core.statements.sentences import Sentence, prose, shortened
@@ -27,7 +27,8 @@ LONGEST_WORDS: Final = 600
 _BARE_DENIAL: Final = re.compile(
     r"(?:no+[,.!]? +)?(?:no+|nope|nah|(?:still |all )?(?:wrong|incorrect|false)"
     r"|not (?:quite|true|correct|right|exactly|so)"
-    r"|(?:that|this|it)(?:'s| is| seems)(?: just| still| all| simply| also)?"
+    r"|(?:that|this|it)(?:'s| is| seems)"
+    r"(?: just| still| all| simply| also| totally| completely| clearly| plain)?"
     r" (?:wrong|incorrect|false|not (?:right|true|correct|it|what i (?:meant|said|asked for)))"
     r"|you(?:'re| are)(?: still)? (?:wrong|mistaken|missing the point)"
     r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
@@ -49,6 +50,8 @@ _WANTED: Final = re.compile(
     r"i (?:only |just |really |still )*(?:want(?:ed)?|(?:didn't|did not) (?:ask|want|say|mean)"
     r"|meant|said|asked)\b"
 )
+_BELIEVES: Final = re.compile(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
+_ORDERED: Final = re.compile(rf"(?:just )?{VERB}\b")
 _FIRST_PERSON: Final = ("i ", "i'm ", "i've ", "i don't", "i still", "i didn't")
 _SHOWS: Final = re.compile(
     r"\b(?:errors?|output|logs?|trace|warnings?|console|response|prints?)\b[^.]*:\s*\Z"
@@ -192,8 +195,10 @@ def _after_no(clause: Clause) -> _Verdict:
         return cue.kind, cue
     wanted = _WANTED.match(rest)
     tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
-    if len(rest.split()) >= 3 and (wanted or tells):
-        mine = not wanted and rest.startswith(_FIRST_PERSON)
+    ordered = cue is None and _ORDERED.match(rest) and not _ORDERS.match(rest)
+    if len(rest.split()) >= 3 and (wanted or tells or ordered):
+        believes = _BELIEVES.match(rest)
+        mine = not wanted and not believes and rest.startswith(_FIRST_PERSON)
         return (None, None) if mine else ("correction", None)
     return (cue.kind, cue) if cue is not None else (None, None)
 

@@ -173,8 +173,9 @@ RULE: Final = (
     cue(
         "rule",
         "Every public function should have a docstring.",
-        "all any before complete consistent critical crucial each entire essential every everyone "
-        "everything important must nobody nothing only shall should vital whole",
+        "all always any be before complete consistent critical crucial each ensure entire "
+        "essential every everyone everything important must nobody nothing only shall should "
+        "sure vital whole",
         start=(
             r"(?:nothing|nobody|no one) (?:gets?|goes|leaves|is|may be) (?:\w+ed|merged"
             r"|in|out|to|into|written|sent)\b",
@@ -191,6 +192,11 @@ RULE: Final = (
             r"|everywhere)\b",
         ),
         within=(
+            r"\bneeds? to be (?:very |really )?(?:minimal|fast|simple|responsive|consistent|secure"
+            r"|hosted|free|optimi[sz]ed|accessible|small|compatible|robust)\b",
+            r"\bonly [\w ]{2,20} (?:can|may)[.!]*\Z",
+            r"\bi (?:want|would like|'d like) to (?:make sure|ensure)\b",
+            r"\bwant\b.{2,40}\bto always\b",
             r"\bthere should (?:be no|never be|only be|always be)\b",
             r"\bcan only be \w+ed (?:if|when|by|after|once|from|in)\b",
             r"\bshould (?:always|never|only|remain|stay|at all times|not ever"
