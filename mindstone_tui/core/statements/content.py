@@ -28,7 +28,7 @@ _STOP: Final = frozenset(
     without won't would wouldn't wrong yeah yes yet you you'd you'll you're you've your yours mix
     mixed happen happens correct correction true yup nah hey remember forget mind note forward
     future circumstances rule rules free okay switch stick settle settled choose chose decided
-    decide agreed
+    decide agreed since
     """,
     )
 )
@@ -40,6 +40,14 @@ _FRAME_VERBS: Final = frozenset(
     )
 )
 """Verbs that say where or how a thing is, and not which thing."""
+_ONE_VALUED: Final = frozenset(
+    re.findall(
+        r"\S+",
+        "name title port version language deadline database branch licence license url host"
+        " hostname domain address timeout limit colour color default budget timezone currency",
+    )
+)
+"""What a thing has one of, so that a second value puts an end to the first."""
 
 _END: Final = (
     r"(?=[,;:!?]|\.(?:\s|\Z)|\s(?:because|since|so|but|as|in order|for now|and|when|if|unless|where"
@@ -156,7 +164,7 @@ def _slot(text: str, corrects: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         slot, value, numbers = topic(named[1]), topic(named[2]), numbers_in(named[2])
         if slot and numbers:
             return slot, numbers
-        if slot and value and corrects:
+        if slot and value and (corrects or not _ONE_VALUED.isdisjoint(slot)):
             return slot, value
     return (), ()
 

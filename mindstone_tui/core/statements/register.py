@@ -10,14 +10,15 @@ gets short room is chosen by kind, and rules, corrections and requests to rememb
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.statements.clause import read
 from mindstone_tui.core.statements.content import topic
-from mindstone_tui.core.statements.recognise import LONGEST_WORDS, recognise
-from mindstone_tui.core.statements.sentences import prose, shortened
+from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
+from mindstone_tui.core.statements.splitter import prose, shortened
 from mindstone_tui.core.statements.statement import (
     KINDS,
     NEVER_DROPPED,
@@ -31,6 +32,11 @@ RECENT: Final = 8
 """Messages in which the sentence is looked for that a correction is about."""
 _READ: Final = 20_000
 """Characters of one message that are searched for it."""
+SHARING: Final = 200
+"""Newest statements with a word in common that a new one is compared with.
+
+A word that hundreds share does not say which of them is meant.
+"""
 _SETTLES: Final = frozenset({"rule", "decision", "preference", "correction", "memory"})
 
 
@@ -48,22 +54,22 @@ class Register(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_
 
 def advance(register: Register, utterances: Iterable[Utterance]) -> Register:
     """The register after these messages, which follow those that it knows."""
-    standing, retired = list(register.standing), list(register.retired)
+    standing, retired = _Standing(register.standing), list(register.retired)
     recent = list(register.recent)
     for utterance in utterances:
         for found in recognise(utterance):
-            if any(_repeats(found, one) for one in standing):
+            if standing.has_said(found):
                 continue
             new = _pointed(found, recent) if found.kind == "correction" else found
-            gone = [one for one in standing if replaces(new, one)]
-            if gone:
-                new = msgspec.structs.replace(new, supersedes=tuple(one.at for one in gone))
-                retired += gone
-                standing = [one for one in standing if one not in gone]
-            standing.append(new)
+            gone = [at for at, one in standing.related_to(new) if replaces(new, one)]
+            superseded = [standing.remove(at) for at in gone]
+            if superseded:
+                new = msgspec.structs.replace(new, supersedes=tuple(one.at for one in superseded))
+                retired += superseded
+            standing.add(new)
         if utterance.speaker != "tool":
             recent = [*recent[1 - RECENT :], utterance]
-    return Register(standing=tuple(standing), retired=tuple(retired), recent=tuple(recent))
+    return Register(standing=standing.all(), retired=tuple(retired), recent=tuple(recent))
 
 
 def settle(utterances: Iterable[Utterance]) -> Register:
@@ -109,10 +115,6 @@ def replaces(new: Statement, old: Statement) -> bool:
     )
 
 
-def _repeats(new: Statement, old: Statement) -> bool:
-    return new.kind == old.kind and new.words.casefold().split() == old.words.casefold().split()
-
-
 def _turns_down(new: Statement, old: Statement) -> bool:
     """ "Postgres is rejected" against "Use Postgres".
 
@@ -127,7 +129,7 @@ def _turns_down(new: Statement, old: Statement) -> bool:
 
 def _fills_anew(new: Statement, old: Statement) -> bool:
     """The same slot with another value."""
-    if not (new.slot and old.slot and new.value and old.value) or new.forbids != old.forbids:
+    if not (new.slot and old.slot and new.value and old.value) or new.forbids or old.forbids:
         return False
     mine, theirs = set(new.slot), set(old.slot)
     same = mine == theirs or (new.kind == "correction" and (mine <= theirs or theirs <= mine))
@@ -139,9 +141,9 @@ def _takes_back(new: Statement, old: Statement) -> bool:
     mine, theirs = {*new.subject, *new.rejected}, {*old.subject, *old.rejected}
     if not mine or not theirs or old.kind != "rule" or new.kind != "rule":
         return False
-    if new.permits:
-        return old.forbids and (theirs <= mine or mine <= theirs)
-    return new.forbids != old.forbids and not old.permits and mine == theirs
+    if new.permits != old.permits:
+        return new.forbids != old.forbids and (theirs <= mine or mine <= theirs)
+    return new.forbids != old.forbids and mine == theirs
 
 
 def _answers(new: Statement, question: Statement) -> bool:
@@ -168,3 +170,54 @@ def _pointed(correction: Statement, recent: Sequence[Utterance]) -> Statement:
     return msgspec.structs.replace(
         correction, corrects=best[1], old=shortened(best[2], LONGEST_WORDS)
     )
+
+
+class _Standing:
+    """What stands while messages are read, found by what it says and by its words."""
+
+    def __init__(self, statements: Iterable[Statement]) -> None:
+        self._by_number: dict[int, Statement] = {}
+        self._said: set[tuple[str, ...]] = set()
+        self._by_word: dict[str, dict[int, None]] = {}
+        self._next = 0
+        for one in statements:
+            self.add(one)
+
+    def all(self) -> tuple[Statement, ...]:
+        return tuple(self._by_number.values())
+
+    def has_said(self, new: Statement) -> bool:
+        return _as_said(new) in self._said
+
+    def related_to(self, new: Statement) -> list[tuple[int, Statement]]:
+        """The statements that share a word with a new one, oldest first."""
+        numbers: set[int] = set()
+        for word in _words_of(new):
+            sharing = self._by_word.get(word, {})
+            numbers.update(islice(reversed(sharing), SHARING))
+        related = {number: self._by_number[number] for number in numbers}
+        if new.corrects is not None:
+            related |= {at: one for at, one in self._by_number.items() if one.at == new.corrects}
+        return sorted(related.items())
+
+    def add(self, one: Statement) -> None:
+        self._by_number[self._next] = one
+        self._said.add(_as_said(one))
+        for word in _words_of(one):
+            self._by_word.setdefault(word, {})[self._next] = None
+        self._next += 1
+
+    def remove(self, number: int) -> Statement:
+        one = self._by_number.pop(number)
+        self._said.discard(_as_said(one))
+        for word in _words_of(one):
+            del self._by_word[word][number]
+        return one
+
+
+def _as_said(one: Statement) -> tuple[str, ...]:
+    return (one.kind, *one.words.casefold().split())
+
+
+def _words_of(one: Statement) -> set[str]:
+    return {*one.subject, *one.slot, *one.value, *one.rejected}

@@ -27,8 +27,39 @@ _NOT_SAID_OF_WORK: Final = (
     r"|happen|seem)"
 )
 """What follows "always" when it praises or tells."""
+_PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
+"""A permission with no order behind it."""
 
 RULE: Final = (
+    cue(
+        "rule",
+        "It's fine to push to main again.",
+        "allowed can cancel drop fine forget ignore lift may ok okay scrap",
+        within=(
+            rf"\byou may (?:now|again) {VERB}\b{_PLAINLY}",
+            r"\byou (?:may|can) (?:push|commit|use|change|touch|delete"
+            r"|edit|merge|write|add|modify|install|run)\b.{0,60}\b(?:now|again"
+            rf"|from now on|after all|without asking)\b{_PLAINLY}",
+            rf"\byou(?:'re| are) (?:now |again )?allowed to\b{_PLAINLY}",
+            rf"\b(?:is|are) (?:now )?(?:allowed|permitted|fine|ok|okay) again\b{_PLAINLY}",
+            rf"\b(?:it's|it is|that's) (?:now )?(?:fine|ok|okay|allowed) to\b{_PLAINLY}",
+            r"\b(?:ignore|forget|drop|lift|cancel|scrap) (?:the|that|my|our) (?:rule"
+            r"|constraint|restriction|policy)\b",
+        ),
+        permits=True,
+    ),
+    cue(
+        "rule",
+        "You no longer have to run the tests before every commit.",
+        "longer don't not",
+        within=(
+            r"\byou no longer (?:have|need) to\b",
+            r"\byou (?:don't|do not) (?:have|need) to\b.{1,60}\b(?:anymore|any more"
+            r"|from now on|again)\b",
+        ),
+        forbids=True,
+        permits=True,
+    ),
     cue(
         "rule",
         "Always run the linter.",
@@ -447,22 +478,5 @@ RULE: Final = (
             r"\b(?:strict|firm|clear|hard) [\w-]+ (?:policy|rule)\b",
         ),
         lasting=True,
-    ),
-    cue(
-        "rule",
-        "It's fine to push to main again.",
-        "allowed can cancel drop fine forget ignore lift longer may ok okay scrap",
-        within=(
-            r"\byou (?:may|can)(?: now| again)* (?:push|commit|use|change|touch|delete"
-            r"|edit|merge|write|add|modify|install|run)\b.{0,60}\b(?:now|again"
-            r"|from now on|after all|without asking)\b",
-            r"\b(?:it's|it is|that's) (?:fine|ok|okay|allowed) to\b",
-            r"\byou no longer (?:have|need) to\b",
-            r"\byou (?:don't|do not) (?:have|need) to\b.{1,60}\b(?:anymore|any more"
-            r"|from now on|again)\b",
-            r"\b(?:ignore|forget|drop|lift|cancel|scrap) (?:the|that|my|our) (?:rule"
-            r"|constraint|restriction|policy)\b",
-        ),
-        permits=True,
     ),
 )

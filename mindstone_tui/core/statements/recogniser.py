@@ -18,7 +18,7 @@ from mindstone_tui.core.statements.content import content_words, parts, reason_o
 from mindstone_tui.core.statements.cue import VERB, Cue
 from mindstone_tui.core.statements.cues import cues_in
 from mindstone_tui.core.statements.printed import is_printed
-from mindstone_tui.core.statements.sentences import Sentence, prose, shortened
+from mindstone_tui.core.statements.splitter import Sentence, prose, shortened
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
 
 LONGEST_WORDS: Final = 600
