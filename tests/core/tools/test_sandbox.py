@@ -352,4 +352,29 @@ async def test_compilers_have_somewhere_to_put_what_they_need(scene: Scene) -> N
     for sandbox in confinements(scene):
         result = await attempt(scene, sandbox, told)
         assert result.status == "ok", (sandbox.name, result.text)
-        assert not os.path.lexists(f"{result.text.splitlines()[1]}/b")
+        assert not is_there(f"{result.text.splitlines()[1]}/b")
+
+
+def is_there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+@needs_bwrap
+def test_nothing_that_is_shown_holds_the_home_or_anything_but_toolchains_in_it(
+    scene: Scene,
+) -> None:
+    for name in (*SECRETS, ".cargo/bin/tool", ".pyenv/versions/x"):
+        (scene.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene.home / name).write_text("x")
+    path = f"{scene.home}:{scene.home}/.config:{scene.home}/.ssh:{PATH}"
+    sandbox = Bubblewrap(Path(BWRAP or ""), scene.home, path=path)
+    words = sandbox.confine(
+        ("true",), Workspace((scene.work,)), cwd=scene.work, network=True
+    ).command
+    shown = {
+        Path(words[at + 1]) for at, word in enumerate(words) if word in ("--ro-bind", "--bind")
+    }
+    for name in SECRETS:
+        secret = scene.home / name
+        assert not shown & {secret, *secret.parents}, name
+    assert {scene.home / ".cargo/bin", scene.home / ".pyenv"} <= shown
