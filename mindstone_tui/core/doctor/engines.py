@@ -151,7 +151,10 @@ def _sandbox(around: CheckEnvironment) -> Check:
         return Check(
             id="sandbox",
             outcome="warn",
-            detail=f"Commands run without a sandbox, so each needs approval. {told.why}".strip(),
+            detail=(
+                f"{told.why} So each command is asked about, full-auto cannot be chosen, and only"
+                " for programs that just look a rule with a star is offered."
+            ).strip(),
             remedy="Install bubblewrap.",
         )
     broken = [gap for gap in told.does_not_hold if gap.startswith("not so")]

@@ -140,7 +140,10 @@ def under(decision: Decision, context: ToolContext, sandbox: Sandbox | None) -> 
     if decision.confined and sandbox is None:
         raise SandboxUnavailable("This call must be confined.", "Ask a person instead.")
     return msgspec.structs.replace(
-        context, sandbox=sandbox if decision.confined else None, network=decision.network
+        context,
+        sandbox=sandbox if decision.confined else None,
+        network=decision.network,
+        unseen=decision.by != "person",
     )
 
 

@@ -51,6 +51,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Confines the commands of this call; None when a person let it run as it is."""
     network: bool = False
     """Whether a confined command may use the network."""
+    unseen: bool = False
+    """No person looked at this call: what it plants for other programs is taken back."""
     stop: asyncio.Event | None = None
     """Set when the person interrupts."""
     progress: Callable[[bytes], None] | None = None

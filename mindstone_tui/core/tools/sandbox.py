@@ -29,8 +29,10 @@ from mindstone_tui.core.tools.toolchains import (
     SYSTEM,
     SYSTEM_SECRETS,
     clean_git_settings,
+    npm_registry,
     shown_at_home,
     shown_elsewhere,
+    without_secrets,
 )
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -153,7 +155,7 @@ class Bubblewrap:
                 *command,
             ),
             placeholders=missing,
-            environ={"TMPDIR": "/tmp", **({} if network else OFFLINE)},
+            environ={"TMPDIR": "/tmp", **_package_managers(self._home, network)},
             scratch=scratch,
             files=((settings, clean_git_settings(self._home)),),
         )
@@ -193,6 +195,10 @@ class Bubblewrap:
                 yield real
 
 
+def _package_managers(home: Path, network: bool) -> dict[str, str]:
+    return {**npm_registry(home), **({} if network else OFFLINE)}
+
+
 def _blank(place: Path) -> tuple[str, ...]:
     """Nothing to be seen there."""
     if place.is_dir():
@@ -229,7 +235,8 @@ class Landlock:
             if not self._is_hidden(entry, workspace)
         ]
         readable = [
-            *map(Path, (*SYSTEM, "/proc")),
+            *(each for root in SYSTEM for each in without_secrets(Path(root))),
+            Path("/proc"),
             *shown_at_home(self._home, self._path, self._venv),
             *shown_elsewhere(self._home, self._path, self._venv),
             *workspace.roots,
@@ -248,7 +255,7 @@ class Landlock:
                 "TMPDIR": str(scratch),
                 "XDG_CACHE_HOME": str(scratch),
                 "GIT_CONFIG_GLOBAL": str(settings),
-                **({} if network else OFFLINE),
+                **_package_managers(self._home, network),
             },
             scratch=scratch,
             files=((settings, clean_git_settings(self._home)),),
@@ -293,6 +300,8 @@ def _guarded(workspace: Workspace) -> Iterator[Path]:
         for entry in sorted(root.iterdir()):
             if not _is_guarded(entry.name):
                 continue
+            if entry.is_symlink() and entry.name.casefold() not in PROTECTED:
+                continue  # what it leads to is guarded by its own name, or looked at afterwards
             if entry.is_symlink():
                 raise NotAllowed(
                     f"{entry} is a symbolic link, so it cannot be protected.",

@@ -35,6 +35,7 @@ from mindstone_tui.core.tools.base import (
     finding,
     how_to_read_on,
 )
+from mindstone_tui.core.tools.control_files import ControlFiles
 from mindstone_tui.core.tools.process_tree import (
     ProcessTree,
     deals_with_processes,
@@ -296,23 +297,28 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     else:
         confined = unconfined(await asyncio.to_thread(in_own_namespace, command, context.environ))
     limits = context.limits
-    finished = await run(
-        confined,
-        cwd=cwd,
-        environ=clean_environment(context.environ, context.passed),
-        bounds=Bounds(
-            seconds=min(arguments.seconds, limits.seconds),
-            kept=limits.kept,
-            tail=limits.shown // 2,
-            output=limits.output,
-        ),
-        stop=context.stop,
-        progress=context.progress,
-    )
-    return _told(finished, context)
+    roots = context.workspace.roots
+    before = await asyncio.to_thread(ControlFiles, roots) if context.unseen else None
+    try:
+        finished = await run(
+            confined,
+            cwd=cwd,
+            environ=clean_environment(context.environ, context.passed),
+            bounds=Bounds(
+                seconds=min(arguments.seconds, limits.seconds),
+                kept=limits.kept,
+                tail=limits.shown // 2,
+                output=limits.output,
+            ),
+            stop=context.stop,
+            progress=context.progress,
+        )
+    finally:
+        undone = before.take_back() if before else ()
+    return _told(finished, undone, context)
 
 
-def _told(finished: CommandFinished, context: ToolContext) -> ToolResult:
+def _told(finished: CommandFinished, undone: tuple[str, ...], context: ToolContext) -> ToolResult:
     """The output with what the model must know about its end."""
     text, full = _joined(finished, context)
     how = {
@@ -324,12 +330,22 @@ def _told(finished: CommandFinished, context: ToolContext) -> ToolResult:
     failed = finished.ending == "exited" and finished.code != 0
     last = text.rstrip().rpartition("\n")[2]
     return ToolResult(
-        text=f"{text.rstrip()}\n[{how}]".lstrip("\n"),
+        text=f"{text.rstrip()}\n[{how}]{_taken_back(undone)}".lstrip("\n"),
         status="error" if failed else _STATUS[finished.ending],
         full=full,
         finding=finding(f"{how}, {finished.size:,} bytes; last: {one_line(last, 60)}"),
         elapsed=finished.elapsed,
         origin="shell",
+    )
+
+
+def _taken_back(undone: tuple[str, ...]) -> str:
+    if not undone:
+        return ""
+    named = exact(", ".join(undone[:20])) + (f" and {len(undone) - 20} more" if undone[20:] else "")
+    return (
+        f"\n[taken back: {named}. Other programs obey what is written there, so it is never written"
+        " unasked: propose it with write or edit.]"
     )
 
 

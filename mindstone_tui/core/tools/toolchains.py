@@ -2,18 +2,28 @@
 
 Compilers, interpreters and package caches live at home, next to keys, tokens, wallets, histories
 and other agents' credentials. So the home is empty inside, and only what stands here is shown,
-read-only. Where a toolchain keeps credentials beside its programs, its folders are named singly.
+read-only. Where a toolchain keeps credentials beside its programs, each folder is named.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["OFFLINE", "clean_git_settings", "shown_at_home", "shown_elsewhere"]
+__all__ = [
+    "OFFLINE",
+    "SYSTEM",
+    "SYSTEM_SECRETS",
+    "clean_git_settings",
+    "npm_registry",
+    "shown_at_home",
+    "shown_elsewhere",
+    "without_secrets",
+]
 
 _AT_HOME: Final = (
     # python
@@ -51,7 +61,10 @@ _AT_HOME: Final = (
 )
 _CONDA: Final = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda")
 _PARTS_OF_CONDA: Final = ("bin", "condabin", "envs", "include", "lib", "pkgs", "share")
-_PARTS_OF_A_PREFIX: Final = ("bin", "sbin", "lib", "lib64", "libexec", "include", "share", "tools")
+_PARTS_OF_A_PREFIX: Final = (
+    *("bin", "sbin", "lib", "lib64", "libexec", "include", "share", "tools", "conf", "jmods"),
+    *("modules", "pkg", "src", "api", "misc", "VERSION", "go.env", "release"),
+)
 _PROGRAM_FOLDERS: Final = frozenset({"bin", "sbin", "shims", "scripts", "condabin"})
 SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix"),
@@ -153,6 +166,28 @@ def _environments(path: str, venv: str) -> Iterator[Path]:
     for each in candidates:
         if (each / "pyvenv.cfg").is_file():
             yield each
+
+
+def without_secrets(place: Path) -> Iterator[Path]:
+    """A folder of the system, taken apart where something in it is its owner's alone."""
+    below = [each for each in map(Path, SYSTEM_SECRETS) if place == each or place in each.parents]
+    if not any(os.access(each, os.R_OK) for each in below):
+        yield place
+    elif place not in below:
+        for entry in sorted(place.iterdir()):
+            yield from without_secrets(entry)
+
+
+def npm_registry(home: Path) -> dict[str, str]:
+    """Where npm's cached packages came from, by which it finds them; never with a password."""
+    try:
+        lines = (home / ".npmrc").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    for line in lines:
+        if found := re.match(r"\s*registry\s*=\s*(https?://[A-Za-z0-9.:/_-]+)\s*\Z", line):
+            return {"npm_config_registry": found.group(1)}
+    return {}
 
 
 def clean_git_settings(home: Path) -> bytes:
