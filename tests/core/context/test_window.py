@@ -465,7 +465,7 @@ def test_an_unknown_window_is_assumed_and_says_so(home: Path) -> None:
     stage.plan()
     report = build_report.report(stage.window)
     assert (report.window.tokens, report.window.label) == (32_768, "assumed")
-    assert any("assumed" in warning for warning in report.warnings)
+    assert any("assuming" in warning for warning in report.warnings)
     assert report.marks.ceiling == int(report.usable * 0.87)
 
 
