@@ -16,7 +16,7 @@ from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
 from mindstone_tui.tui.screens.dialog import DialogScreen
-from mindstone_tui.tui.screens.help import HelpScreen
+from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
@@ -57,6 +57,7 @@ class Navigator:
             "memory": self._memory,
             "theme": self._theme,
             "help": self._help,
+            "words": self._words,
             "copy": self._copy,
             "editor": self._editor,
             "scrollback": self._scrollback,
@@ -94,7 +95,6 @@ class Navigator:
         await self._app.push_screen(
             InspectorScreen(
                 chat.panel.report,
-                chat.panel.query_one(LeftLog).entries,
                 command=chat.command,
                 open_line=lambda where: chat.action_want("transcript", where),
             )
@@ -284,6 +284,9 @@ class Navigator:
         )
         host = self._app.host
         await self._app.push_screen(HelpScreen(families, host.settings.keys, host.commands))
+
+    async def _words(self, argument: str) -> None:
+        await self._app.push_screen(WordsScreen(self._app.host.glossary))
 
     # actions
 

@@ -200,4 +200,4 @@ def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
     told = announcements(*lines)
     text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))
-    return [*told, CommandPrinted(command=name, text=text or nothing)]
+    return [*told, CommandPrinted(command=name, text=text or nothing, repeats=bool(text))]

@@ -76,7 +76,8 @@ async def model(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
         return
     info = await services.switch_model(argument)
     yield ModelChanged(model=info.name, note=info.note)
-    yield CommandPrinted(command="model", text=f"Now using {info.name}. {info.note}")
+    text = f"Now using {info.name}. {info.note}"
+    yield CommandPrinted(command="model", text=text, repeats=True)
 
 
 @command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))

@@ -12,11 +12,13 @@ from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widgets import Static
 from textual.worker import Worker
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import (
@@ -33,6 +35,8 @@ from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.status_line import StatusLine
 from mindstone_tui.tui.widgets.welcome import Welcome
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class ChatScreen(Screen[None]):
@@ -93,6 +97,7 @@ class ChatScreen(Screen[None]):
         with Horizontal(id="main"):
             with Vertical(id="left"):
                 yield ConversationView(id="conversation")
+                yield Static("", id="working", markup=False)
                 yield InputArea(self.host.commands, self.host.folder, vim=self.host.settings.vim)
             yield ContextPanel(id="panel")
         yield StatusLine()
@@ -215,8 +220,18 @@ class ChatScreen(Screen[None]):
 
     def _tick(self) -> None:
         if self.running:
-            elapsed = numbers.seconds(float(int(self.host.clock() - self._since)))
-            self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
+            seconds = int(self.host.clock() - self._since)
+            elapsed = numbers.seconds(float(seconds)).replace(".0", "")
+            self.status.doing = f"{self._doing} · {elapsed} · esc stops"
+            sign = _SPINNER[seconds % len(_SPINNER)]
+            said = f"{sign} {self._saying()} · {elapsed} · Esc stops"
+            self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
+
+    def _saying(self) -> str:
+        """What goes on, for the line below the conversation."""
+        if self._doing == "sent":
+            return f"waiting for {self.status.model or 'the model'}"
+        return self._doing
 
     # approvals
 
@@ -365,6 +380,10 @@ class ChatScreen(Screen[None]):
             self.talk.interrupt()
         else:
             self.notify("Press Ctrl+D or type /quit to leave.", timeout=2, markup=False)
+
+    @on(Prompt.Asked)
+    def _explain(self) -> None:
+        self.action_want("words")
 
     @on(Prompt.Left)
     def _leave(self) -> None:
