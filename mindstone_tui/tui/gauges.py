@@ -81,10 +81,10 @@ def _labels(report: ContextReport, cells: int) -> Content:
 
 
 def size(report: ContextReport) -> Content:
-    """`94.2k of 122.9k tokens · 77 % · anchored`."""
+    """`77 % · 94.2k of 122k tokens anchored`."""
     return Content.assemble(
-        (numbers.tokens(report.prompt.tokens), "bold"),
-        f" of {numbers.tokens(report.usable)} tokens · {numbers.percent(report.utilization)} ",
+        (numbers.percent(report.utilization), "bold"),
+        f" · {numbers.tokens(report.prompt.tokens)} of {numbers.tokens(report.usable)} tokens ",
         (report.prompt.label, "$muted"),
     )
 
@@ -94,7 +94,7 @@ def room(report: ContextReport) -> Content:
     window = f"window {numbers.tokens(report.window.tokens)}"
     if report.window.label != "measured":
         window += f" ({report.window.label})"
-    said = f"{window}, {numbers.tokens(report.reserve)} kept for the answer"
+    said = f"{window}, answer keeps {numbers.tokens(report.reserve)}"
     return Content.styled(f"{said}\n{report.scaled}" if report.scaled else said, "$muted")
 
 
@@ -153,7 +153,7 @@ def growth(report: ContextReport, width: int) -> Content:
     else:
         turns = (report.marks.ceiling - report.prompt.tokens) / speed
         when = f"prunes in about {plural(round(turns), 'turn')}" if turns >= 1 else "prunes next"
-        said = f"+{numbers.tokens(speed)} tokens a turn · {when}"
+        said = f"+{numbers.tokens(speed)} tokens a turn\n{when}"
         lines.append(Content.styled(said, "$warning" if turns < _SOON else "$muted"))
     return Content("\n").join(lines)
 

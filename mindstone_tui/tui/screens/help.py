@@ -17,12 +17,13 @@ from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import CommandHelp
+from mindstone_tui.tui.prompt.completion import by_use
 
 Family = tuple[str, Iterable[BindingType]]
 
 
 class HelpScreen(ModalScreen[None]):
-    """Keys by place, then slash commands."""
+    """Slash commands, then keys by place."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f1", "dismiss", "Back", id="help.close"),
@@ -102,10 +103,12 @@ def help_text(
     commands: Sequence[CommandHelp],
     width: int,
 ) -> Content:
-    """All keys, with the user's own in place of the defaults, and all commands."""
-    lines: list[Content] = []
+    """All commands, then all keys, with the user's own in place of the defaults."""
+    lines: list[Content] = [Content.styled("Commands", "bold $primary")]
+    for command in by_use(commands):
+        lines += _command(command, max(width, 40))
     for title, bindings in families:
-        lines += [Content.styled(title, "bold $primary")]
+        lines += [Content(""), Content.styled(title, "bold $primary")]
         for binding in bindings:
             if isinstance(binding, Binding) and binding.id and binding.description:
                 key = keys.get(binding.id, binding.key).replace(",", ", ")
@@ -116,13 +119,8 @@ def help_text(
                         (binding.id, "$faint"),
                     )
                 )
-        lines.append(Content(""))
-    lines.append(Content.styled("Commands", "bold $primary"))
-    for command in commands:
-        lines += _command(command, max(width, 40))
-    lines.append(Content(""))
     hint = "To change a key, set the name on the right under [tui.keys] in config.toml."
-    lines.append(Content.styled(hint, "$muted"))
+    lines += [Content(""), Content.styled(hint, "$muted")]
     return Content("\n").join(lines)
 
 

@@ -192,8 +192,7 @@ def _left_title(report: ContextReport) -> Content:
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
         told += f" · and {more:,} older"
     return Content.assemble(
-        ("Left the window", "bold $muted"),
-        ("  r restores, Enter reads\n", "$faint"),
+        ("Left the window\n", "bold $muted"),
         (told, "$muted" if outside.indexed else "$warning"),
-        ("\nturn   cost  request" if report.gone else "", "$faint"),
+        ("\nturn   cost  request · r restores it" if report.gone else "", "$faint"),
     )

@@ -42,7 +42,7 @@ async def test_older_tool_results_are_trimmed_by_hand_and_stay_in_history(
         before = stage.session.services.context.report().prompt.tokens
         ended, said = await stage.run("/prune results")
         assert ended.ok, said
-        assert "4 tool results are placeholders now" in said
+        assert "4 tool results shortened in the prompt" in said
         (trimmed,) = stage.entries(ToolResultsTrimmed)
         assert trimmed.trigger == "manual"
         assert stage.session.services.context.report().prompt.tokens < before / 1.5
