@@ -61,7 +61,13 @@ class SlashCommands(Sequence[CommandHelp]):
         from mindstone_tui.core.commands import COMMANDS
 
         return tuple(
-            CommandHelp(name=each.name, usage=each.usage, help=each.help, choices=each.words)
+            CommandHelp(
+                name=each.name,
+                usage=each.usage,
+                help=each.help,
+                details=each.details,
+                choices=each.words,
+            )
             for each in COMMANDS.values()
         )
 
@@ -89,7 +95,7 @@ class HomeLibrary:
         return [
             SessionRow(
                 key=each.session,
-                title=each.text,
+                title=each.title,
                 changed=each.updated,
                 turns=each.turns,
                 size=each.size,

@@ -31,6 +31,8 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
 
     app = MindstoneApp(open_conversation, host)
     code = app.run(mouse=host.settings.mouse)
+    if name := app.resume_name:
+        typer.echo(f"Resume: mindstone -s {name}", err=True)
     return app.return_code or code or 0
 
 

@@ -165,6 +165,11 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         """The session's notes."""
         return self.folder / "notes.md"
 
+    @property
+    def title(self) -> Path:
+        """The name a person gave it, for lists; the transcript has it as the command that did."""
+        return self.folder / "title"
+
 
 class AgentPlaces(msgspec.Struct, frozen=True):
     """The files of one agent."""

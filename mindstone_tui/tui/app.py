@@ -29,6 +29,7 @@ from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.messages import (
+    MemoryDecided,
     MemoryWaits,
     ScreenWanted,
     TurnFinished,
@@ -94,10 +95,22 @@ class MindstoneApp(App[int]):
         self.set_keymap(self.host.settings.keys)
         if self._theme_refused:
             self.notify(self._theme_refused, severity="warning", timeout=12, markup=False)
+        if self.host.settings.keys:
+            self.call_after_refresh(self._check_keys)
+
+    def _check_keys(self) -> None:
+        """Say which of the user's own keys can never work, and why."""
+        for problem in self.navigator.key_problems(self.host.settings.keys):
+            self.notify(problem, severity="warning", timeout=12, markup=False)
 
     async def action_quit(self) -> None:
         await self.chat.close()
         self.exit(0)
+
+    @property
+    def resume_name(self) -> str:
+        """What `mindstone -s` takes to come back here; empty where nothing was opened."""
+        return self.chat.host.session.removeprefix("agent:default:") if self.chat.opened else ""
 
     # what the chat asks for
 
@@ -113,6 +126,11 @@ class MindstoneApp(App[int]):
     def _proposed(self, event: MemoryWaits) -> None:
         event.stop()
         self.proposals.append(event.proposal)
+
+    @on(MemoryDecided)
+    def _decided(self, event: MemoryDecided) -> None:
+        event.stop()
+        self.proposals = [one for one in self.proposals if one.proposal != event.proposal]
 
     @on(WindowMeasured)
     def _measured(self, event: WindowMeasured) -> None:

@@ -60,6 +60,8 @@ class CommandHelp(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     name: str
     usage: str = ""
     help: str = ""
+    details: str = ""
+    """What there is to know beyond the one line of help."""
     choices: tuple[str, ...] = ()
     """Words that may follow, for completion."""
 

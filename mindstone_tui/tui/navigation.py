@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
+
+from textual.binding import Binding, BindingType
+from textual.keys import Keys
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
@@ -16,19 +19,40 @@ from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
 from mindstone_tui.tui.screens.dialog import DialogScreen
-from mindstone_tui.tui.screens.help import HelpScreen
-from mindstone_tui.tui.screens.inspector import InspectorScreen
+from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
+from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
 from mindstone_tui.tui.widgets.context_panel import LeftLog
 from mindstone_tui.tui.widgets.fold import FoldTitle
+from mindstone_tui.tui.widgets.line_list import LineList
 from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.recalled import Card
+from mindstone_tui.tui.widgets.tool_call import Rest
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.app import MindstoneApp
+
+
+_PALETTE = Binding("ctrl+p", "command_palette", "Command palette", id="app.palette")
+_MODIFIERS = ("ctrl", "shift", "alt", "meta", "super", "hyper")
+_NAMED_KEYS = frozenset(key.value.rpartition("+")[2] for key in Keys)
+
+
+def _problem(name: str, keys: str, known: Collection[str]) -> str:
+    """Why a line of `[tui.keys]` has no effect; empty if it has one."""
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else "F1 shows the names."
+        return f"tui.keys: there is no key named {name}; {hint}"
+    for key in keys.split(","):
+        *modifiers, base = key.strip().split("+")
+        odd = [each for each in modifiers if each not in _MODIFIERS]
+        if odd or not (len(base) == 1 or base in _NAMED_KEYS):
+            return f"tui.keys: {name} = {key.strip()!r} is not a key; write f9, ctrl+b or alt+x."
+    return ""
 
 
 SAMPLE_QUESTION = "which port did we settle on?"
@@ -57,6 +81,7 @@ class Navigator:
             "memory": self._memory,
             "theme": self._theme,
             "help": self._help,
+            "words": self._words,
             "copy": self._copy,
             "editor": self._editor,
             "scrollback": self._scrollback,
@@ -94,7 +119,6 @@ class Navigator:
         await self._app.push_screen(
             InspectorScreen(
                 chat.panel.report,
-                chat.panel.query_one(LeftLog).entries,
                 command=chat.command,
                 open_line=lambda where: chat.action_want("transcript", where),
             )
@@ -149,9 +173,10 @@ class Navigator:
         here = self._chat.status.session
         await self._app.push_screen(SessionsScreen(library, here, self._app.host.now), picked)
 
-    async def _session(self, key: str) -> None:
-        """Leave this session and open another."""
-        await self._chat.switch(key)
+    async def _session(self, argument: str) -> None:
+        """Leave this session and open another; a model after its key answers there if it is new."""
+        key, _, model = argument.partition(" ")
+        await self._chat.switch(key, model=model)
 
     async def _model(self, argument: str) -> None:
         if self._app.host.models is None:
@@ -266,24 +291,40 @@ class Navigator:
             ChooseScreen(title, choices, note), lambda name: take(name) if name else None
         )
 
-    async def _help(self, argument: str) -> None:
+    def _families(self) -> tuple[tuple[str, Iterable[BindingType]], ...]:
         from mindstone_tui.tui.screens.replay import ReplayScreen
 
-        families = (
+        return (
             ("In the chat", ChatScreen.BINDINGS),
             ("In the prompt", Prompt.BINDINGS),
-            ("On a folded line", FoldTitle.BINDINGS),
+            ("On a folded line", [*FoldTitle.BINDINGS, *Rest.BINDINGS]),
             ("On a recalled passage", Card.BINDINGS),
             ("In the list of pruned exchanges", LeftLog.BINDINGS),
-            ("In the inspector", InspectorScreen.BINDINGS),
-            ("In the transcript", TranscriptScreen.BINDINGS),
+            ("In the inspector", [*InspectorScreen.BINDINGS, *Blocks.BINDINGS]),
+            ("In the transcript", [*TranscriptScreen.BINDINGS, *LineList.BINDINGS]),
             ("In a recording", ReplayScreen.BINDINGS),
             ("When a tool needs approval", [*ApprovalScreen.BINDINGS, *DialogScreen.BINDINGS]),
             ("When a memory is proposed", MemoryScreen.BINDINGS),
-            ("Everywhere", type(self._app).BINDINGS),
+            ("Everywhere", [*type(self._app).BINDINGS, _PALETTE]),
         )
+
+    async def _help(self, argument: str) -> None:
         host = self._app.host
-        await self._app.push_screen(HelpScreen(families, host.settings.keys, host.commands))
+        screen = HelpScreen(self._families(), host.settings.keys, host.commands)
+        await self._app.push_screen(screen)
+
+    def key_problems(self, keys: Mapping[str, str]) -> list[str]:
+        """What is wrong with the user's own keys: names of nothing, keys that do not exist."""
+        known = {
+            binding.id
+            for _, bindings in self._families()
+            for binding in bindings
+            if isinstance(binding, Binding) and binding.id
+        }
+        return [problem for name, key in keys.items() if (problem := _problem(name, key, known))]
+
+    async def _words(self, argument: str) -> None:
+        await self._app.push_screen(WordsScreen(self._app.host.glossary))
 
     # actions
 

@@ -16,7 +16,7 @@ from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import PromptPrices, Target
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, ToolSchema
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
@@ -187,8 +187,13 @@ class TurnContext:
         return self.window.fold.lines.get(line.seq, line)
 
     def report(self) -> ContextReport:
-        """The one accounting, of the next prompt."""
-        return build_report.report(self.window, self.target)
+        """The one accounting, of the next prompt, with what its turn will record first."""
+        head = (self.services.system_prompt().sections, self._schemas())
+        return build_report.report(self.window, self.target, head=head)
+
+    def _schemas(self) -> list[ToolSchema]:
+        """The tools as the model that answers is offered them; some take none."""
+        return [tool.schema for tool in self.tools.values()] if self.info.tools else []
 
     def count(self, text: str) -> int:
         """How large a text is for the model that answers."""
@@ -217,7 +222,6 @@ class TurnContext:
     def load_standing_context(self, turn: int, target: Target) -> list[Line]:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""
         standing = self.services.system_prompt()
-        schemas = [tool.schema for tool in self.tools.values()] if self.info.tools else []
         window = self.window
         changes = [
             # A model for this surface's turns alone is not the session's choice.
@@ -225,7 +229,7 @@ class TurnContext:
             if self.overridden
             else window.set_model(target.model, window=target.window, label=target.label),
             window.set_instructions(standing.sections),
-            window.set_tools(schemas),
+            window.set_tools(self._schemas()),
         ]
         for warning in standing.warnings:
             if warning not in self._warned:
@@ -269,7 +273,9 @@ class TurnContext:
     @property
     def side_output(self) -> int:
         """Tokens that a side call's answer may have."""
-        return min(self.report().reserve, self.info.max_output or 1 << 30)
+        target = self.target
+        room = budget.room_for(target.window, target.label, self.settings.budget)
+        return min(room.reserve, self.info.max_output or 1 << 30)
 
     def take_steering(self) -> list[UserMessage]:
         """What the person added to the running turn, once."""

@@ -153,6 +153,17 @@ def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
     )
 
 
+def scaled(room: Room, settings: ContextSettings, zones: ZoneSettings) -> str:
+    """Why marks or zones are not where the settings say, in a few words; empty if they are."""
+    said = []
+    if edges(zones, room.window) != (zones.yellow, zones.orange, zones.red):
+        said.append(f"zones scaled for a {'small' if room.window < _SMALL else 'large'} window")
+    ceiling = ceiling_percent(settings, room.label)
+    if ceiling != settings.ceiling:
+        said.append(f"prune at {ceiling:g} instead of {settings.ceiling:g}: the window is assumed")
+    return "; ".join(said)
+
+
 def zone_after(before: Zone, utilization: float, window: int, zones: ZoneSettings) -> Zone:
     """The zone for a fullness; falling back takes some points more than rising did."""
     percent = utilization * 100

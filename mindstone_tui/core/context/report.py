@@ -69,6 +69,16 @@ class OutsideWindow(Part, omit_defaults=False):
     unindexed: int = 0
 
 
+class GoneExchange(Part, omit_defaults=False):
+    """An exchange outside the window, as a person would ask for it back."""
+
+    turn: int
+    tokens: int
+    """What restoring it would add to the prompt: its full text, nothing trimmed."""
+    words: str = ""
+    """How its request begins."""
+
+
 class SectionSize(Part, omit_defaults=False):
     """A part of the system prompt, or a tool schema."""
 
@@ -144,6 +154,10 @@ class ContextReport(Part, omit_defaults=False):
     warnings: tuple[str, ...] = ()
     left: tuple[Left, ...] = ()
     """What left with the newest prune, newest turn first."""
+    gone: tuple[GoneExchange, ...] = ()
+    """The newest exchanges outside the window, newest first; `outside` counts all of them."""
+    scaled: str = ""
+    """Why zones or marks differ from the settings in this window; empty where they do not."""
     velocities: tuple[int, ...] = ()
     """Growth per turn, oldest first, for a sparkline."""
     windows: int = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
@@ -128,6 +129,16 @@ class LiveWindow(View):
         """The next call as the session's own choices make it, with everything taken in."""
         self.catch_up()
         return self.call(SESSIONS_OWN)
+
+    def expecting(self, sections: Sequence[Section], tools: Sequence[ToolSchema]) -> View:
+        """This window as its next request will carry it, to be looked at and not written to."""
+        fold = self.fold.expecting(sections, tools)
+        if fold is self.fold:
+            return self
+        view = copy.copy(self)
+        view.fold = fold
+        view.forget_measure()
+        return view
 
     def planned(self, call: Call) -> PromptPlanned | None:
         """The newest plan, if it is of this very call and nothing was written since."""

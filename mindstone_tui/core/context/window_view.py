@@ -29,6 +29,7 @@ from mindstone_tui.core.context.policies import (
     word_similarity,
 )
 from mindstone_tui.core.context.watch import Watch
+from mindstone_tui.core.context.report import GoneExchange
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
 from mindstone_tui.core.entries.conversation import (
@@ -171,6 +172,14 @@ class View:
             None
         )
         self._encoded: dict[Key, bytes] = {}
+        self.gone: dict[tuple[int, str], GoneExchange] = {}
+        """Exchanges outside the window that were looked at, by turn and model; none changes."""
+
+    def forget_measure(self) -> None:
+        """Measure anew: what stands in the window is not what stood in it."""
+        self._measured = None
+        self._ranked = None
+        self._encoded = {}
 
     def ledger(self, model: str) -> TokenCache:
         """The counts for a model's vocabulary."""

@@ -7,7 +7,7 @@ exactly one `turn_ended`.
 
 from __future__ import annotations
 
-from mindstone_tui.core.context.report import Block, ContextReport
+from mindstone_tui.core.context.report import Block, ContextReport, GoneExchange
 from mindstone_tui.core.events.conversation import (
     Answer,
     AnyEvent,
@@ -80,6 +80,7 @@ __all__ = [
     "DelegationEnded",
     "EntryAppeared",
     "Event",
+    "GoneExchange",
     "HandoffWritten",
     "InstructionOffered",
     "MemoryProposed",

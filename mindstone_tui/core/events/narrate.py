@@ -13,6 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.types import (
     CommandEvent,
@@ -83,6 +84,47 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
         case _:
             shown = isinstance(event, TurnEvent | ToolEvent | CommandEvent)
             return None if shown else describe(event)
+
+
+_BOOKKEEPING: Final = (
+    ev.ResultsTrimmed,
+    ev.WindowPruned,
+    ev.SummaryDerived,
+    ev.ZoneChanged,
+    ev.ShareCrossed,
+    ev.VelocitySpiked,
+    ev.CheckpointSaved,
+    ev.HandoffWritten,
+)
+
+
+def is_bookkeeping(event: ev.AnyEvent) -> bool:
+    """Whether an event is the program's own housekeeping, which nobody has to act on."""
+    good_news = isinstance(event, ev.AlertRaised) and event.level == "info"
+    return good_news or isinstance(event, _BOOKKEEPING)
+
+
+def brief(event: ev.AnyEvent) -> str:
+    """A piece of bookkeeping in two or three words, to stand beside others."""
+    match event:
+        case ev.ResultsTrimmed(results=results):
+            return f"{plural(len(results), 'tool result')} shortened"
+        case ev.WindowPruned(left=left):
+            return f"{plural(sum(each.exchanges for each in left), 'exchange')} left the window"
+        case ev.SummaryDerived():
+            return "older exchanges summarised"
+        case ev.ZoneChanged(after=after):
+            return f"zone {after}"
+        case ev.ShareCrossed(component=component, after=after):
+            return f"{component.replace('_', ' ')} {_SHARE_LEVELS[after]}"
+        case ev.VelocitySpiked(tokens=grown):
+            return f"grew by {tokens(grown)} tokens"
+        case ev.CheckpointSaved(version=version):
+            return f"checkpoint {version} saved"
+        case ev.HandoffWritten():
+            return "handoff written"
+        case _:
+            return describe(event).text
 
 
 def describe(event: ev.AnyEvent) -> EventLine:
@@ -254,10 +296,12 @@ def _of_window(event: WindowEvent) -> EventLine:
                 detail="the originals stay in the transcript",
             )
         case ev.ZoneChanged(before=before, after=after, utilization=share):
+            relief = ZONES.index(after) < ZONES.index(before)
+            worse = after in ("orange", "red") and not relief
             return EventLine(
-                sign="●",
+                sign="✓" if relief else "●",
                 text=f"Context window {before} → {after} · {percent(share)} full",
-                tone="warning" if after in ("orange", "red") else "note",
+                tone="good" if relief else "warning" if worse else "note",
             )
         case ev.ShareCrossed(component=component, after=after, tokens=used, limit=limit):
             name = component.replace("_", " ").capitalize()

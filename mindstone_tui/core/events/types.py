@@ -466,6 +466,8 @@ class CommandPrinted(Event):
     ok: bool = True
     data: dict[str, object] | None = None
     """The same for programs, where the command has more than text to say."""
+    repeats: bool = False
+    """The events before it said all of it; who has drawn those need not draw this."""
 
 
 class CommandEnded(Event):

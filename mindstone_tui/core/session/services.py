@@ -41,12 +41,12 @@ from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
-from mindstone_tui.core.text import inside
+from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
 
 
 class SessionServices:
@@ -140,6 +140,12 @@ class SessionServices:
 
         await asyncio.to_thread(work)
 
+    def set_title(self, text: str) -> str:
+        """Give the session a title for lists; an empty one goes back to its first request."""
+        title = one_line(self.context.redactor.redact(text).text, LONGEST_TITLE)
+        replace_file(self.places.title, title.encode())
+        return title
+
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
         taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
@@ -148,12 +154,16 @@ class SessionServices:
             number += 1
         return f"{self.key.main}-{number}"
 
+    def exists(self, key: SessionKey) -> bool:
+        """Whether there is such a session already."""
+        return self.home.session(key).transcript.exists()
+
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
         key = SessionKey.parse(
             name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
         )
-        if self.home.session(key).transcript.exists():
+        if self.exists(key):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
         fork_session(self.context, self._history, self.home.session(key), turn)
         return key

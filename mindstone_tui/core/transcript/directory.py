@@ -6,6 +6,7 @@ said all stand in a transcript's last few lines.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,11 +22,15 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.line import Malformed
 from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.encode import timestamp, written_at
 
 _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
+_FIRST_REQUEST: Final = 64 << 10
+"""Bytes at the beginning in which the first request is looked for."""
+LONGEST_TITLE: Final = 120
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +49,8 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Who spoke last: user or assistant; empty when nothing was said yet."""
     text: str
     """How the last thing said begins."""
+    title: str = ""
+    """The name that a person gave it, else how its first request begins."""
     readable: bool
     """False when the end of the transcript cannot be read; `verify` says why."""
 
@@ -65,6 +72,7 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
     try:
         status = os.fstat(fd)
         newest, spoken = _look_back(fd, status.st_size)
+        title = _title_of(places, fd)
     except OSError:
         return _unreadable(places, 0, "")
     finally:
@@ -83,7 +91,21 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
         role=spoken.role if spoken else "",
         text=_text_of(spoken.entry)[:_SHOWN] if spoken and isinstance(spoken.entry, Entry) else "",
         readable=True,
+        title=title,
     )
+
+
+def _title_of(places: SessionPlaces, fd: int) -> str:
+    """What a person called it, else its first request, if that stands near its beginning."""
+    with contextlib.suppress(OSError):
+        if named := one_line(places.title.read_text("utf-8", "replace"), LONGEST_TITLE):
+            return named
+    for piece in os.pread(fd, _FIRST_REQUEST, 0).split(b"\n")[:-1]:
+        with contextlib.suppress(Malformed):
+            entry = decode_line(piece).entry
+            if isinstance(entry, UserMessage):
+                return one_line(entry.text, LONGEST_TITLE)
+    return ""
 
 
 def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummary:

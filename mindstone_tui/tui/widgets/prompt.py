@@ -65,6 +65,9 @@ class Prompt(TextArea):
     class Left(Message):
         """Ctrl+D in an empty prompt."""
 
+    class Asked(Message):
+        """A question mark in an empty prompt: what do these words mean?"""
+
     class Tabbed(Message):
         """Tab with nothing to complete."""
 
@@ -193,6 +196,11 @@ class Prompt(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         if event.key == "escape" and self.completing:
             self.post_message(self.Navigated("escape"))
+            event.stop()
+            event.prevent_default()
+            return
+        if event.character == "?" and not self.text:
+            self.post_message(self.Asked())
             event.stop()
             event.prevent_default()
             return

@@ -309,8 +309,8 @@ def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
     report = build_report.report(stage.window)
     assert report.protected_tokens > report.marks.floor
     assert any("cannot leave" in warning for warning in report.warnings)
-    (over,) = (warning for warning in report.warnings if warning.startswith("system prompt: "))
-    assert "over the share" in over
+    (over,) = (warning for warning in report.warnings if warning.startswith("System prompt "))
+    assert "more than budgeted" in over
     assert "IDENTITY.md" in over
 
 
