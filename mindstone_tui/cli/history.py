@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.conversation import (
     AssistantPartial,
     UserMessage,
 )
-from mindstone_tui.core.errors import ExitCode, NoSuchSession, UsageError
+from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import one_line
@@ -30,6 +30,7 @@ from mindstone_tui.core.transcript import (
     History,
     Verdict,
     list_sessions,
+    start_over,
     verify,
 )
 
@@ -52,8 +53,20 @@ def sessions(
     sub_agents: Annotated[
         bool, typer.Option("--sub-agents", help="Include sub-agent sessions.")
     ] = False,
+    fresh: Annotated[
+        str,
+        typer.Option(
+            "--start-over",
+            metavar="KEY",
+            help="Where a transcript is gone: set its other files aside, so that KEY can begin.",
+        ),
+    ] = "",
 ) -> None:
     """List sessions, newest first. Sub-agent sessions are only counted."""
+    if fresh:
+        aside = start_over(places().session(session_key(fresh)))
+        hint(f"What was left is in {aside}. The next message begins a new history.")
+        return
     every = list_sessions(places())
     summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
     shown = summaries[:limit] if limit else summaries
@@ -145,7 +158,7 @@ def verify_sessions(
     else:
         chosen = [places().session(session_key(session))]
         if not json and not chosen[0].folder.exists():
-            raise NoSuchSession(chosen[0].key)
+            raise chosen[0].missing()
     expected = _anchor(anchor)
     sound = True
     for where in chosen:
@@ -163,7 +176,7 @@ def verify_sessions(
 
 def _open(where: SessionPlaces) -> History:
     if not where.folder.exists():
-        raise NoSuchSession(where.key)
+        raise where.missing()
     return History(where)
 
 

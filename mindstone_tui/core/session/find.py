@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
+from mindstone_tui.core.errors import UsageError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
@@ -157,7 +157,7 @@ def index_session(
 ) -> Indexed:
     """Open a session's index and bring it up to the end of the transcript."""
     if not places.transcript.exists():
-        raise NoSuchSession(places.key)
+        raise places.missing()
     index = RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
     try:
         if anew:
@@ -207,7 +207,7 @@ def _searched(
 def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
-        raise NoSuchSession(each.key)
+        raise each.missing()
     index = RecallIndex.open(each.index, embedder)
     with History(each) as history:
         catch_up(index, reading(history))

@@ -19,7 +19,7 @@ from mindstone_tui.core.disk import Disk, held, place_error, replace_with, write
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
-from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved, NoSuchSession
+from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import reader
 from mindstone_tui.core.transcript.reader import Piece, Read, backwards, read_line
@@ -183,10 +183,12 @@ class TranscriptFile:
         self.newest = Tail()
         """The same, and still known while the file has to be opened anew."""
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+        if create and places.derived and not os.path.lexists(places.transcript):
+            raise places.missing()
         try:
             self._fd = disk.open(places.transcript, flags)
         except FileNotFoundError as error:
-            raise NoSuchSession(places.key) from error
+            raise places.missing() from error
         except OSError as error:
             raise place_error(places.transcript, error) from error
 
@@ -263,6 +265,8 @@ class TranscriptFile:
         size = self._take_back(size)
         self._refuse_a_cut(size)
         end = find_end(self._read, size, self._places.transcript)
+        if end.tail.seq < 0 and self._places.derived:
+            raise self._places.missing()
         self._refuse_a_stranger(end.tail.session)
         if not end.newline:
             write_all(self._fd, b"\n", self._disk)
