@@ -198,7 +198,7 @@ class TranscriptFile:
         busy = f"{self._places.key} is being written to by another program."
         while True:
             if self._fd < 0:
-                self._fd = self._disk.open(self._places.transcript, os.O_RDWR | os.O_APPEND)
+                self._fd = self._reopen()
             with held(self._fd, wait=LOCK_WAIT, busy=busy):
                 inode = self._disk.inode(self._fd)
                 named = self._disk.inode_at(self._places.transcript)
@@ -206,11 +206,21 @@ class TranscriptFile:
                     yield self._meet(inode)
                     return
             if named is None:
-                raise EntryNotSaved(
-                    f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
-                    "Put it back; what is unsaved is kept and written first.",
-                )
+                raise self._gone()
             self.poison()
+
+    def _reopen(self) -> int:
+        """Open the file that has the name now; none is made, because there was one."""
+        try:
+            return self._disk.open(self._places.transcript, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError as error:
+            raise self._gone() from error
+
+    def _gone(self) -> EntryNotSaved:
+        return EntryNotSaved(
+            f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
+            "Put it back; what is unsaved is kept and written first.",
+        )
 
     def put(self, data: bytes, tails: list[Tail]) -> None:
         """Write and sync, or take the write back; `tails` are those before and after each line."""
@@ -278,7 +288,7 @@ class TranscriptFile:
 
     def _refuse_a_cut(self, size: int) -> None:
         if size < self._acknowledged:
-            raise DamagedTranscript(
+            raise EntryNotSaved(
                 f"NOT SAVED: another program cut {self._places.transcript} from "
                 f"{self._acknowledged:,} to {size:,} bytes.",
                 "Restore the file from a backup; what is unsaved is kept in memory.",
