@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
@@ -12,7 +11,16 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
-from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
+from mindstone_tui.cli.output import (
+    flush_output,
+    hint,
+    say,
+    say_exactly,
+    say_json,
+    say_raw_json,
+    styled,
+    table,
+)
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -128,7 +136,7 @@ def log(
     if damaged:
         hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
     if follow:
-        sys.stdout.flush()
+        flush_output()
         _follow(where, newest, wanted, json)
 
 
@@ -193,7 +201,7 @@ def _follow(
         while True:
             for item in filter(wanted, follower.poll()):
                 _print(item, json)
-            sys.stdout.flush()
+            flush_output()
             time.sleep(_LOOK_AGAIN)
     finally:
         follower.close()
@@ -231,7 +239,7 @@ def _print_verdict(verdict: Verdict) -> None:
     if verdict.ok and head is not None:
         mark = styled("ok", "green")
         say_line = f"{verdict.entries:,} lines, head {head.seq}:{head.hash[:16]}…"
-        sys.stdout.write(f"{mark}  ")
+        say_exactly(f"{mark}  ")
         say(f"{verdict.session}  {say_line}")
         return
     say(f"DAMAGED  {verdict.session}  {verdict.entries:,} readable lines", "red")

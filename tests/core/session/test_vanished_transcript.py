@@ -14,10 +14,15 @@ from mindstone_tui.core.events.narrate import aside
 from tests.core.session.stage import Stage, check_history, on_stage, script
 
 
-def rescued(stage: Stage) -> str:
-    """Everything that stands in rescue files."""
+def files(stage: Stage) -> list[str]:
+    """The rescue files."""
     folder = stage.session.services.home.state / "rescued"
-    return "".join(path.read_text() for path in folder.glob("*.jsonl"))
+    return [str(path) for path in folder.glob("*.jsonl")]
+
+
+def rescued(stage: Stage) -> str:
+    """Everything that stands in them."""
+    return "".join(Path(path).read_text() for path in files(stage))
 
 
 def said(stage: Stage, after: int) -> list[str]:
@@ -44,7 +49,7 @@ async def test_what_was_typed_comes_back_and_is_in_a_file(
             assert (await stage.say(words)).ending == "failed"
         returned = stage.all(events.MessageReturned)
         assert [event.text[:14] for event in returned] == ["do not lose me", "nor me, sk-pro"]
-        assert Path(returned[0].path).is_file()
+        assert {event.path for event in returned} == set(files(stage))
         assert "do not lose me" in rescued(stage)
         assert "nor me" in rescued(stage)
         assert "a1B2a1B2" not in rescued(stage)
