@@ -36,6 +36,7 @@ FACES = {
     "redaction",
     "replay",
     "session",
+    "signals",
     "text",
     "transcript",
     "values",

@@ -28,8 +28,8 @@ from mindstone_tui.core.context.policies import (
     text_of,
     word_similarity,
 )
-from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.context.report import GoneExchange
+from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
 from mindstone_tui.core.entries.conversation import (

@@ -34,6 +34,7 @@ LONGEST: Final = 400
 """Characters of one line; whoever has less room cuts further."""
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
 """Shares that do not grow with the conversation; the panel and `/budget` show them."""
+_NOT_SAVED: Final = "NOT SAVED"
 _SHARE_LEVELS: Final = {"hard": "over budget", "soft": "close to budget", "free": "within budget"}
 _BLOCKED: Final = {
     "protected": "everything left is protected",
@@ -229,6 +230,9 @@ def _of_turn(event: TurnEvent) -> EventLine:
             kept = "the answer so far is kept"
             more = (why,) if why else ()
             return EventLine(sign="■", text="Interrupted", detail=kept, tone="warning", more=more)
+        case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):
+            # `NotSaved` came before it and said why.
+            return EventLine(sign="✗", text="The turn failed", tone="error")
         case ev.TurnEnded(why=why, remedy=remedy):
             return EventLine(sign="✗", text=why or "The turn failed", detail=remedy, tone="error")
         case _:
@@ -399,7 +403,11 @@ def _of_session(event: SessionEvent) -> EventLine:
             what = f"{kind.replace('_', ' ').capitalize()} via {channel}"
             return EventLine(text=f"{what}: {text}" if text else what)
         case ev.NotSaved(what=what, remedy=remedy):
-            return EventLine(sign="✗", text=f"NOT SAVED: {what}", detail=remedy, tone="error")
+            text = what if what.startswith(_NOT_SAVED) else f"{_NOT_SAVED}: {what}"
+            return EventLine(sign="✗", text=text, detail=remedy, tone="error")
+        case ev.MessageReturned(text=text, path=path):
+            kept = f"kept in {path}" if path else "copy it before you leave"
+            return EventLine(sign="↩", text=f"Not sent: {text}", detail=kept, tone="error")
         case ev.SavedAgain(entries=entries):
             count = plural(entries, "entry", "entries")
             return EventLine(sign="✓", text=f"Everything is saved again ({count})", tone="good")

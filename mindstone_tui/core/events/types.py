@@ -303,6 +303,14 @@ class NotSaved(Event):
     unsaved: int
 
 
+class MessageReturned(Event):
+    """A message that could not be taken in; it goes back to whoever typed it."""
+
+    text: str
+    path: str = ""
+    """The file that holds it meanwhile; empty where none could be written."""
+
+
 class SavedAgain(Event):
     """Everything that was unsaved is on disk now."""
 
@@ -325,7 +333,14 @@ class SessionClosed(Event):
 
 
 SessionEvent = (
-    SessionReady | ModelChanged | EntryAppeared | NotSaved | SavedAgain | Noticed | SessionClosed
+    SessionReady
+    | ModelChanged
+    | EntryAppeared
+    | NotSaved
+    | MessageReturned
+    | SavedAgain
+    | Noticed
+    | SessionClosed
 )
 
 

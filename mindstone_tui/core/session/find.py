@@ -14,7 +14,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
+from mindstone_tui.core.errors import UsageError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
@@ -198,7 +198,7 @@ def index_session(
 ) -> Indexed:
     """Open a session's index and bring it up to the end of the transcript."""
     if not places.transcript.exists():
-        raise NoSuchSession(places.key)
+        raise places.missing()
     index = RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
     try:
         if anew:
@@ -248,7 +248,7 @@ def _searched(
 def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
-        raise NoSuchSession(each.key)
+        raise each.missing()
     index = RecallIndex.open(each.index, embedder)
     with History(each) as history:
         catch_up(index, reading(history))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -88,6 +89,7 @@ class SessionServices:
         self._history = history
         self._past = past
         self._tidying: asyncio.Task[None] | None = None
+        self._rescue_folder: Path | None = None
 
     # What commands ask for
 
@@ -280,9 +282,21 @@ class SessionServices:
             self._tidying.cancel()
             self._tidying = None
 
-    def rescue(self) -> Path | None:
-        """Put what could not be saved somewhere else; None when everything is saved."""
-        return self.context.transcript.rescue(self.home.state / "rescued")
+    def rescue(self, returned: Sequence[UserMessage] = ()) -> Path | None:
+        """Put what could not be saved somewhere else, and messages that had no turn.
+
+        None when everything is saved; raises when no place takes it.
+        """
+        transcript = self.context.transcript
+        if self._rescue_folder is not None:
+            return transcript.rescue(self._rescue_folder, returned)
+        own = self.home.state / "rescued"
+        try:
+            return transcript.rescue(own, returned)
+        except (MindstoneError, OSError):
+            # The disk under our own home refuses; the system's place for passing files may not.
+            self._rescue_folder = Path(tempfile.mkdtemp(prefix="mindstone-rescued-"))
+            return transcript.rescue(self._rescue_folder, returned)
 
     async def close(self) -> None:
         """Give back the model, the index and the reader."""

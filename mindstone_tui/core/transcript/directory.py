@@ -10,10 +10,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.disk import ensure_folder, place_error
 from mindstone_tui.core.entries import Entry, Line, decode_line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -21,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.line import Malformed
+from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.encode import timestamp, written_at
@@ -59,6 +62,29 @@ def list_sessions(places: Places) -> list[SessionSummary]:
     """Every session, the one written to last first."""
     found = [summary for session in places.sessions() if (summary := _summarise(session))]
     return sorted(found, key=lambda summary: summary.updated, reverse=True)
+
+
+def start_over(places: SessionPlaces) -> Path:
+    """Set aside what is left of a session whose transcript is gone; the folder it went to.
+
+    Nothing is deleted, and a transcript that holds anything is never moved.
+    """
+    if not places.derived:
+        raise NoSuchSession(places.key)
+    if os.path.lexists(places.transcript) and places.transcript.lstat().st_size:
+        raise UsageError(
+            f"{places.key} has a transcript, and that is never set aside.",
+            f"`mindstone verify --session {places.key}` says how it is.",
+        )
+    aside = places.lost / timestamp(datetime.now(UTC)).replace(":", "")
+    ensure_folder(aside)
+    try:
+        for path in sorted(places.folder.iterdir()):
+            if path not in (places.lost, places.lease):
+                path.rename(aside / path.name)
+    except OSError as error:
+        raise place_error(aside, error) from error
+    return aside
 
 
 def _summarise(places: SessionPlaces) -> SessionSummary | None:

@@ -19,7 +19,7 @@ from mindstone_tui.core.disk import Disk, held, place_error, replace_with, write
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
-from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved, NoSuchSession
+from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import reader
 from mindstone_tui.core.transcript.reader import Piece, Read, backwards, read_line
@@ -183,10 +183,12 @@ class TranscriptFile:
         self.newest = Tail()
         """The same, and still known while the file has to be opened anew."""
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+        if create and places.derived and not os.path.lexists(places.transcript):
+            raise places.missing()
         try:
             self._fd = disk.open(places.transcript, flags)
         except FileNotFoundError as error:
-            raise NoSuchSession(places.key) from error
+            raise places.missing() from error
         except OSError as error:
             raise place_error(places.transcript, error) from error
 
@@ -196,7 +198,7 @@ class TranscriptFile:
         busy = f"{self._places.key} is being written to by another program."
         while True:
             if self._fd < 0:
-                self._fd = self._disk.open(self._places.transcript, os.O_RDWR | os.O_APPEND)
+                self._fd = self._reopen()
             with held(self._fd, wait=LOCK_WAIT, busy=busy):
                 inode = self._disk.inode(self._fd)
                 named = self._disk.inode_at(self._places.transcript)
@@ -204,11 +206,21 @@ class TranscriptFile:
                     yield self._meet(inode)
                     return
             if named is None:
-                raise EntryNotSaved(
-                    f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
-                    "Put it back; what is unsaved is kept and written first.",
-                )
+                raise self._gone()
             self.poison()
+
+    def _reopen(self) -> int:
+        """Open the file that has the name now; none is made, because there was one."""
+        try:
+            return self._disk.open(self._places.transcript, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError as error:
+            raise self._gone() from error
+
+    def _gone(self) -> EntryNotSaved:
+        return EntryNotSaved(
+            f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
+            "Put it back; what is unsaved is kept and written first.",
+        )
 
     def put(self, data: bytes, tails: list[Tail]) -> None:
         """Write and sync, or take the write back; `tails` are those before and after each line."""
@@ -263,6 +275,8 @@ class TranscriptFile:
         size = self._take_back(size)
         self._refuse_a_cut(size)
         end = find_end(self._read, size, self._places.transcript)
+        if end.tail.seq < 0 and self._places.derived:
+            raise self._places.missing()
         self._refuse_a_stranger(end.tail.session)
         if not end.newline:
             write_all(self._fd, b"\n", self._disk)
@@ -274,7 +288,7 @@ class TranscriptFile:
 
     def _refuse_a_cut(self, size: int) -> None:
         if size < self._acknowledged:
-            raise DamagedTranscript(
+            raise EntryNotSaved(
                 f"NOT SAVED: another program cut {self._places.transcript} from "
                 f"{self._acknowledged:,} to {size:,} bytes.",
                 "Restore the file from a backup; what is unsaved is kept in memory.",

@@ -21,7 +21,7 @@ import msgspec
 from mindstone_tui.core.disk import REAL, place_error, read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
-from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, NoSuchSession
+from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.encode import restore
 
@@ -471,6 +471,6 @@ def _open_to_read(places: SessionPlaces) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError as error:
-        raise NoSuchSession(places.key) from error
+        raise places.missing() from error
     except OSError as error:
         raise place_error(path, error) from error

@@ -166,6 +166,9 @@ class ChatScreen(Screen[None]):
                 self._say_doing("thinking")
             case ev.ModelChanged(model=model):
                 self.status.model = model
+            case ev.MessageReturned(text=text):
+                typed = self.input_area.prompt.text
+                self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
             case ev.MemoryProposed():
                 self.post_message(MemoryWaits(event))
             case ev.CommandEnded(ok=True, command=command):

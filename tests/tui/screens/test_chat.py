@@ -462,3 +462,13 @@ async def test_the_last_line_says_that_a_turn_runs_however_narrow_it_is(width: i
         assert "0 s" in line
         assert "yellow 61 %" in line
         assert len(line.rstrip()) <= width
+
+
+async def test_a_message_that_was_not_taken_in_goes_back_into_the_prompt() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"next")
+        talk.announce(ev.MessageReturned(text="do not\nlose me", path="/rescued"))
+        await settle(pilot, talk)
+        assert app.chat.input_area.prompt.text == "do not\nlose me\nnext"
