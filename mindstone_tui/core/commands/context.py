@@ -19,6 +19,7 @@ from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import manual
 from mindstone_tui.core.context.build_report import check_before_add
 from mindstone_tui.core.context.measure import COMPONENTS
+from mindstone_tui.core.context.policies import LEAVES_FIRST
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events import (
     AnyEvent,
@@ -140,7 +141,13 @@ async def policy(services: SessionServices, argument: str) -> AsyncIterator[AnyE
             yield event
         return
     now = services.context.window.policy
-    yield CommandPrinted(command="policy", text=f"The policy is {now}.")
+    width = max(map(len, LEAVES_FIRST))
+    rows = [
+        f"{'›' if name == now else ' '} {name:<{width}}  {first}"
+        for name, first in LEAVES_FIRST.items()
+    ]
+    text = "\n".join((f"The policy is {now}. What leaves first:", *rows))
+    yield CommandPrinted(command="policy", text=text, data={"policy": now, **LEAVES_FIRST})
 
 
 @command("mode", usage="[NAME]", changes_window=True, words=MODES)
