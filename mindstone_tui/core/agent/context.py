@@ -12,6 +12,7 @@ from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context import budget, build_report, plan
 from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.window import LiveWindow
@@ -61,6 +62,14 @@ def recent_texts(fold: Fold) -> list[str]:
 _SHRINK: Final = 3 / 4
 _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
+
+
+_LARGE_WINDOW: Final = AlertRaised(
+    level="info",
+    metric="window_size",
+    message="This window is very large: a prompt may grow to many times what a model reads well.",
+    remedy="Set context.max_tokens to bound it, for example to 120000.",
+)
 
 
 class Questions:
@@ -199,10 +208,16 @@ class TurnContext:
         """How large a text is for the model that answers."""
         return self.window.ledger(self.model).counter.text(text)
 
+    def share(self, component: ComponentName, target: Target) -> int:
+        """Tokens that one component may take of a prompt."""
+        room = budget.room_for(
+            target.window, target.label, self.settings.budget, self.settings.context.max_tokens
+        )
+        return budget.limit_of(component, room, self.settings.budget)
+
     def memory_share(self, target: Target) -> int:
         """Tokens for what recall and memory bring into one prompt."""
-        room = budget.room_for(target.window, target.label, self.settings.budget)
-        return budget.limit_of("memory_injection", room, self.settings.budget)
+        return self.share("memory_injection", target)
 
     async def digest(self, text: str, target: Target) -> MemoryDigested | None:
         """The memories that bear on a message, within their part of the share."""
@@ -223,11 +238,15 @@ class TurnContext:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""
         standing = self.services.system_prompt()
         window = self.window
-        changes = [
-            # A model for this surface's turns alone is not the session's choice.
+        # A model for this surface's turns alone is not the session's choice.
+        chosen = (
             None
             if self.overridden
-            else window.set_model(target.model, window=target.window, label=target.label),
+            else window.set_model(target.model, window=target.window, label=target.label)
+        )
+        changes = [
+            chosen,
+            window.record(_LARGE_WINDOW, turn) if chosen and self._wants_guard(target) else None,
             window.set_instructions(standing.sections),
             window.set_tools(self._schemas()),
         ]
@@ -237,6 +256,10 @@ class TurnContext:
                 alert = AlertRaised(level="warning", metric="standing_context", message=warning)
                 changes.append(window.record(alert, turn))
         return [line for line in changes if line is not None]
+
+    def _wants_guard(self, target: Target) -> bool:
+        """Whether a window is so large that a limit in tokens should be thought of."""
+        return target.window >= budget.LARGE and not self.settings.context.max_tokens
 
     async def make_room(self, target: Target) -> list[Line]:
         """Trim and prune before recall looks, so that it knows what is out of the window."""

@@ -54,6 +54,12 @@ class ContextSettings(SettingsSection):
     """Context window in tokens; 0 asks the provider and the registry."""
     keep_recent_tokens: int = 20_000
     """What `auto_compact` keeps verbatim, at most 30 % of the usable room."""
+    spike_step: float = 10.0
+    """Share of the usable room that must be gained for exchanges to leave ahead of a fast turn."""
+    max_tokens: int = 0
+    """The most that a prompt may have, whatever the window allows; 0 for no such limit."""
+    vectorize_before_prune: Literal["wait", "require"] = "wait"
+    """Wait a moment for the vectors of what leaves, or let nothing leave without them."""
     keep_trimmed: int = 4
     """Newest tool results that are never trimmed."""
     placeholder_tokens: int = 50
@@ -104,7 +110,10 @@ class EvictionSettings(SettingsSection):
 
 
 class CascadeSettings(SettingsSection):
-    """The mode `cascade`: from which fullness each step may be tried, cheapest first."""
+    """The mode `cascade`: from which fullness each step may be tried, cheapest first.
+
+    The first two cost nothing: once begun, they go on down to the target before a model is asked.
+    """
 
     tool_results: float = 75.0
     """Older tool results are shortened."""
@@ -118,8 +127,10 @@ class CascadeSettings(SettingsSection):
     """The rest goes to a reader with a clean window of its own."""
     target: float = 60.0
     """Fullness at which the cascade stops."""
+    overflow: float = 93.0
+    """Fullness after an emergency from which the work goes on in a new window, by a handoff."""
     result_tokens: int = 500
-    """Tool results up to this size are never shortened by a model."""
+    """Tool results up to this size stay as they are; larger ones give way to their finding."""
     ages: tuple[int, int] = (5, 20)
     """Turns up to which `progressive` leaves about 30 %, then 5 %; older ones become a title."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -172,12 +173,6 @@ def tools(view: View, call: Call, measured: Measured) -> tuple[SectionSize, ...]
 
 
 _LEFT_SHOWN: Final = 50
-_HINTS: Final = {
-    "system_prompt": "Shorten IDENTITY.md or USER.md.",
-    "tool_definitions": "Turn some off with `/tools off NAME`.",
-    "tool_results": "They are trimmed first.",
-}
-"""What a person can do about a share that talking does not fill."""
 
 
 def report(
@@ -369,6 +364,16 @@ class _Account:
         carried = self.view.watch.carried
         return None if carried.cost_unknown and not carried.spent else round(carried.spent, 6)
 
+    def _hint(self, share: str) -> str:
+        """What a person can do about a share that talking does not fill."""
+        if share == "tool_definitions":
+            return "; turn some off with `/tools off NAME`"
+        files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
+        if share != "system_prompt" or not files:
+            return ""
+        largest = max(files, key=lambda section: len(section.text))
+        return f"; {Path(largest.source).name} is the largest file in it, keep it short"
+
     def _warnings(self) -> Iterator[str]:
         room, state = self.room, self.view.fold.state
         if room.label == "assumed":
@@ -377,10 +382,10 @@ class _Account:
             yield f"The window is small: only {room.reserve:,} tokens for the answer."
         for share in self.shares:
             if share.tokens > share.hard:
-                over, hint = share.tokens - share.hard, _HINTS.get(share.name, "")
+                over, hint = share.tokens - share.hard, self._hint(share.name)
                 name = share.name.replace("_", " ").capitalize()
                 verb = "uses" if share.name in ("system_prompt", "memory_injection") else "use"
-                yield f"{name} {verb} {over:,} tokens more than budgeted. {hint}".rstrip()
+                yield f"{name} {verb} {over:,} tokens more than budgeted{hint}."
         if self.pinned > self.pin_budget:
             yield f"Pins take {self.pinned:,} tokens; {self.pin_budget:,} are meant for them."
         if self.fixed > self.marks.floor:

@@ -56,7 +56,7 @@ MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
 _GAPS_SAID: Final = 6
 
-TrimTrigger = Literal["trim", "manual", "emergency"]
+TrimTrigger = Literal["trim", "manual", "emergency", "cascade"]
 
 
 def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
@@ -260,7 +260,7 @@ def trim_results(
     Asked for by hand or in an emergency, any gain is worth it.
     """
     measured = live.measure(call)
-    if measured.total <= marks.trim:
+    if measured.total <= marks.trim and trigger != "cascade":
         return []
     settings, state = live.settings.context, live.fold.state
     results = trimmable(
@@ -269,6 +269,9 @@ def trim_results(
         spared={*state.pins, call.turn},
         keep=0 if trigger == "emergency" else settings.keep_trimmed,
     )
+    if trigger == "cascade":
+        shortest = live.settings.cascade.result_tokens
+        results = [(line, size) for line, size in results if size > shortest]
     pressing = budget.pressing(measured.total, call.expected, call.room)
     least = call.room.tokens(settings.trim_step)
     if pressing > marks.ceiling:
@@ -339,38 +342,49 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo
     lines: list[Line] = []
     for _ in range(_ROUNDS):
         measured = live.measure(call)
-        trigger = _trigger(call, measured, marks, tempo)
-        if not trigger:
+        due = _due(live, call, marks, tempo)
+        if due is None:
             break
         if cut := cut_task(live, call):
             lines += cut
             continue
         units = units_of(live, call, measured, marks)
-        pruned = await prune_ranked(live, call, measured, eligible(units), marks.floor, trigger)
+        pruned = await prune_ranked(live, call, measured, eligible(units), due.target, due.trigger)
         lines += pruned.lines
         if not pruned.left:
-            if not pruned.unproven and trigger == "ceiling":
+            if not pruned.unproven and due.trigger == "ceiling":
                 waiting = [unit.turn for unit in units if unit.protected]
                 lines += _blocked(live, call, "protected", waiting, measured.total)
             break
     return lines
 
 
-def _trigger(call: Call, measured: Measured, marks: Marks, tempo: Tempo) -> str:
-    """Why exchanges must leave now; empty when they need not.
+class Due(msgspec.Struct, frozen=True):
+    """Why exchanges must leave now, and down to how many tokens."""
+
+    trigger: str
+    target: int
+
+
+def _due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> Due | None:
+    """What a mark or the speed asks for; None when nothing need leave.
 
     After a spike, or at a high speed, room is made before the next turn of that size would need
-    it, but only in the upper half of the gap: else every turn would prune.
+    it, wherever the window stands: room for two such turns, so that not every turn prunes.
     """
-    if budget.pressing(measured.total, call.expected, call.room) > marks.ceiling:
-        return "ceiling"
+    total = live.measure(call).total
+    if budget.pressing(total, call.expected, call.room) > marks.ceiling:
+        return Due("ceiling", marks.floor)
     fast = budget.velocity_class(tempo.speed) == "high"
-    if not (tempo.spike or fast) or measured.total <= (marks.floor + marks.ceiling) // 2:
-        return ""
+    if not (tempo.spike or fast):
+        return None
     ahead = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed
-    if measured.total + ahead <= call.room.usable:
-        return ""
-    return "spike" if tempo.spike else "velocity"
+    if total + ahead <= marks.ceiling:
+        return None
+    target = max(min(marks.floor, int(marks.ceiling - 2 * ahead)), marks.floor // 2)
+    if total - target < call.room.tokens(live.settings.context.spike_step):
+        return None
+    return Due("spike" if tempo.spike else "velocity", target)
 
 
 async def prune_ranked(

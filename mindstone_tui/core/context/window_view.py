@@ -9,7 +9,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.budget import Room, resolve_window, room_for
-from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question
+from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
 from mindstone_tui.core.context.measure import (
     Measured,
@@ -213,7 +213,15 @@ class View:
         if self._ranked is None or self._ranked[0] != key:
             named, candidates, now, query = key
             how = self.settings.eviction
-            order = rank(named, candidates, now=now, query=query, similar=self.similar, how=how)
+            order = rank(
+                named,
+                candidates,
+                now=now,
+                query=query,
+                similar=self.similar,
+                how=how,
+                staying=staying_texts(fold, candidates, named),
+            )
             self._ranked = (key, order)
         return self._ranked[1]
 
@@ -261,7 +269,7 @@ class View:
                 window, label = chosen.window, chosen.window_label
             elif label == "assumed" and (last := self.last_plan) is not None:
                 window, label = last.window, last.window_label
-        return room_for(window, label, self.settings.budget)
+        return room_for(window, label, self.settings.budget, self.settings.context.max_tokens)
 
     def call(self, target: Target, tail: Sequence[int] = (), expected: int = 0) -> Call:
         """The next model call for a target, with what recall brought or may still bring."""

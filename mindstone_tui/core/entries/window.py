@@ -260,6 +260,23 @@ class ToolResultsTrimmed(Entry):
     trigger: str = "trim"
 
 
+class RoomStepTaken(Entry):
+    """One step of a cascade or a compaction: what it did, what it cost, what it kept."""
+
+    mode: str
+    step: str
+    """`tool_results`, `evict`, `progressive`, `compaction`, `delegate`, `checkpoint` …"""
+    tokens_before: int
+    tokens_after: int
+    strategy: str = ""
+    calls: int = 0
+    """Requests to a model."""
+    fidelity: float | None = None
+    """The share of names, rules and open items that stand in what replaced the originals."""
+    held: bool = True
+    why: str = ""
+
+
 class Pinned(Entry):
     """An exchange is kept in the window until it is unpinned."""
 

@@ -469,6 +469,12 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
         case conversation.MessageCut(target=target, tokens_before=before, tokens_after=after):
             text = f"Message at line {target} shortened · {tokens(before)} → {tokens(after)} tokens"
             return text, "full text kept in the transcript"
+        case window.RoomStepTaken(step=step, tokens_before=before, tokens_after=after) as taken:
+            named = f"{step.replace('_', ' ')} ({taken.strategy})" if taken.strategy else step
+            kept = "" if taken.fidelity is None else f"; {taken.fidelity:.0%} of the facts kept"
+            cost = plural(taken.calls, "model call")
+            text = f"Room made by {named} · {tokens(before)} → {tokens(after)} tokens"
+            return text, f"{cost}{kept}{'; ' if taken.why else ''}{taken.why}"
         case derived.Delegated(task=task, child=child):
             return f"Delegated to {child}: {task}", ""
         case derived.TaskStarted(title=title):

@@ -12,7 +12,7 @@ from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.agent.handoffs import HANDOFF_SHARE
 from mindstone_tui.core.config.settings import RecallSettings, Settings
 from mindstone_tui.core.context import manual, plan
-from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context.budget import ASSUMED_WINDOW, Room
 from mindstone_tui.core.context.cascade import Apply, Effect, StepName
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.policies import text_of
@@ -433,7 +433,8 @@ class RehearsalRun:
             return
         made = prepared.plan.entry
         assert isinstance(made, PromptPlanned)
-        usable = made.window - made.reserve
+        most = self._settings.context.max_tokens
+        usable = Room(made.window, made.window_label, made.reserve, most).usable
         self.calls.append(
             RehearsedCall(
                 turn=line.turn,

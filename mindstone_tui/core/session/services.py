@@ -15,7 +15,11 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
-from mindstone_tui.core.agent.system_prompt import SystemPrompt, standing_context
+from mindstone_tui.core.agent.system_prompt import (
+    SystemPrompt,
+    cut_sections,
+    standing_context,
+)
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
@@ -339,9 +343,14 @@ def turn_services(
             count=context.count,
             room=context.settings.memory.standing_tokens,
             with_tools=context.info.tools,
-            extra=(*project.sections(), *([task] if task else ()), *remembered),
         )
-        return SystemPrompt(found.sections, (*found.warnings, *warnings))
+        share = context.share("system_prompt", context.target)
+        taken = sum(context.count(section.text) for section in found.sections)
+        instructions, cut = cut_sections(
+            project.sections(), max(share - taken, share // 2), context.count
+        )
+        sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
+        return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
         """The memories that bear on a message."""

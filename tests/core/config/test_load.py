@@ -103,7 +103,6 @@ def test_what_is_wrong_names_the_key_and_a_way_out(
         ("context.preserveTranscript", "Nothing leaves history"),
         ("contextManagement.preserveTranscript", "Nothing leaves history"),
         ("context.vectorizeBeforePrune", "Indexed, read back, then pruned"),
-        ("context.vectorize_before_prune", "Indexed, read back, then pruned"),
         ("context.index_before_prune", "Indexed, read back, then pruned"),
         ("recall.require_index", "Indexed, read back, then pruned"),
         ("context.prune_unindexed", "Indexed, read back, then pruned"),

@@ -304,14 +304,16 @@ def test_sections_show_what_the_file_had_and_what_was_injected(home: Path) -> No
 
 
 def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
-    stage = Stage(home, window=4_000, instructions=words(2_200))
+    stage = Stage(home, window=4_000)
+    said = Section(name="project", text=words(2_200), source="/work/AGENTS.md")
+    stage.window.set_instructions([said, Section(name="user", text="Ada", source="/home/USER.md")])
     stage.chat("hello", "hi")
     report = build_report.report(stage.window)
     assert report.protected_tokens > report.marks.floor
     assert any("cannot leave" in warning for warning in report.warnings)
     (over,) = (warning for warning in report.warnings if warning.startswith("System prompt "))
     assert "more than budgeted" in over
-    assert "IDENTITY.md" in over
+    assert "AGENTS.md is the largest file" in over
 
 
 def test_a_share_and_a_check_before_adding(home: Path) -> None:
