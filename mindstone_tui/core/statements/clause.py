@@ -88,8 +88,15 @@ def read(sentence: str) -> Clause:
         words=words,
         asks=asks,
         denies=_DENIAL.match(core) is not None,
-        stressed=frozenset(() if said.isupper() else _STRESSED.findall(said)),
+        stressed=_stressed(said),
     )
+
+
+def _stressed(said: str) -> frozenset[str]:
+    """Binding words in capitals; where all is shouted, nothing is stressed."""
+    found = _STRESSED.findall(said)
+    shouted = found and sum(map(str.isupper, said)) > sum(map(str.islower, said))
+    return frozenset() if shouted else frozenset(found)
 
 
 def _folded(said: str) -> tuple[str, frozenset[str]]:

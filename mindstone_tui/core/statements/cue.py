@@ -31,7 +31,7 @@ VERB: Final = (
     r"|remove|rename|render|reorder|repeat|replace|reply|report|request|require|reset|resolve|respect"
     r"|respond|restart|restore|restrict|return|reuse|revert|review|rewrite|round|route|run|save|say"
     r"|scale|search|select|send|separate|serve|set|ship|show|sign|simplify|skip|sort|spawn|spell|split"
-    r"|squash|squeeze|stage|start|state|stay|stick|stop|store|strip|structure|submit|support|surround"
+    r"|squash|squeeze|stage|start|state|stay|stick|stop|store|strip|structure|submit|substitute|support|surround"
     r"|switch|sync"
     r"|tag|take|talk|target|tell|test|throw|touch|track|translate|treat|trigger|trim|trust|try|turn"
     r"|type|update|upgrade|upload|use|validate|verify|wait|warn|watch|wrap|write)"

@@ -99,7 +99,7 @@ COMMITMENT: Final = (
             r"|be sure to (?:keep|check|reach|let)|have (?!you)\b|have\b(?! you)|never\b"
             r"|ever\b|also\b|say\b|admit\b|bet\b|guess\b|assume\b|think\b|take that\b"
             r"|pass\b|need\b|see\b|love\b|miss\b|definitely|always\b|not\b|try not|keep\b"
-            r"|let you (?:know|go)|do my best|check (?:it|that|this|them) out|cherish"
+            r"|let you\b|put my|refuse|end\b|do my best|check (?:it|that|this|them) out|cherish"
             r"|treasure|want\b|like\b|leave you|remember\b|die\b|cry\b|get back up|reach"
             r"|get (?:this|an?|the))\w",
             r"\bwe(?:'re| are) about to \w",
@@ -124,7 +124,7 @@ COMMITMENT: Final = (
             r"|eventually),? (?:we(?:'ll| will|'re going to)|i can)\b(?! (?:have|use|not"
             r"|only|always)\b)",
             r"(?<!how )\bwe(?:'ll| will|'re going to| are going to| going to) (?!be\b"
-            r"|have to\b|need to know).{1,90}\b(?:later|next|afterwards?|tomorrow|soon"
+            r"|have to\b|need to know).{1,90}\b(?:later|next|afterwards?|tomorrow|(?<!coming )soon"
             r"|eventually|another time|in a (?:follow-?up|separate|later|different)"
             r"|when we (?:get|come)|once (?:we|the|it|that|you)|as soon as|after (?:the"
             r"|we|that|this|you))\b",

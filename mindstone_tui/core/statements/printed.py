@@ -17,6 +17,7 @@ _HOLDS: Final = re.compile(
     r"|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
 )
 _CALL: Final = re.compile(r"[\w.]+\(.*\);?\Z")
+_PLACE: Final = re.compile(r"\S:\d+:\d+\W*\Z")
 _SIGNS: Final = frozenset(";{}=<>&|:")
 
 
@@ -25,7 +26,9 @@ def is_printed(sentence: str) -> bool:
     start = sentence[:_LOOKED_AT].lower()
     if start[:1] in "\"'“`" and sentence.rstrip(" ,.").endswith(('"', "'", "”", "`")):
         return sentence.count(sentence[0]) <= 2
-    if _OPENS.match(start) or _CALL.match(start):
+    if sentence.count('"') == 1 and sentence.endswith(('."', '!"', '?"')):
+        return True  # the end of a quotation that began some sentences ago
+    if _OPENS.match(start) or _CALL.match(start) or _PLACE.search(sentence[-40:]):
         return True
     if not _SIGNS.isdisjoint(start) and _HOLDS.search(start):
         return True

@@ -108,7 +108,8 @@ RULE: Final = (
             r"\b(?:must|should|shall|please|may|to|needs to) never\b(?! (?:be enough"
             r"|be able))",
             r"\bwe (?:will |should )?never (?!read\b|set\b|put\b)" + VERB + r"\b",
-            r"\bwe never want\b",
+            r"(?<!if )\b(?:we|i)(?: basically| really)? never want\b",
+            r"(?:\A|[,;:(] *)never (?:an?|more than) \w",
             r"\b(?:make|ensure|so|sure) .{0,60}\bnever\b",
         ),
         lasting=True,
@@ -132,7 +133,7 @@ RULE: Final = (
             r"(?<!\A)(?<!that )(?<!it )(?<!this )(?<!you )(?<!they )(?<!there )(?<!she "
             r")(?<!he )(?<!which )(?<!i )(?<!a )\bmust (?:not |never |always |only "
             r"|also )?(?:be (?:\w+ed|able|unique|valid|in|at|on|under|less|complete"
-            r"|idempotent|exact|self|equal|the same|\d)|have (?:an?|the|at|to|only)"
+            r"|idempotent|exact(?:ly)?|self|equal|the same|\d)|have (?:an?|the|at|to|only)"
             r"|(?!be\b|have\b|feel|seem|'ve|admit|say\b|love|know|look\b|think|hold\b"
             r"|diverge)[a-z]{2,})\b(?! (?:been|felt))",
             r"\b(?:it|this|that|they|you|we) must(?:n't| not| never| always| only| stay"
@@ -169,6 +170,8 @@ RULE: Final = (
             r"\bby no means\b",
             r"\b(?:tell|telling|ask|asked|want|need) you (?:to stop|not to)\b",
             r"\bi (?:don't|do not) want you to\b",
+            r"\b(?:don't|do not) want\b.{2,80}\bever again\b",
+            r"\b(?:i|we)(?: want|'d like| would like) to avoid \w",
             r"\b(?:but|and) (?:please )?(?:don't|do not) (?:touch|change|edit|modify"
             r"|delete|remove|rename|add|use|break|commit|push|create|overwrite|move"
             r"|write)\b",
@@ -268,6 +271,11 @@ RULE: Final = (
             r"|extra \w+|changes to|placeholders?|mocks?|hacks?|shortcuts?|fluff)\b",
             r"\b(?:with no|without any) (?:assumptions?|guess\w*|placeholders?|comments?"
             r"|explanations?|changes?|side effects?|dependenc\w+)\b",
+            r"(?:\A|[,;:] *)no "
+            + _NOT_RULED_OUT
+            + _NOT_TOLD
+            + r"(?!.{0,40}\b(?:needed|necessary|required)\b)(?:[\w`./+-]+ ){1,4}"
+            r"(?:(?:in|outside|inside|for) (?:the |that |this |any )?[\w`./-]+|(?=[–—-] ))",
             r"(?:\A|[,;(] *)no more (?!than|problem|error|issue)\w",
             r"\band nothing (?:else|more)\b",
             r"\bnothing else[.!]*\Z",
@@ -296,11 +304,16 @@ RULE: Final = (
             r"(?:\A|, ?)" + VERB + r" (?:.{2,60} )?only[.!]*\Z",
             r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b",
             r"\bonly appl(?:y|ies) to\b",
+            r"\A(?:[a-z]{3,12}: )?(?:(?!(?:is|are|was|were|has|have|had|shows?|works?|i|i'm|we|it"
+            r"|it's|you|they|he|she|can|does|not|read|the)\b)[\w`+/&.'-]+,? ){1,5}only"
+            r"(?=[.!;]*\Z|; | [–—-] )",
+            r"(?:\A|[;:–—-] +)only (?:one|a single|two) [\w`.-]+[.!]*\Z",
             r"\bi only want\b",
             r"\b(?:we|you) (?:should|must|may) only \w",
             r"\byou only (?:need|have) to\b",
             r"\b(?:we|you) only ever\b",
-            r"\bbut only (?:after|one|if|when|once|for|in|on|the)\b",
+            r"\bbut only (?:after|one|if|when|once|for|in|on"
+            r"|the(?! \w+ (?:works?|gets?|shows?|has|is|are|starts?)\b))\b",
         ),
     ),
     cue(
@@ -320,6 +333,8 @@ RULE: Final = (
             r"be (?:very |extra |really |more )?careful (?:not to|with|about)\b",
         ),
         within=(
+            r"\bmake sure (?:that )?(?:no \w|nothing|it'?s not|it doesn't|to not|not to"
+            r"|there'?s no)",
             r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|just|please|also|then|to|so|let's"
             r"|lets) )(?:make sure|be sure|ensure)\b.{0,80}\b(?:never|always|don't|do not"
             r"|doesn't|does not|not to|only|every|each|stays?|remains?|keep|dry|nothing"
@@ -448,6 +463,7 @@ RULE: Final = (
             r"|in (?:the imperative|all|every|any|each|new)\b|everywhere|throughout"
             r"|across (?:the|all|every))",
             r"(?:use\b.{1,40}\bfor \w+ing\b|do (?:all |your |any )+\w+ing (?:with|in)\b)",
+            r"use (?:proper|meaningful|readable|descriptive|consistent|clear) ",
             r"use (?:metric|imperial|tabs|spaces|british|american|the metric"
             r"|conventional)\b",
             r"follow\b.{1,60}\b(?:strictly|exactly|closely|to the letter)\b",
