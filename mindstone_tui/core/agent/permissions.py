@@ -83,7 +83,7 @@ class Permissions:
             *(
                 AskedScope(
                     scope="always",
-                    label=f"Allow always: {rule.text}",
+                    label=f"Allow always: {_named(rule)}",
                     remember=rule.text,
                     keep="config",
                 )
@@ -154,9 +154,15 @@ def _in_session(rule: Rule) -> AskedScope:
             remember=rule.text,
             keep="session",
         )
+    wide = rule.open_ended or not rule.words
     return AskedScope(
-        scope="prefix" if rule.open_ended else "exact",
-        label=f"Allow in this session: {rule.text}",
+        scope="prefix" if wide else "exact",
+        label=f"Allow in this session: {_named(rule)}",
         remember=rule.text,
         keep="session",
     )
+
+
+def _named(rule: Rule) -> str:
+    """A rule as a button says it; one without words holds whatever the arguments are."""
+    return rule.text if rule.words else f"every call of {rule.tool}"

@@ -120,3 +120,15 @@ async def test_each_scope_that_is_offered_spares_the_question_and_edits_end_with
         allowed.remember(Answer(allowed=True, remember=each.remember, keep=each.keep))
         assert allowed.decide(write, approval).verdict == "allow"
         assert kept == ([each.remember] if each.scope == "always" else [])
+
+
+async def test_a_rule_that_holds_for_any_arguments_says_so(home: Path) -> None:
+    context = context_of(window_in(home), Replies(), allowed=permissions("ask"))
+    used = tool("server__look", risk="run")
+    approval = prepare(used, "c1", "{}", context.tool_context("c1"))
+    _, session, always = await context.permissions.scopes_for(used, approval)
+    assert (session.scope, session.label) == (
+        "prefix",
+        "Allow in this session: every call of server__look",
+    )
+    assert always.label == "Allow always: every call of server__look"
