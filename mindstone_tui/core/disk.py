@@ -195,6 +195,31 @@ def read_blob(folder: Path, digest: str) -> bytes:
     return data
 
 
+def open_regular(path: Path, *, follow: bool = True) -> int:
+    """Open an ordinary file for reading; raises `OSError` for a pipe, a device or a folder.
+
+    Opening a pipe would wait for somebody to write to it, so nothing is waited for here.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    fd = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        os.close(fd)
+        if folder:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "It is no ordinary file", str(path))
+    return fd
+
+
+def read_regular(path: Path, *, most: int, follow: bool = True) -> bytes:
+    """The bytes of an ordinary file; raises `OSError` for one that is larger than `most`."""
+    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"It is larger than {most:,} bytes", str(path))
+    return data
+
+
 @contextlib.contextmanager
 def held(fd: int, *, wait: float, busy: str) -> Iterator[None]:
     """Hold the kernel's exclusive lock on an open file; it is freed even by a crash."""

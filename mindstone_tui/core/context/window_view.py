@@ -160,10 +160,15 @@ class View:
         self.similar = similar
         self._counters = counters
         self._ledgers: dict[int, TokenCache] = {}
-        self.watch = Watch(calibration or Calibration(), reader(history))
-        self.fold = open_fold(history) if fold is None else fold
-        plan = self.fold.plan
-        after = reader(history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
+        self._calibration = calibration or Calibration()
+        self._begin(open_fold(history) if fold is None else fold)
+
+    def _begin(self, fold: Fold) -> None:
+        """Know a window and nothing that was measured of another."""
+        self.fold = fold
+        self.watch = Watch(self._calibration, reader(self.history))
+        plan = fold.plan
+        after = reader(self.history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
         self.watch.start(plan, after)
         self.sent: list[Key] | None = None
         """Names of the messages of the newest planned request, in order."""

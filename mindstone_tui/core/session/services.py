@@ -189,10 +189,12 @@ class SessionServices:
 
     def catch_up(self) -> list[Line]:
         """Take in what other surfaces wrote, and say what it was."""
+        known = self.context.transcript.replacements
         self.context.transcript.look()
         self.context.window.catch_up()
         lines = self.context.window.missed()
-        if self._past.forget(lines):
+        replaced = self.context.transcript.replacements != known
+        if self._past.forget(lines, everything=replaced) or replaced:
             for part in (self.memories, self.health, self.tasks):
                 part.forget()
         if any(isinstance(line.entry, ModelChanged) for line in lines):

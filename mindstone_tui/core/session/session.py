@@ -238,6 +238,8 @@ class Session:
         self._work: asyncio.Task[bool] | None = None
         """The turn or the command that can be interrupted."""
         self._in_turn = False
+        self._turn = 0
+        """Its number, once it has begun."""
         self._read_only_tasks: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -252,6 +254,7 @@ class Session:
         self._context.window.on_saved = lambda entries: self._emit(
             events.SavedAgain(entries=entries)
         )
+        self._context.window.on_replaced = self._on_replaced
         self._context.tell = self._emit
         self._owner = asyncio.create_task(self._run_queue(), name="session")
         if follow:
@@ -261,6 +264,18 @@ class Session:
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
+
+    def _on_replaced(self, what: str) -> None:
+        """Another history stands in this one's place: a turn of the old one cannot go on in it."""
+        self._emit(events.Noticed(message=what, level="error"))
+        turn = self._turn
+
+        def stop() -> None:
+            if turn and turn == self._turn:
+                self.interrupt("Another history was put in the transcript's place.")
+
+        # Not at once: this may be the turn's own end being written.
+        asyncio.get_running_loop().call_soon(stop)
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -502,7 +517,7 @@ class Session:
             origin = "queued" if said.queued else "message"
             async for event in take_turn(self._context, said.message, origin):
                 if isinstance(event, events.TurnStarted):
-                    turn = event.turn
+                    turn = self._turn = event.turn
                     self._complained.clear()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
@@ -523,6 +538,7 @@ class Session:
             self._context.report_bug(error)
             fail("failed", Bug(error).what, Bug(error).remedy)
         finally:
+            self._turn = 0
             self._rescue()
         return turn > 0
 

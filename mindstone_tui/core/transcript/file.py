@@ -169,6 +169,14 @@ class _Doubtful(msgspec.Struct, frozen=True):
     hash: str
 
 
+class Replacements(msgspec.Struct, frozen=True):
+    """How often another program put something else in a transcript's place while it was open."""
+
+    files: int = 0
+    histories: int = 0
+    """Times in which the newest line that was known was not in it: an older copy, perhaps."""
+
+
 class TranscriptFile:
     """One session's file, for appending."""
 
@@ -177,6 +185,7 @@ class TranscriptFile:
         self._disk = disk
         self._inode: int | None = None
         self._doubtful: _Doubtful | None = None
+        self.replacements = Replacements()
         self._acknowledged = 0
         """Where the newest line ends that this process was told is on disk."""
         self.tail = Tail()
@@ -262,6 +271,8 @@ class TranscriptFile:
             return self._learn_tail()
         self._acknowledged = 0
         self.tail = Tail()
+        known = self.replacements
+        self.replacements = msgspec.structs.replace(known, files=known.files + 1)
         return [
             FileReplaced(inode_before=before or 0, inode_after=inode),
             *self._learn_tail(),
@@ -278,6 +289,9 @@ class TranscriptFile:
         if end.tail.seq < 0 and self._places.derived:
             raise self._places.missing()
         self._refuse_a_stranger(end.tail.session)
+        if not self._still_there(self.newest):
+            known = self.replacements
+            self.replacements = msgspec.structs.replace(known, histories=known.histories + 1)
         if not end.newline:
             write_all(self._fd, b"\n", self._disk)
             self._disk.sync(self._fd)
@@ -285,6 +299,13 @@ class TranscriptFile:
             self._set_aside(end.tail.size, size)
         self.tail = self.newest = end.tail
         return self._unrecorded_copies()
+
+    def _still_there(self, known: Tail) -> bool:
+        """Whether the newest line that was known stands where it stood, with its hash."""
+        if known.start is None:
+            return True
+        raw = self._read(known.size - known.start, known.start)
+        return raw.endswith(b"\n") and _claimed_hash(raw[:-1]) == known.hash
 
     def _refuse_a_cut(self, size: int) -> None:
         if size < self._acknowledged:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, place_error, read_blob
+from mindstone_tui.core.disk import REAL, place_error, read_blob, replace_with
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry
@@ -269,6 +269,19 @@ class History:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def reopen(self) -> None:
+        """Go on with the file that has the name now."""
+        fd = _open_to_read(self.places)
+        self.close()
+        self._fd = fd
+        self._offsets = None
+
+    def keep_copy(self, path: Path) -> None:
+        """Copy the file as it was opened, even if it has lost its name since."""
+        size = self.size
+        steps = range(0, size, _SCAN_CHUNK)
+        replace_with(path, (self._read(min(_SCAN_CHUNK, size - at), at) for at in steps))
 
     @property
     def size(self) -> int:

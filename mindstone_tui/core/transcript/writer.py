@@ -41,7 +41,7 @@ from mindstone_tui.core.transcript.encode import (
     timestamp,
     utc_now,
 )
-from mindstone_tui.core.transcript.file import LONGEST_WRITE, Tail, TranscriptFile
+from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
 from mindstone_tui.core.transcript.reader import Head, History
 
 _ENVELOPE: Final = 1 << 10
@@ -104,6 +104,11 @@ class Transcript:
         """The turn of the newest line this process knows of, saved or not."""
         waiting = [pending.draft.turn for pending in self._unsaved if pending.draft.turn]
         return waiting[-1] if waiting else self._ledger.newest.turn
+
+    @property
+    def replacements(self) -> Replacements:
+        """What other programs put in this file's place so far."""
+        return self._ledger.replacements
 
     def append(
         self, entry: Entry, *, turn: int | None = None, ts: str = "", parent: str | None = None
