@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.context.report import OutsideWindow
+from mindstone_tui.core.context.report import GoneExchange, OutsideWindow
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import ModelChoice
@@ -60,6 +60,18 @@ DIFF = """--- a/journal.py
 +    os.fdatasync(self.fd)
 """
 OUTSIDE = OutsideWindow(exchanges=14, tokens=48_200, indexed=True)
+REQUESTS = {
+    3: "Set up the project with uv and pytest",
+    4: "Why does the lock file differ on the server?",
+    5: "Read the style guide and follow it",
+    6: "The harbour wants its reports at six",
+    7: "Make the parser accept centimetres",
+    11: "Rename ingest to poll everywhere",
+}
+GONE = tuple(
+    GoneExchange(turn=turn, tokens=1_840 + 97 * turn, words=words)
+    for turn, words in sorted(REQUESTS.items(), reverse=True)
+)
 WORK: list[ev.AnyEvent] = [
     asked(31, "Fix the journal so that it uses one write."),
     recalled(31, passage(), passage("Never sync twice for one line; once is enough.", 12)),
@@ -122,7 +134,7 @@ SCENES: dict[str, Scene] = {
             ev.ZoneChanged(turn=31, before="yellow", after="orange", utilization=0.78),
             ev.CheckpointSaved(turn=31, version=4, path="checkpoint.json"),
             recorded(31, "The rollback path is next."),
-            reported("orange", 0.78, outside=OUTSIDE),
+            reported("orange", 0.78, outside=OUTSIDE, gone=GONE),
         )
     ),
     "red": Scene(
@@ -138,7 +150,7 @@ SCENES: dict[str, Scene] = {
                 message="Protection leaves no room to prune.",
                 remedy="/unpin 4",
             ),
-            reported("red", 0.96, outside=OUTSIDE),
+            reported("red", 0.96, outside=OUTSIDE, gone=GONE),
         )
     ),
     "pruned": Scene(
@@ -147,11 +159,11 @@ SCENES: dict[str, Scene] = {
             asked(31, "Go on."),
             pruned(31, 3, 4, 5, 6, 7, 11),
             recorded(31, "The rollback path is next."),
-            reported("yellow", 0.7, outside=OUTSIDE),
+            reported("yellow", 0.7, outside=OUTSIDE, gone=GONE),
         )
     ),
     "inspector": Scene(
-        events=(*STORE, pruned(30, 3, 4, 5), reported("orange", 0.81, outside=OUTSIDE)),
+        events=(*STORE, pruned(30, 3, 4, 5), reported("orange", 0.81, outside=OUTSIDE, gone=GONE)),
         keys=("f2", "down", "down", "down", "down", "space"),
     ),
     "picker": Scene(events=(*STORE, reported()), keys=("f3",), rows=3),

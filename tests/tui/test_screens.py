@@ -11,6 +11,7 @@ import pytest
 from textual.widgets import OptionList, ProgressBar, Static
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
 from mindstone_tui.tui.app import MindstoneApp
@@ -260,10 +261,10 @@ async def test_the_transcript_finds_any_line_and_reads_only_what_it_shows(home: 
         await pilot.press("f4")
         await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
         lines = app.screen.query_one(LineList)
-        await until(pilot, lambda: lines.cursor > 1_000)
-        assert len(lines._pages) <= 2
+        await until(pilot, lambda: (lines.number_at(lines.cursor) or 0) > 1_000)
+        assert len(lines._pages) <= 4
         await pilot.press("slash", *"question 17", "enter")
-        await until(pilot, lambda: lines.cursor < 900)
+        await until(pilot, lambda: (lines.number_at(lines.cursor) or 9_999) < 900)
         assert "Question 17" in str(app.screen.query_one("#whole", Static).render())
         await pilot.press("n")
         older = lines.cursor
@@ -272,6 +273,33 @@ async def test_the_transcript_finds_any_line_and_reads_only_what_it_shows(home: 
         assert older > 0
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+
+
+async def test_the_transcript_lists_messages_and_by_a_key_every_line(home: Path) -> None:
+    fill(home, 12)
+    given, _ = on_shelf(home)
+    app, talk = staged(*said(13, "now", "yes"), given=given)
+    async with app.run_test(size=(120, 50)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f4")
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        lines = app.screen.query_one(LineList)
+        await until(pilot, lambda: lines.rows > 0)
+        kinds = {
+            line.kind for row in range(lines.rows) if isinstance(line := lines.line_at(row), Line)
+        }
+        assert kinds == {"user_message", "assistant_message", "tool_returned"}
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("line  when" in row for row in rows)
+        assert sum("20" in row[10:14] and "-" in row[10:20] for row in rows) == 1, "the day once"
+        here = lines.number_at(lines.cursor)
+        few = lines.rows
+        await pilot.press("a")
+        await until(pilot, lambda: lines.rows > few)
+        assert lines.cursor == here
+        await pilot.press("a")
+        await until(pilot, lambda: lines.rows == few)
+        assert lines.number_at(lines.cursor) == here
 
 
 async def test_a_turn_in_the_transcript_can_be_restored_and_pinned(home: Path) -> None:

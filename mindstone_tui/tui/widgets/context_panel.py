@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -89,6 +90,12 @@ class LeftLog(OptionList):
         self.add_options([Option(_gone(entry)) for entry in gone])
         if at is not None and gone:
             self.highlighted = min(at, len(gone) - 1)
+
+    def on_option_list_option_highlighted(self) -> None:
+        """The panel scrolls, not the list in it."""
+        if self.has_focus and self.highlighted is not None and isinstance(self.parent, Widget):
+            row = Region(0, self.virtual_region.y + self.highlighted, 1, 1)
+            self.parent.scroll_to_region(row, animate=False)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -190,7 +197,7 @@ def _left_title(report: ContextReport) -> Content:
     count = plural(outside.exchanges, "exchange")
     told = f"{count} · {state}"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
-        told += f" · and {more:,} older"
+        told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
     return Content.assemble(
         ("Left the window\n", "bold $muted"),
         (told, "$muted" if outside.indexed else "$warning"),
