@@ -16,8 +16,10 @@ from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, 
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
+from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import aside
+from mindstone_tui.core.session.vectors import follow
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.build import Opening
@@ -106,7 +108,11 @@ def run(
     text = _prompt(prompt)
     is_command = text.startswith("/") and "\n" not in text
     show = say_json if json else EventPrinter(quiet=quiet, introduce=not is_command).show
-    ending = asyncio.run(_take(opening, text, image or [], timeout, show))
+    try:
+        ending = asyncio.run(_take(opening, text, image or [], timeout, show))
+    finally:
+        settings = load(opening.places, os.environ).settings
+        follow(opening.places, settings, os.environ, [opening.places.session(opening.key)])
     raise typer.Exit(ending)
 
 

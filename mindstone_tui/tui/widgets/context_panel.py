@@ -155,12 +155,11 @@ class ContextPanel(VerticalScroll, can_focus=False):
             log.display = True
         outside = report.outside
         if outside.exchanges:
-            state = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
             count = plural(outside.exchanges, "exchange")
             self._title_log(
                 Content.styled(
-                    f"{count} · {numbers.tokens(outside.tokens)} · {state}",
-                    "$muted" if outside.indexed else "$warning",
+                    f"{count} · {numbers.tokens(outside.tokens)} · {outside.state}",
+                    "$warning" if outside.unindexed else "$muted",
                 )
             )
 
