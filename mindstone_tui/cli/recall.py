@@ -27,6 +27,7 @@ from mindstone_tui.core.session.find import (
     recallable_kinds,
 )
 from mindstone_tui.core.session.search import search_everywhere
+from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.text import one_line
 
 
@@ -108,14 +109,18 @@ def reindex(
     settings = load(home, os.environ).settings
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
     for each in chosen:
-        with ProgressBars(quiet=json) as bars:
-            row = index_session(each, settings, bars, wait=not no_wait, anew=True)
+        try:
+            with ProgressBars(quiet=json) as bars:
+                row = index_session(each, settings, bars, wait=not no_wait, anew=True)
+        finally:
+            follow(home, settings, os.environ, [each])
         if row.failure:
             hint(row.failure)
         if json:
             say_json({"session": row.session, "passages": row.passages, "pending": row.pending})
         else:
-            say(f"{row.session}: {row.passages:,} passages, {row.pending:,} vectors pending")
+            by_words = f", by words only so far: {row.pending:,}" if row.pending else ""
+            say(f"{row.session}: {row.passages:,} passages{by_words}")
 
 
 def _queries(query: str, batch: str) -> Iterator[str]:

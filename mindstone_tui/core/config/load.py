@@ -44,6 +44,7 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "context.trim_to": (0, 100),
     "context.trim_step": (0, 100),
     "context.spike_step": (0, 100),
+    "recall.vector_wait": (0, 3_600),
     "context.max_tokens": (0, 1e9),
     "cascade.overflow": (1, 100),
     "context.checkpoint": (1, 100),

@@ -189,6 +189,10 @@ class RecallSettings(SettingsSection):
     """`minilm` ships with the program; any other name is a litellm embedding model."""
     exclude: tuple[str, ...] = ()
     """Sessions that are never recalled from elsewhere."""
+    vector_wait: float = 30.0
+    """Seconds that a prune waits at most for the vectors of what leaves."""
+    background: bool = True
+    """Make missing vectors in a process of their own after `run` and `import`."""
 
 
 class MemorySettings(SettingsSection):

@@ -319,8 +319,9 @@ class _Account:
         return OutsideWindow(
             exchanges=outside.exchanges,
             tokens=outside.tokens,
-            indexed=outside.unindexed == 0,
+            indexed=not outside.unindexed and not self.view.by_words(),
             unindexed=outside.unindexed,
+            by_words=self.view.by_words(),
         )
 
     def _gone(self) -> Iterator[GoneExchange]:

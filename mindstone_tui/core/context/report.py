@@ -65,8 +65,17 @@ class OutsideWindow(Part, omit_defaults=False):
     exchanges: int
     tokens: int
     indexed: bool
-    """All of it can be found again."""
+    """All of it can be found again, by words and by meaning."""
     unindexed: int = 0
+    by_words: int = 0
+    """Passages of the session that are found by words only so far: their vectors follow."""
+
+    @property
+    def state(self) -> str:
+        """How well what left can be found, in a few words."""
+        if self.unindexed:
+            return f"{self.unindexed:,} not indexed"
+        return f"by words only so far: {self.by_words:,}" if self.by_words else "all indexed"
 
 
 class GoneExchange(Part, omit_defaults=False):

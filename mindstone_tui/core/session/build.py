@@ -202,17 +202,20 @@ class _Assembly:
             embedder,
             AgentFilesIndex(self.home.agent(self.opening.key.agent), embedder),
             dropped=dropped_in(self.history),
+            require_vectors=self.settings.context.vectorize_before_prune == "require",
         )
 
     @cached_property
     def window(self) -> LiveWindow:
-        return LiveWindow(
+        window = LiveWindow(
             self.transcript,
             self.history,
             self.settings,
             indexer=self.recall,
             calibration=Calibration(self.home.state / "calibration.json"),
         )
+        window.by_words = lambda: self.recall.by_words
+        return window
 
     # Who answers, and with which tools
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -43,15 +43,13 @@ from mindstone_tui.core.recall.inject import (
     queries,
     room_in,
 )
-from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.recall.speak import ASKS_NOTHING
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
-VECTORS_WAITED_FOR: Final = 2.0
-"""Seconds that a prune waits for vectors that are not made yet."""
 VECTORS_AT_CLOSE: Final = 1.0
 _EMBEDDED_AT_ONCE: Final = 8
 _LAG_LOOKED_AT: Final = 2_000
@@ -73,7 +71,11 @@ class SessionRecall:
         shelves: AgentFilesIndex,
         *,
         dropped: Collection[str] = (),
+        require_vectors: bool = False,
     ) -> None:
+        self.by_words = 0
+        """Passages that were found by words only when somebody last counted."""
+        self._require_vectors = require_vectors
         self.on = settings.auto
         self.last: SearchResult | None = None
         self.failure = ""
@@ -230,24 +232,32 @@ class SessionRecall:
         passages = {each.turn: passages_of(each.lines) for each in turns}
         for each in passages.values():
             self.index.ensure(each)
-        # Words are enough to find it again; meaning is waited for, but not for long.
-        self.embed_within(VECTORS_WAITED_FOR)
+        # Words are enough to find it again; meaning is waited for, but not for ever. The oldest
+        # are made first, and they are what leaves.
+        every = [passage for each in passages.values() for passage in each]
+        self.embed_within(self._settings.vector_wait, lambda: self._have_vectors(every))
         receipts: dict[int, Receipt] = {}
         for turn, each in passages.items():
             found = self.index.receipts(each)
-            receipts[turn] = found[0] if found else Receipt(turn=turn, passages=0)
+            receipt = found[0] if found else Receipt(turn=turn, passages=0)
+            if receipt.vectors == "stored" or not self._require_vectors:
+                receipts[turn] = receipt
         return receipts
 
-    def embed_within(self, seconds: float) -> None:
+    def _have_vectors(self, passages: Sequence[Passage]) -> bool:
+        return all(receipt.vectors != "pending" for receipt in self.index.receipts(passages))
+
+    def embed_within(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Make missing vectors for at most this long; words alone do where none can be made."""
         deadline = time.monotonic() + seconds
         with contextlib.suppress(VectorsUnavailable):
-            while time.monotonic() < deadline and self.embed_some():
+            while time.monotonic() < deadline and not enough() and self.embed_some():
                 continue
 
     def keep_up(self) -> None:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
         self._catch_up()
+        self.by_words = self.index.pending()
 
     async def backfill(self) -> int:
         """Index what is not yet; how many exchanges wait nevertheless."""
@@ -285,6 +295,7 @@ class SessionRecall:
             self.vectors = False
             raise
         self.vectors = True
+        self.by_words = self.index.pending()
         return made
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:

@@ -273,7 +273,7 @@ class SessionServices:
                 self.memories.note_use(digested, question, answer)
 
     def tidy(self) -> None:
-        """While nothing is asked: make the vectors that are missing."""
+        """Make the vectors that are missing, also while a turn waits for its model."""
         if self._tidying is None or self._tidying.done():
             self._tidying = asyncio.create_task(self._embed(), name="embedding")
 
@@ -283,7 +283,7 @@ class SessionServices:
                 continue
 
     def stop_tidying(self) -> None:
-        """Leave the machine to the turn."""
+        """Make no more vectors."""
         if self._tidying is not None:
             self._tidying.cancel()
             self._tidying = None

@@ -458,7 +458,7 @@ class Session:
                 await self._serve(item)
             finally:
                 self._lease.give_back()
-                if self._inbox.done() and not self._closing:
+                if not self._closing:
                     self.services.tidy()
 
     async def _serve(self, asked: SentMessage | AskedCommand) -> None:
@@ -562,7 +562,6 @@ class Session:
             self._emit(events.Noticed(message=f"Waiting: another program takes a turn in {key}."))
 
         await self._lease.take(wait=self._wait, on_wait=on_wait)
-        self.services.stop_tidying()
         with contextlib.suppress(
             EntryNotSaved
         ):  # if it still cannot be saved, the next entry says so
