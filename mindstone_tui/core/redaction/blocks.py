@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from mindstone_tui.core.redaction.scan import Scan
 
-__all__ = ["private_keys", "putty_keys"]
+__all__ = ["LONGEST_BLOCK", "open_block", "private_keys", "putty_keys"]
 
-_LONGEST_BLOCK = 20_000
+LONGEST_BLOCK = 20_000
 """No private key has more characters than this."""
 
 _NAMED = r"[A-Za-z0-9 ]{0,40}(?:PRIVATE KEY(?: BLOCK)?|Static key V1)-----"
@@ -33,6 +33,8 @@ _SHORT_LINE = re.compile(
 )
 _LONG_LINE = re.compile(rf"{_MARGIN}([A-Za-z0-9+/]{{40,}}={{0,2}}){_END_OF_LINE}")
 _LAST_RUN = re.compile(rf"[A-Za-z0-9+/]{{16,80}}={{0,2}}{_END_OF_LINE}")
+_UNFINISHED = re.compile(rf"[A-Za-z0-9+/=]{{0,80}}{_END_OF_LINE}")
+_HEADER = re.compile(rf"{_MARGIN}[A-Z][A-Za-z-]{{2,20}}: .{{1,80}}\Z")
 _PUTTY = re.compile(
     r"private-lines:[ \t]{0,4}\d{1,4}(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){1,16}"
     r"((?:[A-Za-z0-9+/=]{16,}+(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){0,12})+)",
@@ -72,7 +74,7 @@ def _around(text: str, place: int, after: int) -> tuple[int, int] | None:
 
 def _from_head(text: str, head: re.Match[str]) -> tuple[int, int] | None:
     """A key from its head on, to its tail or as far as there are lines of it."""
-    limit = head.end() + _LONGEST_BLOCK
+    limit = head.end() + LONGEST_BLOCK
     body = _BODY.match(text, head.end(), limit)
     if body is None:
         return None
@@ -86,7 +88,7 @@ def _from_head(text: str, head: re.Match[str]) -> tuple[int, int] | None:
 
 def _to_tail(text: str, tail: re.Match[str], after: int) -> tuple[int, int] | None:
     """The lines of a key whose head is not there."""
-    first = max(tail.start() - _LONGEST_BLOCK, text.rfind("-----", after, tail.start()) + 5, after)
+    first = max(tail.start() - LONGEST_BLOCK, text.rfind("-----", after, tail.start()) + 5, after)
     gaps = [(first, first), *(gap.span() for gap in _BREAK.finditer(text, first, tail.start()))]
     start, end = None, tail.start()
     for before, begin in reversed(gaps):
@@ -102,3 +104,47 @@ def _to_tail(text: str, tail: re.Match[str], after: int) -> tuple[int, int] | No
     if start is None or not _KEYED.search(text, start, tail.start()):
         return None
     return start, tail.end()
+
+
+def open_block(text: str) -> int:
+    """Where a key begins that may go on, or the length of the text."""
+    first = max(len(text) - LONGEST_BLOCK, 0)
+    return min(_open_head(text, first), _open_lines(text, first))
+
+
+def _open_head(text: str, first: int) -> int:
+    """Where a key begins whose tail has not come yet."""
+    head = max(text.rfind("-----BEGIN ", first), text.lower().rfind("private-lines:", first))
+    if head < 0 or _TAIL.search(text, head):
+        return len(text)
+    begin = text.find("\n", head) + 1
+    while 0 < begin <= (end := text.rfind("\n")):
+        stop = text.find("\n", begin, end + 1)
+        line = text[begin:stop]
+        if line.strip(_AROUND) and not (_SHORT_LINE.match(line) or _HEADER.match(line)):
+            return len(text)
+        begin = stop + 1
+    return head
+
+
+def _open_lines(text: str, first: int) -> int:
+    """Where lines begin that could be the end of a key, should its tail follow."""
+    end = text.rfind("\n", first)
+    unfinished = text[end + 1 :].lstrip(_AROUND)
+    if end < 0 or not ("-----END ".startswith(unfinished[:9]) or _UNFINISHED.match(unfinished)):
+        return len(text)
+    start = len(text)
+    pattern = _SHORT_LINE
+    while end > first:
+        begin = text.rfind("\n", first, end) + 1
+        line = text[begin:end]
+        if line.strip(_AROUND):
+            match = pattern.match(line)
+            if match is None:
+                if run := _LAST_RUN.search(line):
+                    start = begin + run.start()
+                break
+            start = begin
+            pattern = _LONG_LINE
+        end = begin - 1
+    return start if _KEYED.search(text, start) or start == len(text) else len(text)

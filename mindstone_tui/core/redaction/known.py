@@ -56,6 +56,18 @@ class KnownValues:
                 yield kind, start, start + len(value)
                 start = text.find(value, start + 1)
 
+    def open_from(self, text: str) -> int:
+        """Where one of them begins that the end of the text cuts off, or the text's length."""
+        first = len(text)
+        for _, value in self.spellings:
+            start = text.find(value[:1], max(len(text) - len(value) + 1, 0), first)
+            while start >= 0:
+                if value.startswith(text[start:]):
+                    first = start
+                    break
+                start = text.find(value[:1], start + 1, first)
+        return first
+
 
 def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each value in all its spellings, longest first."""
