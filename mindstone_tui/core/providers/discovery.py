@@ -173,10 +173,12 @@ def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
         return None
     host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
     connection = http.client.HTTPConnection(host, parts.port or 80, timeout=patience)
-    guard = threading.Timer(max(_WHOLE, patience), _hang_up, (connection,))
-    guard.daemon = True
-    guard.start()
+    guard: threading.Timer | None = None
     try:
+        connection.connect()
+        guard = threading.Timer(max(_WHOLE, patience), _hang_up, (connection.sock,))
+        guard.daemon = True
+        guard.start()
         connection.request("GET", parts.path.rstrip("/") + path)
         answer = connection.getresponse()
         body = answer.read(_LONGEST)
@@ -184,15 +186,15 @@ def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
     except (OSError, ValueError, http.client.HTTPException):
         return None
     finally:
-        guard.cancel()
+        if guard is not None:
+            guard.cancel()
         connection.close()
 
 
-def _hang_up(connection: http.client.HTTPConnection) -> None:
+def _hang_up(line: socket.socket) -> None:
     """End a conversation with a server that sends a byte now and then, and so is never late."""
-    if (line := connection.sock) is not None:
-        with contextlib.suppress(OSError):
-            line.shutdown(socket.SHUT_RDWR)
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -41,6 +41,8 @@ _HEADERS: Final = {
     "accept-encoding": "identity",
     "user-agent": f"mindstone/{__version__}",
 }
+_NEEDED_SOON: Final = ("httpcore", "anyio._backends._asyncio")
+"""What httpx would import with its first client and at its first connection."""
 _importing: Final = threading.Lock()
 
 
@@ -74,7 +76,8 @@ def import_httpx() -> ModuleType:
             ) from error
         if sys.modules.get(unwanted, httpx) is None:
             del sys.modules[unwanted]
-        importlib.import_module("anyio._backends._asyncio")  # else at the first connection
+        for later in _NEEDED_SOON:
+            importlib.import_module(later)
         return httpx
 
 
