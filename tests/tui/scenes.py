@@ -11,10 +11,13 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.config.glossary import glossary
+from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import GoneExchange, OutsideWindow
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import ModelChoice
+from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.shelf import Shelf
 from tests.tui.staged import (
     Staged,
@@ -96,12 +99,31 @@ WISH = ev.ToolAsked(
     turn=31,
     call="c4",
     name="edit",
-    risk="writes files",
-    shown="edit mindstone/journal.py",
+    risk="write",
+    shown=f"edit mindstone/journal.py\n{DIFF}",
     digest="0" * 64,
     diff=DIFF,
     why="The folder is not on your list of places to edit.",
-    remember=("edit:mindstone/",),
+    remember=("edit mindstone journal.py",),
+)
+
+
+RUN = ev.ToolAsked(
+    turn=31,
+    call="c5",
+    name="shell",
+    risk="run",
+    shown="run rm -rf build && git push --force\nrm -rf build && git push --force",
+    digest="0" * 64,
+    why="Approvals: ask.",
+    worst="force-push",
+    parts=(
+        ev.AskedPart(text="rm -rf build", verdict="deletes", reason="removes build"),
+        ev.AskedPart(
+            text="git push --force", verdict="force-push", reason="rewrites a branch elsewhere"
+        ),
+    ),
+    scopes=(ev.AskedScope(scope="once", label="Allow once"),),
 )
 
 
@@ -186,7 +208,33 @@ SCENES: dict[str, Scene] = {
         )
     ),
     "commands": Scene(events=(*STORE, reported()), keys=("slash", "c", "o")),
+    "words": Scene(events=(*STORE, reported()), keys=("question_mark",)),
+    "overlay": Scene(
+        events=(*STORE, reported("yellow", 0.7, outside=OUTSIDE, gone=GONE)), keys=("ctrl+b",)
+    ),
+    "key": Scene(events=(reported("green", 0.05),), models=True, keys=("f9", "enter")),
+    "run": Scene(events=(*STORE, *WORK, RUN, reported("yellow", 0.61))),
+    "help": Scene(events=(*STORE, reported()), keys=("f1",)),
 }
+
+
+class Newcomer:
+    """A `Setup` for somebody who has nothing yet."""
+
+    providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("openai", "openai/gpt-4o"))
+    download = 92_871_040
+
+    def fetched(self) -> bool:
+        return False
+
+    async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
+        return model
+
+    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+        return "local/smollm2"
+
+    async def sample(self) -> str:
+        return "agent:sample:tidewatch"
 
 
 async def found() -> list[ModelChoice]:
@@ -207,7 +255,11 @@ def play(
     """An app on a scene, and what brings it there."""
     scene = SCENES[name]
     given = msgspec.structs.replace(
-        around(theme=theme), library=Shelf(home), models=found if scene.models else None
+        around(theme=theme),
+        library=Shelf(home),
+        models=found if scene.models else None,
+        setup=Newcomer() if scene.models else None,
+        glossary=glossary(Settings()),
     )
     app, talk = staged(*scene.events, given=given)
     return app, lambda pilot: _arrive(pilot, app, talk, scene)
@@ -216,7 +268,8 @@ def play(
 async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Scene) -> None:
     await settle(pilot, talk)
     if scene.models:
-        await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))
+        steps = app.screen.query_one(Welcome).steps
+        await until(pilot, lambda: len(app.screen.query_one(Welcome).steps) > 3 or not steps)
     await pilot.press(*scene.keys)
     await pilot.pause()
     if scene.rows:

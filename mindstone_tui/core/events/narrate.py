@@ -176,7 +176,9 @@ def turn_cost(event: ev.TurnEnded) -> str:
 
 
 def without_name(shown: str, name: str) -> str:
-    """A call as it is shown, without the tool's name in front."""
+    """A call as it is shown, without the tool's name in front, or the verb of the shell's."""
+    if name == "shell" and shown.startswith("run "):
+        return shown.removeprefix("run ")
     return shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
 
 

@@ -121,7 +121,7 @@ class Welcome(Vertical):
         options.display = bool(self.steps)
         options.clear_options()
         width = max((len(step.name) for step in self.steps), default=0)
-        options.add_options([Option(_drawn(step, min(width, 44))) for step in self.steps])
+        options.add_options([Option(_drawn(step, min(width, 24))) for step in self.steps])
         options.highlighted = 0 if self.steps else None
         said = "Write a message, press a key, or Tab and Enter. Nothing is sent before."
         choose = self.query_one("#choose", Static)
