@@ -14,11 +14,12 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.errors import UsageError, VectorsUnavailable
+from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import (
+    InMemoryIndex,
     RecallIndex,
     SearchResult,
     best_of,
@@ -249,9 +250,14 @@ def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
         raise each.missing()
-    index = RecallIndex.open(each.index, embedder)
     with History(each) as history:
-        catch_up(index, reading(history))
+        try:
+            index = RecallIndex.open(each.index, embedder)
+            catch_up(index, reading(history))
+        except IndexUnavailable:
+            # A disk that cannot be written can still be read: this index lasts for one question.
+            index = InMemoryIndex(embedder)
+            catch_up(index, reading(history))
     return index
 
 

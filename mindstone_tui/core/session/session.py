@@ -38,6 +38,7 @@ from mindstone_tui.core.errors import (
     ExitCode,
     Interrupted,
     MindstoneError,
+    PlaceError,
     SessionBusy,
     UsageError,
 )
@@ -531,7 +532,7 @@ class Session:
         except MindstoneError as error:
             if isinstance(error, EntryNotSaved):
                 self._complain(error)
-            if not turn and isinstance(error, EntryNotSaved | DamagedTranscript):
+            if not turn and isinstance(error, EntryNotSaved | DamagedTranscript | PlaceError):
                 self._hand_back(said)
             fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either

@@ -7,6 +7,7 @@ tail that was set aside, a file that another program had put in its place. Those
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -194,12 +195,26 @@ class TranscriptFile:
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
         if create and places.derived and not os.path.lexists(places.transcript):
             raise places.missing()
+        self._read_only: OSError | None = None
+        """Why nothing can be written; what is there can be read all the same."""
         try:
-            self._fd = disk.open(places.transcript, flags)
+            self._fd = self._open(flags)
         except FileNotFoundError as error:
             raise places.missing() from error
         except OSError as error:
             raise place_error(places.transcript, error) from error
+
+    def _open(self, flags: int) -> int:
+        try:
+            fd = self._disk.open(self._places.transcript, flags)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            fd = self._disk.open(self._places.transcript, os.O_RDONLY)
+            self._read_only = error
+        else:
+            self._read_only = None
+        return fd
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[Entry]]:
@@ -221,7 +236,7 @@ class TranscriptFile:
     def _reopen(self) -> int:
         """Open the file that has the name now; none is made, because there was one."""
         try:
-            return self._disk.open(self._places.transcript, os.O_RDWR | os.O_APPEND)
+            return self._open(os.O_RDWR | os.O_APPEND)
         except FileNotFoundError as error:
             raise self._gone() from error
 
@@ -233,6 +248,8 @@ class TranscriptFile:
 
     def put(self, data: bytes, tails: list[Tail]) -> None:
         """Write and sync, or take the write back; `tails` are those before and after each line."""
+        if self._read_only is not None:
+            raise self._read_only
         before, after = tails[0], tails[-1]
         try:
             write_all(self._fd, data, self._disk)
