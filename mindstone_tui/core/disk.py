@@ -25,6 +25,7 @@ FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _YOUNG: Final = 6
 """Folders from a session's own up to the one that holds all of ours."""
+NOT_ORDINARY: Final = "it is no ordinary file"
 _PATIENCE: Final = 50
 _PAUSE: Final = 0.002
 _NO_FOLLOW: Final = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -207,7 +208,7 @@ def open_regular(path: Path, *, follow: bool = True) -> int:
         os.close(fd)
         if folder:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise OSError(errno.EINVAL, "It is no ordinary file", str(path))
+        raise OSError(errno.EINVAL, NOT_ORDINARY, str(path))
     return fd
 
 
@@ -274,6 +275,9 @@ def place_error(path: Path, error: OSError) -> PlaceError:
         case errno.ELOOP:
             what = f"{path} is a symbolic link, and links are not followed here."
             remedy = "Put the real file there, or set MINDSTONE_HOME to where it is."
+        case errno.EINVAL if error.strerror == NOT_ORDINARY:
+            what = f"{path} is no ordinary file."
+            remedy = "Move it away: a pipe or a device cannot be read here."
         case errno.EISDIR:
             what = f"{path} is a folder, but a file is needed there."
             remedy = "Move it away, or set MINDSTONE_HOME to another folder."
