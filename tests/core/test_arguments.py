@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def far_down(frames: int, do: Callable[[], Any]) -> Any:
 def test_the_depth_of_the_stack_changes_nothing() -> None:
     for depth in (DEEPEST, DEEPEST + 1, 850, 960, 100_000):
         here = read_arguments(nested(depth))
-        there = far_down(600, lambda depth=depth: read_arguments(nested(depth)))
+        there = far_down(600, partial(read_arguments, nested(depth)))
         assert here == there
         assert (here is None) == (depth > DEEPEST)
 
