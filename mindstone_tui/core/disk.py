@@ -11,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import stat
 import sys
@@ -26,6 +27,8 @@ FILE_MODE: Final = 0o600
 _YOUNG: Final = 6
 """Folders from a session's own up to the one that holds all of ours."""
 NOT_ORDINARY: Final = "it is no ordinary file"
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{12}")
+_ABANDONED: Final = 3_600.0
 _PATIENCE: Final = 50
 _PAUSE: Final = 0.002
 _NO_FOLLOW: Final = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -151,6 +154,17 @@ def replace_with(path: Path, pieces: Iterable[bytes], disk: Disk = REAL) -> None
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise not_saved(path, error) from error
+
+
+def sweep(folder: Path, now: float) -> None:
+    """Remove the temporary files of programs that were killed while they replaced a file.
+
+    One that is younger than an hour may belong to a program that is still at it.
+    """
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < now - _ABANDONED:
+                path.unlink(missing_ok=True)
 
 
 def sync_young_folders(folder: Path, disk: Disk = REAL) -> None:
