@@ -55,7 +55,7 @@ class LastingDriver(LinuxDriver):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         shown = self._file
-        assert shown is not None  # a driver is made for a terminal that is there
+        assert shown is not None, "the app is only started on a terminal"
         same = os.fdopen(os.dup(shown.fileno()), "wb")
         self._file = LastingFile(same, encoding=shown.encoding, errors=shown.errors)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.disk import REAL, Disk, sweep
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey
@@ -181,6 +182,9 @@ class _Assembly:
 
     @cached_property
     def transcript(self) -> Transcript:
+        own = self.places
+        for folder in (own.folder, own.blobs, own.handoffs, own.torn, self.home.state):
+            sweep(folder, time.time())
         return Transcript(
             self.places,
             disk=self.opening.disk,

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import ensure_folder, place_error
+from mindstone_tui.core.disk import ensure_folder, open_regular, place_error
 from mindstone_tui.core.entries import Entry, Line, decode_line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -90,7 +90,7 @@ def start_over(places: SessionPlaces) -> Path:
 def _summarise(places: SessionPlaces) -> SessionSummary | None:
     """One session's summary; None when it vanished meanwhile."""
     try:
-        fd = os.open(places.transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_regular(places.transcript, follow=False)
     except FileNotFoundError:
         return None
     except OSError:

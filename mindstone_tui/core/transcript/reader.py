@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, place_error, read_blob, replace_with
+from mindstone_tui.core.disk import REAL, open_regular, place_error, read_blob, replace_with
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry
@@ -482,7 +482,7 @@ def read_line(raw: bytes, offset: int) -> Line | Damaged:
 def _open_to_read(places: SessionPlaces) -> int:
     path = places.transcript
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return open_regular(path, follow=False)
     except FileNotFoundError as error:
         raise places.missing() from error
     except OSError as error:
