@@ -459,6 +459,7 @@ class Session:
                 await self._serve(item)
             finally:
                 self._lease.give_back()
+                self._inbox.done()
                 if not self._closing:
                     self.services.tidy()
 
