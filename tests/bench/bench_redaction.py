@@ -96,9 +96,9 @@ def hostile(redactor: Redactor) -> dict[str, object]:
     for number, (_, template) in enumerate(SAMPLES):
         text = made(template, number)[0]
         baits |= {text, f"{text} ", text[: len(text) // 2]}
-    size = 40_000 if FULL else 10_000
+    size = 20_000 if FULL else 10_000
     grown: list[tuple[float, float, str]] = []
-    for bait in sorted(baits):
+    for bait in sorted(baits)[:: 1 if FULL else 10]:
         times = size // len(bait) + 1
         short, long = _spent(redactor, bait * times), _spent(redactor, bait * 4 * times)
         grown.append((long / short, 1000 * long / (4 * times * len(bait) / 1024), bait))

@@ -73,6 +73,8 @@ _REST = re.compile(r"[^\s\"'`<>\\;,(){}\[\]]*+")
 _WORDS_BEFORE = re.compile(r"(?<![^\s\"'`([{<>=:,;*|])(?:[A-Za-z]{1,16} ){1,2}\Z")
 """One or two words, as in "the public key" or "API key"."""
 _PARAMETER = re.compile(r"&[\w.-]{1,40}=")
+_MOST_EQUALS = 4
+"""More of them make a chain of assignments, which no password is."""
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 _SORTS = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"[0-9]"))
 _MIXED = re.compile(r"[A-Za-z]+[0-9!@#$%^&*]+[A-Za-z0-9]")
@@ -248,6 +250,8 @@ def _unquoted(place: _Place) -> tuple[int, int] | None:
     value = bare.group().rstrip(".:")
     if parameter := _PARAMETER.search(value):
         value = value[: parameter.start()]
+    if value.count("=") > _MOST_EQUALS:
+        return None
     end = start + len(value)
     if not _is_bare(place, value, text[end : end + 2]):
         return None

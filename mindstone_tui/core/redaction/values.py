@@ -171,7 +171,7 @@ def _is_jumbled(value: str) -> bool:
     return bool(mixed) and strangeness(value) >= 0.5 and not is_stand_in(value)
 
 
-_SYMBOL = re.compile(r"[!@#$%^&*?~+=|]")
+_SYMBOL = re.compile(r"[!@#$%^&*?~]")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
 
