@@ -25,7 +25,7 @@ from mindstone_tui.core.providers.dialect import (
     wire_name,
     words_of,
 )
-from mindstone_tui.core.providers.http import Call
+from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.tool_names import with_valid_calls
 
@@ -36,7 +36,7 @@ _OPENING: Final = "(The conversation goes on.)"
 _COUNTED: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def call(request: Request, options: Options, address: Address) -> Call:
+def call(request: Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
     system, rest = system_and_rest(messages_for(request, options, address.model))
     body = {
@@ -62,7 +62,7 @@ def call(request: Request, options: Options, address: Address) -> Call:
     headers = {"anthropic-version": _VERSION}
     if address.key:
         headers["x-api-key"] = address.key.secret
-    return Call(url=f"{base_url}/v1/messages", headers=headers, body=encoded(body))
+    return HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=encoded(body))
 
 
 def in_turn(messages: Iterable[Message]) -> list[Message]:

@@ -18,7 +18,7 @@ from mindstone_tui.core.providers.bounded_json import read_object
 from mindstone_tui.core.providers.error_words import Words
 from mindstone_tui.core.providers.errors import LONGEST_WORDS, Failure
 from mindstone_tui.core.providers.event_stream import EventStream, Reader
-from mindstone_tui.core.providers.http import Answer, Call
+from mindstone_tui.core.providers.http import HttpAnswer, HttpCall
 
 Event = Mapping[str, Any]
 Chunk = dict[str, Any]
@@ -40,7 +40,7 @@ class Interpreter(Protocol):
 class Dialect(Part):
     """One wire format."""
 
-    call: Callable[[Request, Options, Address], Call]
+    call: Callable[[Request, Options, Address], HttpCall]
     interpreter: Callable[[], Interpreter]
     reader: Callable[[], Reader] = EventStream
 
@@ -112,7 +112,7 @@ def inline_image(url: str) -> tuple[str, str] | None:
 # -- failures -------------------------------------------------------------------------------------
 
 
-def failure_of_status(answer: Answer, body: bytes) -> Failure:
+def failure_of_status(answer: HttpAnswer, body: bytes) -> Failure:
     """An answer that is an error by its status, and the beginning of its page."""
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     told = read_object(text)

@@ -32,7 +32,7 @@ from mindstone_tui.core.providers.dialect import (
     wire_name,
 )
 from mindstone_tui.core.providers.errors import Failure, failure_of
-from mindstone_tui.core.providers.http import Answer, Client, import_httpx
+from mindstone_tui.core.providers.http import Client, HttpAnswer, import_httpx
 from mindstone_tui.core.providers.model_server import LAST_WORDS, ModelServer, reason_of
 from mindstone_tui.core.providers.stream import Translator
 
@@ -127,7 +127,7 @@ class DirectProvider(ModelServer):
             await answer.close()
 
     async def _read(
-        self, answer: Answer, heard: Heard, patience: float
+        self, answer: HttpAnswer, heard: Heard, patience: float
     ) -> AsyncGenerator[Delta, None]:
         """Everything that is said; once the answer is complete, whatever fails is its end."""
         clock = Clock(patience, self._settings.answer_timeout)

@@ -46,7 +46,7 @@ _NEEDED_SOON: Final = ("httpcore", "anyio._backends._asyncio")
 _importing: Final = threading.Lock()
 
 
-class Call(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class HttpCall(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """One request as it goes over the wire."""
 
     url: str
@@ -81,7 +81,7 @@ def import_httpx() -> ModuleType:
         return httpx
 
 
-class Answer:
+class HttpAnswer:
     """A response whose body is read piece by piece."""
 
     def __init__(self, response: Any) -> None:
@@ -149,7 +149,7 @@ class Client:
         else:  # another request was quicker
             await made.aclose()
 
-    async def post(self, call: Call, patience: float) -> Answer:
+    async def post(self, call: HttpCall, patience: float) -> HttpAnswer:
         """Send a request; the answer may be an error, of which nothing was read yet."""
         await self.prepare()
         url = call.url
@@ -161,7 +161,7 @@ class Client:
                 content=call.body,
                 timeout=self._timeout(patience),
             )
-            answer = Answer(await self._answered(request))
+            answer = HttpAnswer(await self._answered(request))
             if not 300 <= answer.status < 400:
                 return answer
             await answer.close()
@@ -199,7 +199,7 @@ class Client:
         return import_httpx().Timeout(patience, connect=min(patience, self._connect_timeout))
 
 
-def _redirected(url: str, answer: Answer) -> str:
+def _redirected(url: str, answer: HttpAnswer) -> str:
     """Where the same server wants the same request; anywhere else it is not sent."""
     target = urljoin(url, answer.headers.get("location", ""))
     if _origin(target) != _origin(url):

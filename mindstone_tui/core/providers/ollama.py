@@ -28,7 +28,7 @@ from mindstone_tui.core.providers.dialect import (
     words_of,
 )
 from mindstone_tui.core.providers.event_stream import JsonLines
-from mindstone_tui.core.providers.http import Call
+from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.openai_chat import bearer
 from mindstone_tui.core.providers.tool_names import with_valid_calls
@@ -37,7 +37,7 @@ _OPENED: Final = "<think>"
 _CLOSED: Final = "</think>"
 
 
-def call(request: Request, options: Options, address: Address) -> Call:
+def call(request: Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
     sampling = {
         "num_predict": options.max_tokens,
@@ -61,7 +61,7 @@ def call(request: Request, options: Options, address: Address) -> Call:
         or None,
     }
     base_url = address.base_url.rstrip("/").removesuffix("/api/chat").removesuffix("/v1")
-    return Call(url=f"{base_url}/api/chat", headers=bearer(address), body=encoded(body))
+    return HttpCall(url=f"{base_url}/api/chat", headers=bearer(address), body=encoded(body))
 
 
 def _fit(message: Message, names: Mapping[str, str]) -> Message:

@@ -22,7 +22,7 @@ from mindstone_tui.core.providers.dialect import (
     wire_name,
     words_of,
 )
-from mindstone_tui.core.providers.http import Call
+from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.tool_names import NINE, STRICT_ID, with_valid_calls
 
@@ -62,7 +62,7 @@ HOSTS: Final[Mapping[str, Host]] = {
 """Servers that are plain enough to be asked without a library's help, by litellm's prefix."""
 
 
-def call(request: Request, options: Options, address: Address) -> Call:
+def call(request: Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
     host, name = HOSTS[address.provider], _name_at(address)
     body = {
@@ -81,7 +81,7 @@ def call(request: Request, options: Options, address: Address) -> Call:
         **host.extra,
     }
     base_url = (address.base_url or host.base_url).rstrip("/")
-    return Call(
+    return HttpCall(
         url=f"{base_url.removesuffix('/chat/completions')}/chat/completions",
         headers=bearer(address),
         body=encoded(body),

@@ -27,7 +27,7 @@ from mindstone_tui.core.providers.dialect import (
     wire_name,
     words_of,
 )
-from mindstone_tui.core.providers.http import Call
+from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.openai_chat import HOSTS, bearer, limits
 from mindstone_tui.core.providers.tool_names import with_valid_calls
@@ -41,7 +41,7 @@ _THOUGHT: Final = ("response.reasoning_summary_text.delta", "response.reasoning_
 _ENDS: Final = ("response.completed", "response.incomplete")
 
 
-def call(request: Request, options: Options, address: Address) -> Call:
+def call(request: Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
     name = wire_name(address).removeprefix(PREFIX)
     system, rest = system_and_rest(messages_for(request, options, address.model))
@@ -56,7 +56,7 @@ def call(request: Request, options: Options, address: Address) -> Call:
     }
     body["max_output_tokens"] = max(options.max_tokens, _SHORTEST)
     base_url = (address.base_url or HOSTS["openai"].base_url).rstrip("/")
-    return Call(
+    return HttpCall(
         url=f"{base_url.removesuffix('/responses')}/responses",
         headers=bearer(address),
         body=encoded(body),

@@ -193,7 +193,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
 def _left_title(report: ContextReport) -> Content:
     """How much left, and how many of it the list does not show."""
     outside = report.outside
-    state = outside.state
+    state = "all searchable" if outside.indexed else f"{outside.unindexed} not indexed"
     count = plural(outside.exchanges, "exchange")
     told = f"{count} · {state}"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:

@@ -28,14 +28,14 @@ from mindstone_tui.core.providers import (
 from mindstone_tui.core.providers.address import Address, ApiKey, address_of, require_key
 from mindstone_tui.core.providers.base import Options, TextPart
 from mindstone_tui.core.providers.direct import DirectProvider, dialect_of, direct_provider
-from mindstone_tui.core.providers.http import Call as HttpCall
+from mindstone_tui.core.providers.http import HttpCall as HttpCall
 from mindstone_tui.core.providers.litellm import RemoteProvider
 from mindstone_tui.core.providers.openai_chat import HOSTS
 from tests.core.providers.requests import Broken, hear, request, tool
 from tests.core.providers.ways import SECRET, at, no_pause, outcome, provider_for
 from tests.loopback.formats import CHAT, FORMATS, MESSAGES, WireFormat
 from tests.loopback.server import (
-    Call,
+    HttpCall,
     Loopback,
     Write,
     chunked,
@@ -334,7 +334,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(secret: str) ->
 async def test_whoever_stops_listening_hangs_up_at_once(before: bytes) -> None:
     asked, gone = asyncio.Event(), asyncio.Event()
 
-    async def act(call: Call, write: Write) -> None:
+    async def act(call: HttpCall, write: Write) -> None:
         await write(before)
         asked.set()
         await call.hung_up()
@@ -364,7 +364,7 @@ async def test_a_connection_is_used_again_after_a_whole_answer(server: Loopback)
 
 
 async def test_an_answer_without_an_end_is_given_up(server: Loopback) -> None:
-    async def drips(call: Call, write: Write) -> None:
+    async def drips(call: HttpCall, write: Write) -> None:
         await write(CHAT.head())
         while True:
             await write(CHAT.body([CHAT.word("and ")]))
@@ -402,9 +402,9 @@ ASKED = """
 import asyncio, json, sys
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
-from mindstone_tui.core.places import Places
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import registry
-from mindstone_tui.core.providers.protocol import Options, TextPart
+from mindstone_tui.core.providers.base import Options, TextPart
 
 async def main():
     places = Places.resolve({"MINDSTONE_HOME": sys.argv[1]})
