@@ -20,7 +20,7 @@ LONGEST = 600
 SHORTEST = 60
 """Lines below which a module needs a second importer to be worth a file."""
 MOST_METHODS = 20
-NOUNS_IN_ING = {"embedding", "ranking", "spelling"}
+NOUNS_IN_ING = {"embedding", "ranking"}
 FACES = {
     "config",
     "commands",
@@ -36,7 +36,6 @@ FACES = {
     "redaction",
     "replay",
     "session",
-    "signals",
     "text",
     "transcript",
     "values",

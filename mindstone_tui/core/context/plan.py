@@ -170,8 +170,6 @@ def _plan(
 ) -> Line:
     fold = live.fold
     sent = keys_of(fold, call.model, call.turn)
-    shares = budget.components(measured, call.room, live.settings.budget)
-    limits = live.watch.limits_plan(shares)
     entry = PromptPlanned(
         call=number,
         model=call.model,
@@ -186,9 +184,7 @@ def _plan(
             tokens=measured.total,
             label=measured.label,
             utilization=round(measured.total / call.room.usable, 4),
-            components=shares if limits is None else (),
-            used=tuple(share.tokens for share in shares),
-            limits=limits,
+            components=budget.components(measured, call.room, live.settings.budget),
         ),
         raw_tokens=measured.raw,
         correction=live.watch.factor(call.model),
@@ -205,8 +201,7 @@ def _plan(
 
 def _carried(live: LiveWindow, call: Call) -> Carried:
     watch = live.watch
-    base, growth = watch.continued(live.growth(call))
-    return msgspec.structs.replace(watch.carried, base=base, growth=growth, anchor=watch.anchor)
+    return msgspec.structs.replace(watch.carried, growth=live.growth(call), anchor=watch.anchor)
 
 
 def rebuild(history: History, plan_line: Line) -> Request:

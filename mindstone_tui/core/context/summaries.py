@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
@@ -65,7 +64,7 @@ class Summarizer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     room: int = 24_000
     """Tokens of originals in one request."""
     nonce: Callable[[], str] = fresh_nonce
-    short_result: int = CascadeSettings().result_tokens
+    short_result: int = 500
     """Tool results up to this many tokens are left alone."""
 
 
@@ -330,7 +329,7 @@ __all__ = [
 
 DELEGATED_RESULT: Final = 2_000
 """The most that a sub-agent may bring back, in tokens."""
-AGES: Final = CascadeSettings().ages
+AGES: Final = (5, 20)
 """Ages in turns up to which the first and the second level hold; the last, a title, has no end."""
 SHARES: Final = (1.0, 0.30, 0.05)
 """How much of its text remains of an exchange, by level."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
-from mindstone_tui.core.context.findings import finding_of
 from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.context.messages import said, shorten
+from mindstone_tui.core.context.messages import one_line, said, shorten
 from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.window import LiveWindow
@@ -19,18 +17,17 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut
 from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import DoesNotFit
 
+FINDING_TOKENS: Final = 50
+WORTHWHILE: Final = 0.05
+"""Share of the usable room that a batch must free."""
 _LEAST_SAVED: Final = 32
 """Tokens that one placeholder must save."""
 
 
 def trimmable(
-    measured: Measured, *, trimmed: Container[int], spared: Container[int], keep: int
+    measured: Measured, *, trimmed: Container[int], pins: Container[int], keep: int
 ) -> list[tuple[Line, int]]:
-    """Results that a later model call already answered, oldest first.
-
-    The newest few are not among them, nor those of spared turns: pinned ones and, as long as it
-    fits, the running one.
-    """
+    """Results that a later model call already answered, except the newest few and pinned ones."""
     found: list[tuple[Line, int]] = []
     answered = -1
     for piece, size in zip(measured.pieces, measured.sizes, strict=True):
@@ -44,38 +41,40 @@ def trimmable(
     return [
         (line, size)
         for line, size in older
-        if line.seq < answered and line.seq not in trimmed and line.turn not in spared
+        if line.seq < answered and line.seq not in trimmed and line.turn not in pins
     ]
 
 
-def placeholder(line: Line, count: Callable[[str], int], most: int) -> str:
-    """What stands in the prompt for a result: what it found, and how to get it back."""
+def placeholder(line: Line, count: Callable[[str], int], most: int = FINDING_TOKENS) -> str:
+    """What stands in the prompt for a result: where it came from, what it found, how to get it."""
     entry = line.entry
     assert isinstance(entry, ToolReturned)
-    back = f"Not shown; read_entry #{line.seq} shows it.]"
-    finding = finding_of(entry, max(most - count(f"[. {back}"), 0), count)
-    if not finding:
-        return f"[{back}"
+    finding = one_line(entry.finding or entry.text, most, count)
     stop = "" if finding.endswith((".", "!", "?", "…")) else "."
-    return f"[{finding}{stop} {back}"
+    said = f" Finding: {finding}{stop}" if finding else ""
+    return (
+        f"[Not shown: result of {entry.name}, turn {line.turn}.{said} "
+        f"The whole result is entry {line.id}; read_entry shows it.]"
+    )
 
 
 def plan_trim(
     ranked: Sequence[Scored],
     lines: dict[int, Line],
     *,
-    longest: int,
+    excess: int,
+    least: float,
+    finding: int,
     factor: float,
     count: Callable[[str], int],
-    excess: float = math.inf,
 ) -> list[Trimmed]:
-    """Take results in order, each that a placeholder is shorter than, until `excess` is freed."""
+    """Take results in order until `excess` is freed; none when that frees less than `least`."""
     taken: list[Trimmed] = []
     freed = 0
     for scored in ranked:
         if freed >= excess:
             break
-        text = placeholder(lines[scored.candidate.key], count, longest)
+        text = placeholder(lines[scored.candidate.key], count, finding)
         after = round((count(text) + 4) * factor)
         saved = scored.candidate.tokens - after
         if saved < _LEAST_SAVED:
@@ -91,12 +90,7 @@ def plan_trim(
                 reason=scored.reason,
             )
         )
-    return taken
-
-
-def freed_by(taken: Sequence[Trimmed]) -> int:
-    """Tokens that these placeholders save."""
-    return sum(each.tokens_before - each.tokens_after for each in taken)
+    return taken if freed >= least else []
 
 
 SMALLEST_CUT: Final = 128

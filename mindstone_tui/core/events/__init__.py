@@ -7,7 +7,7 @@ exactly one `turn_ended`.
 
 from __future__ import annotations
 
-from mindstone_tui.core.context.report import Block, ContextReport, GoneExchange
+from mindstone_tui.core.context.report import Block, ContextReport
 from mindstone_tui.core.events.conversation import (
     Answer,
     AnyEvent,
@@ -18,8 +18,6 @@ from mindstone_tui.core.events.conversation import (
 from mindstone_tui.core.events.types import (
     AlertRaised,
     AnswerRecorded,
-    AskedPart,
-    AskedScope,
     CheckpointSaved,
     CommandEnded,
     CommandPrinted,
@@ -31,7 +29,6 @@ from mindstone_tui.core.events.types import (
     InstructionOffered,
     MemoryProposed,
     MessageQueued,
-    MessageReturned,
     MessageSteered,
     MessageWithdrawn,
     ModelCalled,
@@ -68,8 +65,6 @@ __all__ = [
     "Answer",
     "AnswerRecorded",
     "AnyEvent",
-    "AskedPart",
-    "AskedScope",
     "Attachment",
     "Block",
     "CheckpointSaved",
@@ -81,12 +76,10 @@ __all__ = [
     "DelegationEnded",
     "EntryAppeared",
     "Event",
-    "GoneExchange",
     "HandoffWritten",
     "InstructionOffered",
     "MemoryProposed",
     "MessageQueued",
-    "MessageReturned",
     "MessageSteered",
     "MessageWithdrawn",
     "ModelCalled",

@@ -67,7 +67,6 @@ def tool_ended(line: Line, entry: conversation.ToolReturned) -> ev.ToolEnded:
         finding=entry.finding,
         diff=entry.diff,
         elapsed=entry.elapsed,
-        shown=entry.shown,
     )
 
 

@@ -56,8 +56,6 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """What a person might overlook in it."""
     standing: Standing = "open"
     preview: Preview
-    understood: tuple[str, ...] = ()
-    """Which arguments came by other names."""
 
 
 def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Approval:
@@ -66,9 +64,8 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
         given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise ToolError(f"The arguments are not JSON: {error}.", "Send one JSON object.") from None
-    meant = tool.understand(given)
-    preview = tool.preview(meant.arguments, context)
-    exact_bytes = msgspec.json.encode(meant.arguments)
+    preview = tool.preview(given, context)
+    exact_bytes = msgspec.json.encode(given)
     return Approval(
         call=call,
         tool=tool.name,
@@ -79,7 +76,6 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
         warnings=tuple(_overlooked(preview.command or preview.title)),
         standing=preview.standing,
         preview=preview,
-        understood=meant.notes,
     )
 
 
@@ -140,10 +136,7 @@ def under(decision: Decision, context: ToolContext, sandbox: Sandbox | None) -> 
     if decision.confined and sandbox is None:
         raise SandboxUnavailable("This call must be confined.", "Ask a person instead.")
     return msgspec.structs.replace(
-        context,
-        sandbox=sandbox if decision.confined else None,
-        network=decision.network,
-        unseen=decision.by != "person",
+        context, sandbox=sandbox if decision.confined else None, network=decision.network
     )
 
 
