@@ -119,9 +119,7 @@ async def test_a_long_queued_message_keeps_the_way_to_take_it_back_in_view() -> 
     )
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot, talk)
-        await until(
-            pilot, lambda: any("… " in row and "↑ to edit" in row for row in shown(app))
-        )
+        await until(pilot, lambda: any("… " in row and "↑ to edit" in row for row in shown(app)))
 
 
 async def test_a_log_of_what_left_has_a_heading_before_the_next_measure() -> None:
