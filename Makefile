@@ -18,7 +18,6 @@ help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 run: $(STAMP) ## Open MindStone
-	-@$(BIN)/mindstone models add smollm2 --if-missing
 	@$(BIN)/mindstone $(ARGS)
 
 test: $(STAMP) ## Run the tests

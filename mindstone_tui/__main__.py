@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mindstone_tui import __version__
 
 
+def fill_standard_streams() -> bool:
+    """Put nothing where a standard stream is closed; False when that is stdout.
+
+    Otherwise the next file that is opened, a transcript perhaps, would be taken for the stream.
+    """
+    spoken = True
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            fd = os.open(os.devnull, os.O_RDWR)
+            if fd != number:
+                os.dup2(fd, number)
+                os.close(fd)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+            spoken = spoken and name != "stdout"
+    return spoken
+
+
+def _say_version() -> int:
+    try:
+        sys.stdout.write(f"mindstone {__version__}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stderr.write(f"mindstone: The output could not be written: {error.strerror}.\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the interpreter's own last flush
+        return 1
+    return 0
+
+
 def main() -> int:
     """Run the command line and return its exit code."""
+    if not fill_standard_streams():
+        sys.stderr.write("mindstone: Standard output is closed. Send it to a file or a pipe.\n")
+        return 1
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
-        sys.stdout.write(f"mindstone {__version__}\n")
-        return 0
+        return _say_version()
     from mindstone_tui.cli.main import hide_own_memory, run
 
     hide_own_memory()

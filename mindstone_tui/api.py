@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import NoSuchSession, UsageError
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import (
     Answer,
     AnyEvent,
@@ -275,7 +275,7 @@ def log(
     here = _home(home)
     places = here.places.session(here.key(session))
     if not places.folder.exists():
-        raise NoSuchSession(places.key)
+        raise places.missing()
     with History(places) as history:
         for item in history.back() if newest_first else history.read():
             if isinstance(item, Damaged) or (

@@ -33,6 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("MINDSTONE_HOME", str(folder))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MINDSTONE_RECALL__BACKGROUND", "false")  # no process outlives a test
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return folder

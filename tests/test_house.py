@@ -20,7 +20,7 @@ LONGEST = 600
 SHORTEST = 60
 """Lines below which a module needs a second importer to be worth a file."""
 MOST_METHODS = 20
-NOUNS_IN_ING = {"embedding", "ranking"}
+NOUNS_IN_ING = {"embedding", "ranking", "spelling"}
 FACES = {
     "config",
     "commands",
@@ -36,6 +36,7 @@ FACES = {
     "redaction",
     "replay",
     "session",
+    "signals",
     "text",
     "transcript",
     "values",

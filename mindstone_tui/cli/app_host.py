@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript import History
@@ -37,6 +38,8 @@ def host_for(
         commands=SlashCommands(),
         library=HomeLibrary(home, settings),
         models=lambda: _models(home, settings),
+        setup=HomeSetup(home, settings),
+        glossary=glossary(settings),
         recordings=lambda key, turn: _recording(home, settings, key, turn),
         user_themes=home.themes,
         palette=palette_of(os.environ),
@@ -58,7 +61,13 @@ class SlashCommands(Sequence[CommandHelp]):
         from mindstone_tui.core.commands import COMMANDS
 
         return tuple(
-            CommandHelp(name=each.name, usage=each.usage, help=each.help, choices=each.words)
+            CommandHelp(
+                name=each.name,
+                usage=each.usage,
+                help=each.help,
+                details=each.details,
+                choices=each.words,
+            )
             for each in COMMANDS.values()
         )
 
@@ -86,7 +95,7 @@ class HomeLibrary:
         return [
             SessionRow(
                 key=each.session,
-                title=each.text,
+                title=each.title,
                 changed=each.updated,
                 turns=each.turns,
                 size=each.size,
@@ -117,6 +126,69 @@ class HomeLibrary:
         return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))
 
 
+class HomeSetup:
+    """Keys, the small model and the sample session of one home."""
+
+    def __init__(self, home: Places, settings: Settings) -> None:
+        self._home = home
+        self._settings = settings
+
+    @cached_property
+    def providers(self) -> Sequence[tuple[str, str]]:
+        """Providers that take a key, each with a model to begin with."""
+        from mindstone_tui.core.session.model_list import key_providers
+
+        return key_providers()
+
+    @cached_property
+    def download(self) -> int:
+        """Bytes of the small model."""
+        from mindstone_tui.core.session.model_list import DOWNLOAD_SIZE
+
+        return DOWNLOAD_SIZE
+
+    def fetched(self) -> bool:
+        """Whether the small model is on this machine."""
+        from mindstone_tui.core.session.model_list import fetched
+
+        return fetched(self._home, "smollm2")[1] is not None
+
+    async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
+        """Store a key and try it; returns the model that answered."""
+        from mindstone_tui.core.session.model_list import NewKey, add_key
+
+        new = NewKey(provider=provider, secret=secret, model=model, base_url=base_url)
+        return await add_key(self._home, os.environ, new)
+
+    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+        """Download the small model; returns its name."""
+        from mindstone_tui.core.session.model_list import fetch_model, fetched
+
+        await fetch_model(self._home, os.environ, lambda _, done, size: progress(done, size))
+        return fetched(self._home, "smollm2")[0]
+
+    async def sample(self) -> str:
+        """Import the sample session, if it is not here yet; returns its key."""
+        return await asyncio.to_thread(self._import_sample)
+
+    def _import_sample(self) -> str:
+        from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
+        from mindstone_tui.core.session.take_over import Importer
+
+        importer = Importer(
+            self._home,
+            self._settings,
+            os.environ,
+            origin="messages",
+            wait=False,  # words are enough to begin with; the session builds the rest meanwhile
+            progress=lambda label, done, total: None,
+            on_busy=lambda key: None,
+        )
+        for _ in importer.take(sample_file(), SessionKey.parse(SAMPLE_SESSION), "records"):
+            continue
+        return SAMPLE_SESSION
+
+
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
     """A session to be played again; one that sent nothing is rehearsed first."""
     from mindstone_tui.core.replay.playback import Replay, playable
@@ -130,11 +202,11 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
 
 
 async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
-    """What can answer now: embedded, configured, and found on this machine."""
+    """What can answer: embedded, configured and found on this machine; then what needs a key."""
     from mindstone_tui.core.session.model_list import list_models
 
-    return [
-        ModelChoice(name=each.name, note=each.why, window=each.window or 0, found=not each.default)
+    found = [
+        ModelChoice(name=each.name, note=each.why, window=each.window or 0, usable=each.usable)
         for each in await list_models(home, settings, os.environ)
-        if each.usable
     ]
+    return sorted(found, key=lambda each: not each.usable)

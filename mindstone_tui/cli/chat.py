@@ -16,6 +16,7 @@ from mindstone_tui.cli.run import FolderOption, ModelOption, WindowOption, worki
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Conversation
+from mindstone_tui.core.session.vectors import follow
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.host import AppHost, OpenConversation
@@ -31,6 +32,8 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
 
     app = MindstoneApp(open_conversation, host)
     code = app.run(mouse=host.settings.mouse)
+    if name := app.resume_name:
+        typer.echo(f"Resume: mindstone -s {name}", err=True)
     return app.return_code or code or 0
 
 
@@ -117,4 +120,8 @@ def chat(
     from mindstone_tui.cli.app_host import host_for
 
     host = host_for(home, settings, str(key), folder, at=at.removeprefix("#"))
-    raise typer.Exit(start(open_conversation, host, plain=plain))
+    try:
+        code = start(open_conversation, host, plain=plain)
+    finally:
+        follow(home, settings, os.environ, [home.session(key)])
+    raise typer.Exit(code)

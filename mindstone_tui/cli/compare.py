@@ -59,13 +59,14 @@ def source_of(name: str, *, sample: bool) -> Iterator[History]:
 
 
 def settings_for(*, sample: bool, flags: Mapping[str, object] | None = None) -> Settings:
-    """The user's settings with some changed; the sample is given a window that fills."""
+    """The user's settings with some changed; the sample has its own window unless one is named.
+
+    A window in the user's settings is meant for their model, and would leave the sample unfilled.
+    """
     wanted = dict(flags or {})
-    found = load(places(), os.environ, flags=wanted).settings
-    if sample and not found.context.window:
-        wanted["context.window"] = SAMPLE_WINDOW
-        found = load(places(), os.environ, flags=wanted).settings
-    return found
+    if sample:
+        wanted.setdefault("context.window", SAMPLE_WINDOW)
+    return load(places(), os.environ, flags=wanted).settings
 
 
 def rehearsal_options(

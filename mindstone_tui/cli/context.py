@@ -13,6 +13,7 @@ from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events.report_text import context_detail, context_list
 from mindstone_tui.core.session.read_only import Look, look_at
+from mindstone_tui.core.session.vectors import progress_of
 
 
 def register(app: typer.Typer) -> None:
@@ -54,5 +55,7 @@ def context(
     )
     if json:
         say_json(report)
-    else:
-        say(context_detail(report) if what == "detail" else context_list(report))
+        return
+    say(context_detail(report) if what == "detail" else context_list(report))
+    if (worker := progress_of(places())).running:
+        say(f"Vectors are being made in the background; {worker.made:,} so far.")

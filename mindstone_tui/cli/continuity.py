@@ -17,7 +17,7 @@ from mindstone_tui.cli.options import JsonOption, SessionOption, places, session
 from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core import events
-from mindstone_tui.core.errors import ExitCode, NoSuchSession
+from mindstone_tui.core.errors import ExitCode
 
 WordsArgument = Annotated[
     list[str] | None,
@@ -128,7 +128,7 @@ async def _command(line: str, asked: Asked) -> int:
     home, key = places(), session_key(asked.session)
     begins = " ".join(line.split()[:2]) in _BEGINNINGS
     if not begins and not home.session(key).transcript.exists():
-        raise NoSuchSession(key)
+        raise home.session(key).missing()
     conversation = await connect(
         str(key),
         channel="cli",

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli.options import SessionOption, places, session_key
-from mindstone_tui.cli.output import hint
+from mindstone_tui.cli.output import hint, say_exactly
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.export import EXPORTERS, export
@@ -52,7 +52,7 @@ def export_session(
         pieces = export(history, format_, clean=clean)
         if output is None:
             for piece in pieces:
-                sys.stdout.write(for_terminal(piece) if sys.stdout.isatty() else piece)
+                say_exactly(for_terminal(piece) if sys.stdout.isatty() else piece)
             return
         replace_file(output.absolute(), "".join(pieces).encode())
     hint(f"Written to {output}.")

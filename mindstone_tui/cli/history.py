@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
@@ -12,14 +11,23 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
-from mindstone_tui.cli.output import hint, say, say_json, say_raw_json, styled, table
+from mindstone_tui.cli.output import (
+    flush_output,
+    hint,
+    say,
+    say_exactly,
+    say_json,
+    say_raw_json,
+    styled,
+    table,
+)
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
     UserMessage,
 )
-from mindstone_tui.core.errors import ExitCode, NoSuchSession, UsageError
+from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
@@ -29,6 +37,7 @@ from mindstone_tui.core.transcript import (
     History,
     Verdict,
     list_sessions,
+    start_over,
     verify,
 )
 
@@ -51,8 +60,20 @@ def sessions(
     sub_agents: Annotated[
         bool, typer.Option("--sub-agents", help="Include sub-agent sessions.")
     ] = False,
+    fresh: Annotated[
+        str,
+        typer.Option(
+            "--start-over",
+            metavar="KEY",
+            help="Where a transcript is gone: set its other files aside, so that KEY can begin.",
+        ),
+    ] = "",
 ) -> None:
     """List sessions, newest first. Sub-agent sessions are only counted."""
+    if fresh:
+        aside = start_over(places().session(session_key(fresh)))
+        hint(f"What was left is in {aside}. The next message begins a new history.")
+        return
     every = list_sessions(places())
     summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
     shown = summaries[:limit] if limit else summaries
@@ -114,7 +135,7 @@ def log(
     if damaged:
         hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
     if follow:
-        sys.stdout.flush()
+        flush_output()
         _follow(where, newest, wanted, json)
 
 
@@ -144,7 +165,7 @@ def verify_sessions(
     else:
         chosen = [places().session(session_key(session))]
         if not json and not chosen[0].folder.exists():
-            raise NoSuchSession(chosen[0].key)
+            raise chosen[0].missing()
     expected = _anchor(anchor)
     sound = True
     for where in chosen:
@@ -162,7 +183,7 @@ def verify_sessions(
 
 def _open(where: SessionPlaces) -> History:
     if not where.folder.exists():
-        raise NoSuchSession(where.key)
+        raise where.missing()
     return History(where)
 
 
@@ -179,7 +200,7 @@ def _follow(
         while True:
             for item in filter(wanted, follower.poll()):
                 _print(item, json)
-            sys.stdout.flush()
+            flush_output()
             time.sleep(_LOOK_AGAIN)
     finally:
         follower.close()
@@ -219,7 +240,7 @@ def _print_verdict(verdict: Verdict) -> None:
     if verdict.ok and head is not None:
         mark = styled("ok", "green")
         say_line = f"{verdict.entries:,} lines, head {head.seq}:{head.hash[:16]}…"
-        sys.stdout.write(f"{mark}  ")
+        say_exactly(f"{mark}  ")
         say(f"{verdict.session}  {say_line}")
         return
     say(f"DAMAGED  {verdict.session}  {verdict.entries:,} readable lines", "red")

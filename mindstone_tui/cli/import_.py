@@ -18,6 +18,7 @@ from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.session.take_over import Importer
+from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.text import one_line, plural
 
 _SHOWN: Final = 20
@@ -59,17 +60,23 @@ def import_(
     files = sources(path)
     key = SessionKey.parse(session) if session else None
     home = places()
+    settings = load(home, os.environ).settings
     with ProgressBars(quiet=json) as bars:
         importer = Importer(
             home,
-            load(home, os.environ).settings,
+            settings,
             os.environ,
             origin=origin,
             wait=not no_wait,
             progress=bars,
             on_busy=lambda busy: hint(f"Waiting: another MindStone is using {busy}."),
         )
-        outcome = _take_all(importer, files, key, json=json)
+        try:
+            outcome = _take_all(importer, files, key, json=json)
+        finally:
+            follows = follow(home, settings, os.environ, home.sessions())
+    if follows:
+        hint("Vectors follow in the background; until then recall finds the rest by words only.")
     if len(files) > 1 and not json:
         outcome.say()
     if not outcome.sessions_or_empty:

@@ -7,8 +7,10 @@ a tool that needs approval is declined there, with a line that says so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -16,6 +18,7 @@ from mindstone_tui.cli.output import PIPE_CLOSED, hint, prompt
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import ExitCode
+from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import exact, one_line
 
 ReadLine = Callable[[], Awaitable[str]]
@@ -124,10 +127,41 @@ class LineChat:
 
 async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
     """A line-mode chat on this process's own streams; Ctrl+C stops the running turn."""
-    plain = LineChat(talk, lambda: asyncio.to_thread(sys.stdin.readline), interactive=interactive)
+    plain = LineChat(talk, _read_line, interactive=interactive)
+    asking = asyncio.create_task(plain.run())
+
+    def end() -> None:
+        if not asking.cancelling():
+            asking.cancel()
+
+    on_ending(end)
+    # Ctrl+C means the turn, and the chat goes on: asked for second, this one holds.
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, talk.interrupt)
     try:
-        return await plain.run()
+        return await asking
+    except asyncio.CancelledError:
+        return ExitCode.INTERRUPTED
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _read_line() -> str:
+    """The next line of stdin, read by a thread that the end of the program does not wait for."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def hand_over(text: str) -> None:
+        if not line.done():
+            line.set_result(text)
+
+    def read() -> None:
+        try:
+            text = sys.stdin.readline()
+        except (OSError, ValueError):  # the terminal is gone
+            text = ""
+        with contextlib.suppress(RuntimeError):  # so is the loop
+            loop.call_soon_threadsafe(hand_over, text)
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    return await line

@@ -18,7 +18,7 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui import __version__
-from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output
+from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_exactly
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
@@ -130,7 +130,7 @@ def _root(
     ] = False,
 ) -> None:
     if version:
-        sys.stdout.write(f"mindstone {__version__}\n")
+        say_exactly(f"mindstone {__version__}\n")
         raise typer.Exit
 
 

@@ -6,6 +6,7 @@ and a dumb terminal get none. When nobody reads any more, the program ends quiet
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -14,10 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, TextIO
 
+from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.text import for_terminal
 
 PIPE_CLOSED: Final = 141
 """What a shell reports for a program that wrote to a pipe nobody reads."""
+
+
+class OutputRefused(MindstoneError):
+    """What stands behind stdout takes nothing more; its remedy is not ours to know."""
+
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -53,6 +60,16 @@ def prompt(text: str) -> None:
 def say_piece(text: str) -> None:
     """Print a piece of a longer text as it comes, harmless, without ending the line."""
     _write(sys.stdout, for_terminal(text))
+    _flush(sys.stdout)
+
+
+def say_exactly(text: str) -> None:
+    """Print a text as it is, for a file or a program."""
+    _write(sys.stdout, text)
+
+
+def flush_output() -> None:
+    """Hand over what was printed so far."""
     _flush(sys.stdout)
 
 
@@ -119,19 +136,20 @@ def table(
 def finish_output(code: int) -> int:
     """Flush what is left; the exit code, changed if nobody was there to read it."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence(sys.stdout)
+        _flush(sys.stdout)
+    except SystemExit:
         return PIPE_CLOSED
+    except MindstoneError as error:
+        complain(error.what, error.remedy)
+        return code or ExitCode.FAILED
     return code
 
 
 def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
-    except BrokenPipeError:
-        _silence(stream)
-        raise SystemExit(PIPE_CLOSED) from None
+    except OSError as error:
+        raise _refused(stream, error) from None
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -140,9 +158,16 @@ def _write(stream: TextIO, text: str) -> None:
 def _flush(stream: TextIO) -> None:
     try:
         stream.flush()
-    except BrokenPipeError:
-        _silence(stream)
-        raise SystemExit(PIPE_CLOSED) from None
+    except OSError as error:
+        raise _refused(stream, error) from None
+
+
+def _refused(stream: TextIO, error: OSError) -> BaseException:
+    """What to raise when a stream takes nothing more; it is silent from here on."""
+    _silence(stream)
+    if error.errno in (errno.EPIPE, errno.EIO) or stream is sys.stderr:
+        return SystemExit(PIPE_CLOSED)  # nobody reads any more, or the terminal is gone
+    return OutputRefused(f"The output could not be written: {error.strerror}.")
 
 
 def _silence(stream: TextIO) -> None:

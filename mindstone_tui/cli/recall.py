@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,9 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.session.find import (
+    AutoRecallAnswer,
     RecallAnswer,
+    RecalledHit,
     StoredRecall,
     checked_scope,
     index_session,
@@ -25,6 +27,7 @@ from mindstone_tui.core.session.find import (
     recallable_kinds,
 )
 from mindstone_tui.core.session.search import search_everywhere
+from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.text import one_line
 
 
@@ -59,20 +62,30 @@ def recall(
     batch: Annotated[
         str, typer.Option(metavar="FILE", help="File with one query per line; `-` for stdin.")
     ] = "",
+    auto: Annotated[
+        bool,
+        typer.Option("--auto", help="Show what a turn would recall for the message, or why not."),
+    ] = False,
 ) -> None:
     """Search the transcript and memories.
 
     The k best are always shown; `abstained` says that a turn would not have used any of them.
+    With --auto only what a turn would be given is shown, as if its window were empty.
     """
     if bool(query) == bool(batch):
         raise UsageError(
             "Give one query, or a file of queries with --batch.", "mindstone recall --help"
         )
+    if auto and (since or kind):
+        raise UsageError("--auto looks at everything.", "Leave --since and --kind out.")
     check_kinds(kind or (), {*KINDS, *recallable_kinds()})
     home = places()
     settings = load(home, os.environ).settings
     with StoredRecall(home, session_key(session), settings, checked_scope(scope)) as stored:
         for line in _queries(query, batch):
+            if auto:
+                _show_auto(stored.ask_unasked(line), json=json, explain=explain)
+                continue
             found = stored.ask(line, k, since=since, kinds=kind or ())
             if json:
                 say_json(found)
@@ -96,14 +109,18 @@ def reindex(
     settings = load(home, os.environ).settings
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
     for each in chosen:
-        with ProgressBars(quiet=json) as bars:
-            row = index_session(each, settings, bars, wait=not no_wait, anew=True)
+        try:
+            with ProgressBars(quiet=json) as bars:
+                row = index_session(each, settings, bars, wait=not no_wait, anew=True)
+        finally:
+            follow(home, settings, os.environ, [each])
         if row.failure:
             hint(row.failure)
         if json:
             say_json({"session": row.session, "passages": row.passages, "pending": row.pending})
         else:
-            say(f"{row.session}: {row.passages:,} passages, {row.pending:,} vectors pending")
+            by_words = f", by words only so far: {row.pending:,}" if row.pending else ""
+            say(f"{row.session}: {row.passages:,} passages{by_words}")
 
 
 def _queries(query: str, batch: str) -> Iterator[str]:
@@ -128,20 +145,34 @@ def _queries(query: str, batch: str) -> Iterator[str]:
 def _print(found: RecallAnswer, *, explain: bool) -> None:
     if not found.hits:
         say("No matches.")
-    for hit in found.hits:
+    _print_hits(found.hits, explain=explain)
+    if found.abstained and found.hits:
+        hint("None of these is a strong enough match to be recalled automatically.")
+    if not found.vectors:
+        hint("Searched by words only: the semantic index is not built yet.")
+
+
+def _show_auto(found: AutoRecallAnswer, *, json: bool, explain: bool) -> None:
+    if json:
+        say_json(found)
+    elif found.silent:
+        say(f"Nothing is recalled. {found.silent}")
+    else:
+        _print_hits(found.injected, explain=explain)
+
+
+def _print_hits(hits: Sequence[RecalledHit], *, explain: bool) -> None:
+    for hit in hits:
         said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
+        mark = f"  superseded by #{hit.superseded_by}" if hit.superseded_by is not None else ""
         say(
-            f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}",
+            f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}",
             "bold",
         )
         say(textwrap.indent(readable(hit), "       "))
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
             say(f"       {parts}", "dim")
-    if found.abstained and found.hits:
-        hint("None of these is a strong enough match to be recalled automatically.")
-    if not found.vectors:
-        hint("Searched by words only: the semantic index is not built yet.")
 
 
 def search(

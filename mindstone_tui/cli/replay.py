@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import Annotated
 
 import msgspec
@@ -24,6 +23,7 @@ from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import (
     Progress,
     complain,
+    flush_output,
     hint,
     line_chart,
     say,
@@ -93,7 +93,7 @@ async def _in_lines(watching: Watching) -> int:
     show = say_json if watching.json else EventPrinter(recorded=True).show
     async for event in replay.events():
         show(event)
-    sys.stdout.flush()
+    flush_output()
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,12 +12,15 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.api import Conversation, connect
-from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption
+from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
+from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import aside
+from mindstone_tui.core.session.vectors import follow
+from mindstone_tui.core.signals import on_ending
 
 Show = Callable[[events.AnyEvent], None]
 """Prints what an event has to say, if anything."""
@@ -95,7 +98,12 @@ def run(
         wait=not no_wait,
         follow=False,
     )
-    ending = asyncio.run(_take(opening, text, image or [], timeout, show))
+    try:
+        ending = asyncio.run(_take(opening, text, image or [], timeout, show))
+    finally:
+        home = places()
+        settings = load(home, os.environ).settings
+        follow(home, settings, os.environ, [home.session(session_key(session))])
     raise typer.Exit(ending)
 
 
@@ -128,7 +136,7 @@ async def _take(
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
     conversation = await opening
-    _interrupt_on_signals(conversation)
+    on_ending(conversation.interrupt)
     outcome = asyncio.create_task(_listen(conversation, show))
     try:
         if prompt.startswith("/") and "\n" not in prompt:
@@ -176,15 +184,3 @@ async def _listen(conversation: Conversation, show: Show) -> int:
             case _:
                 pass
     return ExitCode.FAILED
-
-
-def _interrupt_on_signals(conversation: Conversation) -> None:
-    """The first signal interrupts the turn; a second one ends the program."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-
-        def stop(number: int = number) -> None:
-            loop.remove_signal_handler(number)
-            conversation.interrupt()
-
-        loop.add_signal_handler(number, stop)

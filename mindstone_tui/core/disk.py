@@ -11,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import stat
 import sys
@@ -25,6 +26,9 @@ FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _YOUNG: Final = 6
 """Folders from a session's own up to the one that holds all of ours."""
+NOT_ORDINARY: Final = "it is no ordinary file"
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{12}")
+_ABANDONED: Final = 3_600.0
 _PATIENCE: Final = 50
 _PAUSE: Final = 0.002
 _NO_FOLLOW: Final = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -152,6 +156,17 @@ def replace_with(path: Path, pieces: Iterable[bytes], disk: Disk = REAL) -> None
         raise not_saved(path, error) from error
 
 
+def sweep(folder: Path, now: float) -> None:
+    """Remove the temporary files of programs that were killed while they replaced a file.
+
+    One that is younger than an hour may belong to a program that is still at it.
+    """
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < now - _ABANDONED:
+                path.unlink(missing_ok=True)
+
+
 def sync_young_folders(folder: Path, disk: Disk = REAL) -> None:
     """Make a folder's own name durable, and those of its parents that belong to this user.
 
@@ -192,6 +207,31 @@ def read_blob(folder: Path, digest: str) -> bytes:
             f"The blob {digest[:12]}… is not what it was: its hash differs.",
             "Restore it from a backup; `mindstone verify` lists every line that names it.",
         )
+    return data
+
+
+def open_regular(path: Path, *, follow: bool = True) -> int:
+    """Open an ordinary file for reading; raises `OSError` for a pipe, a device or a folder.
+
+    Opening a pipe would wait for somebody to write to it, so nothing is waited for here.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    fd = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        os.close(fd)
+        if folder:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, NOT_ORDINARY, str(path))
+    return fd
+
+
+def read_regular(path: Path, *, most: int, follow: bool = True) -> bytes:
+    """The bytes of an ordinary file; raises `OSError` for one that is larger than `most`."""
+    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"It is larger than {most:,} bytes", str(path))
     return data
 
 
@@ -249,6 +289,9 @@ def place_error(path: Path, error: OSError) -> PlaceError:
         case errno.ELOOP:
             what = f"{path} is a symbolic link, and links are not followed here."
             remedy = "Put the real file there, or set MINDSTONE_HOME to where it is."
+        case errno.EINVAL if error.strerror == NOT_ORDINARY:
+            what = f"{path} is no ordinary file."
+            remedy = "Move it away: a pipe or a device cannot be read here."
         case errno.EISDIR:
             what = f"{path} is a folder, but a file is needed there."
             remedy = "Move it away, or set MINDSTONE_HOME to another folder."

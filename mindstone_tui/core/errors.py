@@ -10,6 +10,7 @@ Each error says what happened and what to do about it, in one sentence each. A s
     │   └── UnknownName            a command, model, policy, theme … that does not exist
     ├── PlaceError                 a folder or file is not usable as it is
     │   └── NoSuchSession          a session that nobody began
+    │       └── HistoryMissing     … or whose transcript is gone while other files are left
     ├── TranscriptError
     │   ├── NotSaved               the disk refused; nothing after it claims to be saved
     │   ├── SessionBusy            another process holds the lock or takes a turn
@@ -40,6 +41,7 @@ Each error says what happened and what to do about it, in one sentence each. A s
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 
 class ExitCode(enum.IntEnum):
@@ -95,6 +97,18 @@ class NoSuchSession(PlaceError):
     def __init__(self, key: object) -> None:
         super().__init__(
             f"There is no session {key}.", "`mindstone sessions` lists those that exist."
+        )
+
+
+class HistoryMissing(NoSuchSession):
+    """A session's transcript is gone, and what was made from it is still there."""
+
+    def __init__(self, key: object, left: Sequence[str]) -> None:
+        MindstoneError.__init__(
+            self,
+            f"The transcript of {key} is missing, but there is still its {', its '.join(left)}.",
+            "Put transcript.jsonl back from a backup. To begin again without it: "
+            f"`mindstone sessions --start-over {key}`, which sets the rest aside.",
         )
 
 

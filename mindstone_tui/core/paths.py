@@ -16,7 +16,12 @@ from typing import Final
 import msgspec
 import platformdirs
 
-from mindstone_tui.core.errors import PlaceError, SessionNameError
+from mindstone_tui.core.errors import (
+    HistoryMissing,
+    NoSuchSession,
+    PlaceError,
+    SessionNameError,
+)
 
 ALIASES: Final = {"mindstone": "agent:default:main"}
 CHILD: Final = "~"
@@ -164,6 +169,34 @@ class SessionPlaces(msgspec.Struct, frozen=True):
     def notes(self) -> Path:
         """The session's notes."""
         return self.folder / "notes.md"
+
+    @property
+    def title(self) -> Path:
+        """The name a person gave it, for lists; the transcript has it as the command that did."""
+        return self.folder / "title"
+
+    @property
+    def lost(self) -> Path:
+        """What was left of histories whose transcript is gone."""
+        return self.folder / "lost"
+
+    @property
+    def derived(self) -> tuple[Path, ...]:
+        """Files that are there and can only have come from a transcript."""
+        made = (
+            self.index,
+            self.checkpoint,
+            self.progress,
+            self.notes,
+            self.handoffs,
+            self.blobs,
+        )
+        return tuple(path for path in made if os.path.lexists(path))
+
+    def missing(self) -> NoSuchSession:
+        """Why there is no transcript: nobody began it, or it is gone."""
+        left = [path.name for path in self.derived]
+        return HistoryMissing(self.key, left) if left else NoSuchSession(self.key)
 
 
 class AgentPlaces(msgspec.Struct, frozen=True):

@@ -16,12 +16,15 @@ from textual import events, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandInput
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.events import Conversation, MemoryProposed
+from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.colours import filter_for
@@ -29,6 +32,7 @@ from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.messages import (
+    MemoryDecided,
     MemoryWaits,
     ScreenWanted,
     TurnFinished,
@@ -91,13 +95,34 @@ class MindstoneApp(App[int]):
         return self.chat
 
     def on_mount(self) -> None:
+        on_ending(self._end)
         self.set_keymap(self.host.settings.keys)
         if self._theme_refused:
             self.notify(self._theme_refused, severity="warning", timeout=12, markup=False)
+        if self.host.settings.keys:
+            self.call_after_refresh(self._check_keys)
+
+    def _check_keys(self) -> None:
+        """Say which of the user's own keys can never work, and why."""
+        for problem in self.navigator.key_problems(self.host.settings.keys):
+            self.notify(problem, severity="warning", timeout=12, markup=False)
 
     async def action_quit(self) -> None:
         await self.chat.close()
         self.exit(0)
+
+    @property
+    def resume_name(self) -> str:
+        """What `mindstone -s` takes to come back here; empty where nothing was opened."""
+        return self.chat.host.session.removeprefix("agent:default:") if self.chat.opened else ""
+
+    def _end(self) -> None:
+        """Somebody ends the process, or closed the terminal: leave as a person would."""
+        self.run_worker(self.action_quit(), group="quit", exclusive=True, exit_on_error=False)
+
+    def get_driver_class(self) -> type[Driver]:
+        found = super().get_driver_class()
+        return terminal.LastingDriver if found is LinuxDriver else found
 
     # what the chat asks for
 
@@ -113,6 +138,11 @@ class MindstoneApp(App[int]):
     def _proposed(self, event: MemoryWaits) -> None:
         event.stop()
         self.proposals.append(event.proposal)
+
+    @on(MemoryDecided)
+    def _decided(self, event: MemoryDecided) -> None:
+        event.stop()
+        self.proposals = [one for one in self.proposals if one.proposal != event.proposal]
 
     @on(WindowMeasured)
     def _measured(self, event: WindowMeasured) -> None:

@@ -1,4 +1,4 @@
-"""A `ContextReport` as bars, ticks and sentences: pure functions from numbers to `Content`.
+"""A `ContextReport` as bars, marks and sentences: pure functions from numbers to `Content`.
 
 The zone is always written as a word; colour only repeats it.
 """
@@ -21,8 +21,10 @@ NAMES = {
     "message_history": "history",
     "tool_results": "results",
     "memory_injection": "memory",
-    "output_reserve": "reserve",
+    "output_reserve": "answer",
 }
+_FIXED = ("system_prompt", "tool_definitions")
+"""Shares that talking does not fill; being nearly full is how they are, and no warning."""
 _STEPS = "▁▂▃▄▅▆▇█"
 _FULL, _EMPTY = "━", "─"
 
@@ -33,59 +35,67 @@ def zone(report: ContextReport) -> Content:
 
 
 def fullness(report: ContextReport, width: int) -> Content:
-    """The bar, and below it a letter for each mark."""
+    """The bar with its marks on it, and below it what happens at each."""
     cells = max(width, 1)
     filled = min(cells, round(report.utilization * cells))
     if report.prompt.tokens and not filled:
         filled = 1
-    bar = Content.assemble(
-        (_FULL * filled, f"$zone-{report.zone}"),
-        (_EMPTY * (cells - filled), "$line"),
-    )
-    return Content("\n").join([bar, _ticks(report, cells)])
-
-
-def marks(report: ContextReport) -> Content:
-    """What the letters below the bar mean."""
-    shares = " · ".join(f"{name} {share * 100:.0f}" for _, name, share in _marks(report))
-    return Content.styled(f"{shares} %", "$faint")
+    at = {_column(share, cells): sign for sign, _, share in _marks(report)}
+    colour = f"$zone-{report.zone}"
+    bar = [
+        (at.get(cell, _FULL), colour)
+        if cell < filled
+        else (at[cell], "$foreground")
+        if cell in at
+        else (_EMPTY, "$line")
+        for cell in range(cells)
+    ]
+    return Content("\n").join([Content.assemble(*bar), _labels(report, cells)])
 
 
 def _marks(report: ContextReport) -> list[tuple[str, str, float]]:
+    """The marks that act: sign, name and share of the usable room."""
     usable = max(report.usable, 1)
     return [
-        ("f", "floor", report.marks.floor / usable),
-        ("t", "trim", report.marks.trim / usable),
-        ("c", "ceiling", report.marks.ceiling / usable),
+        ("╎", "trim", report.marks.trim / usable),
+        ("┃", "prune", report.marks.ceiling / usable),
     ]
 
 
-def _ticks(report: ContextReport, cells: int) -> Content:
-    row = [" "] * cells
-    for sign, _, share in _marks(report):
-        at = min(cells - 1, max(0, round(share * cells) - 1))
-        row[at] = sign
-    return Content.styled("".join(row).rstrip(), "$muted")
+def _column(share: float, cells: int) -> int:
+    return min(cells - 1, max(0, round(share * cells) - 1))
+
+
+def _labels(report: ContextReport, cells: int) -> Content:
+    """`trim 75  prune 92`, each as near below its mark as there is room."""
+    row, end = "", cells
+    for _, name, share in reversed(_marks(report)):
+        label = f"{name} {share * 100:.0f}"
+        start = min(max(0, _column(share, cells) - len(label) // 2), end - len(label))
+        if start < 0:
+            break
+        row = label + " " * (end - start - len(label)) + row
+        end = start - 1
+        row = " " * min(1, max(end, 0)) + row if end > 0 else row
+    return Content.styled((" " * max(0, cells - len(row)) + row).rstrip(), "$muted")
 
 
 def size(report: ContextReport) -> Content:
-    """`94.2k of 122.9k tokens · 77 % · anchored`."""
+    """`77 % · 94.2k of 122k tokens anchored`."""
     return Content.assemble(
-        (numbers.tokens(report.prompt.tokens), "bold"),
-        f" of {numbers.tokens(report.usable)} tokens · {numbers.percent(report.utilization)} ",
+        (numbers.percent(report.utilization), "bold"),
+        f" · {numbers.tokens(report.prompt.tokens)} of {numbers.tokens(report.usable)} tokens ",
         (report.prompt.label, "$muted"),
     )
 
 
 def room(report: ContextReport) -> Content:
-    """The window behind the usable room, how it is known, and how good the last estimate was."""
+    """The window behind the usable room, how it is known, and where its marks are scaled."""
     window = f"window {numbers.tokens(report.window.tokens)}"
     if report.window.label != "measured":
-        window += f" {report.window.label}"
-    parts = [window, f"reserve {numbers.tokens(report.reserve)}"]
-    if report.prompt.error_percent is not None:
-        parts.append(f"±{abs(report.prompt.error_percent):.0f} %")
-    return Content.styled(" · ".join(parts), "$muted")
+        window += f" ({report.window.label})"
+    said = f"{window}, answer keeps {numbers.tokens(report.reserve)}"
+    return Content.styled(f"{said}\n{report.scaled}" if report.scaled else said, "$muted")
 
 
 def budget(components: Sequence[Component], width: int) -> Content:
@@ -95,28 +105,29 @@ def budget(components: Sequence[Component], width: int) -> Content:
 
 def _share(component: Component, width: int) -> Content:
     name = NAMES.get(component.name, component.name)[:8].ljust(8)
-    figures = f"{numbers.tokens(component.tokens)}/{numbers.tokens(component.hard)}".rjust(12)
+    if component.name == "output_reserve":
+        free = f"{numbers.tokens(component.hard)} kept free"
+        return Content.assemble(
+            (name, "$muted"), " ", (free.rjust(width - len(name) - 1), "$muted")
+        )
+    figures = f"{numbers.tokens(component.tokens)} of {numbers.tokens(component.hard)}".rjust(14)
     cells = max(width - len(name) - len(figures) - 2, 4)
-    hard = max(component.hard, 1)
-    filled = min(cells, round(component.tokens / hard * cells))
+    filled = min(cells, round(component.tokens / max(component.hard, 1) * cells))
     if component.tokens and not filled:
         filled = 1
-    reserved = component.name == "output_reserve"
-    soft = -1 if reserved else min(cells - 1, round(component.soft / hard * cells))
-    colour = "$secondary" if reserved else "$primary"
+    colour = "$primary"
     if component.tokens > component.hard:
         colour = "$error"
-    elif component.tokens > component.soft and not reserved:
+    elif component.tokens > component.soft and component.name not in _FIXED:
         colour = "$warning"
-    bar = []
-    for at in range(cells):
-        if at == soft:
-            bar.append(("┃" if at < filled else "╎", colour if at < filled else "$muted"))
-        else:
-            bar.append(
-                (_FULL, colour) if at < filled else (_EMPTY, "$line"),
-            )
-    return Content.assemble((name, "$muted"), " ", *bar, " ", (figures, "$muted"))
+    return Content.assemble(
+        (name, "$muted"),
+        " ",
+        (_FULL * filled, colour),
+        (_EMPTY * (cells - filled), "$line"),
+        " ",
+        (figures, "$muted"),
+    )
 
 
 def spark(velocities: Sequence[int], width: int) -> str:
@@ -129,28 +140,34 @@ def spark(velocities: Sequence[int], width: int) -> str:
     return "".join(_STEPS[round(velocity / top * last)] for velocity in shown)
 
 
-def pace(report: ContextReport, width: int) -> Content:
-    """How fast the window fills, and how many turns are left before red."""
+def growth(report: ContextReport, width: int) -> Content:
+    """How fast the window fills, in words, with the last turns as a row of blocks."""
     lines = []
     if report.velocities:
         lines.append(Content.styled(spark(report.velocities, width), "$primary"))
-    speed = f"{numbers.tokens(round(report.velocity))} tokens a turn · {report.velocity_class}"
-    lines.append(Content.styled(speed, "$muted"))
-    if report.turns_until_red is not None and report.zone != "red":
-        turns = max(0, round(report.turns_until_red))
-        alarming = turns < 3
-        lines.append(
-            Content.styled(
-                f"red in about {plural(turns, 'turn')}",
-                "$warning" if alarming else "$muted",
-            )
-        )
+    speed = round(report.velocity)
+    if not report.velocities:
+        lines.append(Content.styled("no turn yet", "$muted"))
+    elif speed <= 0:
+        lines.append(Content.styled("the window is not growing", "$muted"))
+    else:
+        turns = (report.marks.ceiling - report.prompt.tokens) / speed
+        when = f"prunes in about {plural(round(turns), 'turn')}" if turns >= 1 else "prunes next"
+        said = f"+{numbers.tokens(speed)} tokens a turn\n{when}"
+        lines.append(Content.styled(said, "$warning" if turns < _SOON else "$muted"))
     return Content("\n").join(lines)
+
+
+_SOON = 3
+"""Turns before a prune from which on the panel says so in a warning's colour."""
+_FREE = ("local/", "scripted/")
 
 
 def money(report: ContextReport) -> Content:
     """What was spent, and how much of the last prompt came from the cache."""
-    parts = [numbers.dollars(report.cost, unknown=report.cost_unknown) + " spent"]
+    known = report.cost or (report.cost == 0 and report.model.startswith(_FREE))
+    spent = numbers.dollars(report.cost, unknown=report.cost_unknown)
+    parts = [f"{spent} spent" if known or not report.turn else "cost unknown"]
     if report.cached_tokens is not None and report.prompt.tokens:
         share = min(1.0, report.cached_tokens / report.prompt.tokens)
         parts.append(f"{numbers.percent(share)} cached")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.config.settings import TuiSettings
 from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.values import Value
@@ -59,6 +60,8 @@ class CommandHelp(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     name: str
     usage: str = ""
     help: str = ""
+    details: str = ""
+    """What there is to know beyond the one line of help."""
     choices: tuple[str, ...] = ()
     """Words that may follow, for completion."""
 
@@ -110,8 +113,38 @@ class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     note: str = ""
     """Where it was found, or what it is."""
     window: int = 0
-    found: bool = False
-    """Found on this machine (a server, a key) rather than configured."""
+    usable: bool = True
+    """It can answer now; otherwise the note says what it needs."""
+
+
+class Setup(Protocol):
+    """What a newcomer may want first: a key, a model of their own, something to look at."""
+
+    @property
+    def providers(self) -> Sequence[tuple[str, str]]:
+        """Providers that take a key, each with a model to begin with."""
+        ...
+
+    @property
+    def download(self) -> int:
+        """Bytes of the small model."""
+        ...
+
+    def fetched(self) -> bool:
+        """Whether the small model is on this machine."""
+        ...
+
+    async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
+        """Store a key and try it; returns the model that answered, or raises with the reason."""
+        ...
+
+    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+        """Download the small model; returns its name. What is here already is not fetched again."""
+        ...
+
+    async def sample(self) -> str:
+        """Import the sample session, if it is not here yet; returns its key."""
+        ...
 
 
 def _now() -> datetime:
@@ -126,6 +159,9 @@ class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     library: Library | None = None
     models: Callable[[], Awaitable[Sequence[ModelChoice]]] | None = None
     """Looks for models, servers and keys; called after the first paint."""
+    setup: Setup | None = None
+    glossary: Sequence[Term] = ()
+    """What the words on the screen mean."""
     recordings: Callable[[str, int], Awaitable[Replay]] | None = None
     """Opens a session as a recording, at a turn or (0) at its beginning."""
     user_themes: Path | None = None

@@ -3,30 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from textual.binding import Binding, BindingType
+from textual.keys import Keys
+
 from mindstone_tui.core import numbers
-from mindstone_tui.core.errors import UnknownName, UsageError
+from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
+from mindstone_tui.tui.host import Setup
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
 from mindstone_tui.tui.screens.dialog import DialogScreen
-from mindstone_tui.tui.screens.help import HelpScreen
-from mindstone_tui.tui.screens.inspector import InspectorScreen
+from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
+from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
+from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
 from mindstone_tui.tui.widgets.context_panel import LeftLog
 from mindstone_tui.tui.widgets.fold import FoldTitle
+from mindstone_tui.tui.widgets.line_list import LineList
 from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.recalled import Card
+from mindstone_tui.tui.widgets.tool_call import Rest
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.app import MindstoneApp
+
+
+_PALETTE = Binding("ctrl+p", "command_palette", "Command palette", id="app.palette")
+_MODIFIERS = ("ctrl", "shift", "alt", "meta", "super", "hyper")
+_NAMED_KEYS = frozenset(key.value.rpartition("+")[2] for key in Keys)
+
+
+def _problem(name: str, keys: str, known: Collection[str]) -> str:
+    """Why a line of `[tui.keys]` has no effect; empty if it has one."""
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else "F1 shows the names."
+        return f"tui.keys: there is no key named {name}; {hint}"
+    for key in keys.split(","):
+        *modifiers, base = key.strip().split("+")
+        odd = [each for each in modifiers if each not in _MODIFIERS]
+        if odd or not (len(base) == 1 or base in _NAMED_KEYS):
+            return f"tui.keys: {name} = {key.strip()!r} is not a key; write f9, ctrl+b or alt+x."
+    return ""
+
+
+SAMPLE_QUESTION = "which port did we settle on?"
+"""What the sample session is asked first; its answer was corrected on the way."""
 
 
 class Navigator:
@@ -34,6 +64,8 @@ class Navigator:
 
     def __init__(self, app: MindstoneApp) -> None:
         self._app = app
+        self._needs_key: set[str] = set()
+        """Models of the last list that cannot answer without one."""
         self._routes: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
             "transcript": self._transcript,
@@ -43,9 +75,13 @@ class Navigator:
             "open": self._session,
             "model": self._model,
             "models": self._model,
+            "sample": self._sample,
+            "key": self._key,
+            "fetch": self._fetch,
             "memory": self._memory,
             "theme": self._theme,
             "help": self._help,
+            "words": self._words,
             "copy": self._copy,
             "editor": self._editor,
             "scrollback": self._scrollback,
@@ -83,7 +119,6 @@ class Navigator:
         await self._app.push_screen(
             InspectorScreen(
                 chat.panel.report,
-                chat.panel.query_one(LeftLog).entries,
                 command=chat.command,
                 open_line=lambda where: chat.action_want("transcript", where),
             )
@@ -138,14 +173,17 @@ class Navigator:
         here = self._chat.status.session
         await self._app.push_screen(SessionsScreen(library, here, self._app.host.now), picked)
 
-    async def _session(self, key: str) -> None:
-        """Leave this session and open another."""
-        await self._chat.switch(key)
+    async def _session(self, argument: str) -> None:
+        """Leave this session and open another; a model after its key answers there if it is new."""
+        key, _, model = argument.partition(" ")
+        await self._chat.switch(key, model=model)
 
     async def _model(self, argument: str) -> None:
         if self._app.host.models is None:
             raise UsageError("No other model is configured.", "/model NAME switches by name.")
         current = self._chat.status.model
+        found = await self._app.host.models()
+        self._needs_key = {choice.name for choice in found if not choice.usable}
         choices = [
             Choice(
                 choice.name,
@@ -154,9 +192,70 @@ class Navigator:
                 else choice.note,
                 choice.name == current,
             )
-            for choice in await self._app.host.models()
+            for choice in found
+            if choice.usable or self._app.host.setup is not None
         ]
-        self._choose("Choose a model", choices, lambda name: self._chat.command(f"/model {name}"))
+        self._choose("Choose a model", choices, self._take_model)
+
+    def _take_model(self, name: str) -> None:
+        """Switch to a model; one that needs a key first is given one."""
+        if name in self._needs_key:
+            self._ask_for_key(name.partition("/")[0], "" if name.endswith("/…") else name)
+        else:
+            self._chat.command(f"/model {name}")
+
+    # first steps
+
+    async def _sample(self, argument: str) -> None:
+        """Open the sample session, with a question that recall can answer."""
+        self._app.notify("Importing the sample session…", timeout=20)
+        self._app.run_worker(self._open_sample(self._setup()), group="switch", exit_on_error=False)
+
+    async def _open_sample(self, setup: Setup) -> None:
+        try:
+            key = await setup.sample()
+        except MindstoneError as error:
+            self._app.notify(error.sentence, severity="error")
+            return
+        self._app.clear_notifications()
+        await self._chat.switch(key)
+        self._chat.input_area.prompt.write(SAMPLE_QUESTION)
+
+    async def _key(self, provider: str) -> None:
+        """Ask for a key, of the provider that is named or of one that is chosen first."""
+        setup = self._setup()
+        if provider:
+            self._ask_for_key(provider, dict(setup.providers).get(provider, ""))
+            return
+        choices = [Choice(name, model) for name, model in setup.providers]
+        choices.append(
+            Choice(OWN_SERVER, "any address that speaks like OpenAI: vLLM, LM Studio, …")
+        )
+        self._choose(
+            "Whose key?",
+            choices,
+            lambda name: self._ask_for_key(name, dict(setup.providers).get(name, "")),
+        )
+
+    def _ask_for_key(self, provider: str, model: str) -> None:
+        self._app.push_screen(KeyScreen(self._setup(), provider, model), self._use_new_model)
+
+    async def _use_new_model(self, model: str | None) -> None:
+        """Use what a key was just added for; opened anew, the session knows the new settings."""
+        if model:
+            await self._chat.switch(self._chat.status.session, then=f"/model {model}")
+
+    async def _fetch(self, argument: str) -> None:
+        def fetched(name: str | None) -> None:
+            if name:
+                self._chat.command(f"/model {name}")
+
+        await self._app.push_screen(FetchScreen(self._setup()), fetched)
+
+    def _setup(self) -> Setup:
+        if self._app.host.setup is None:
+            raise UsageError("This is not available here.", "`mindstone models` lists models.")
+        return self._app.host.setup
 
     async def _memory(self, argument: str) -> None:
         if not self._app.proposals:
@@ -192,24 +291,40 @@ class Navigator:
             ChooseScreen(title, choices, note), lambda name: take(name) if name else None
         )
 
-    async def _help(self, argument: str) -> None:
+    def _families(self) -> tuple[tuple[str, Iterable[BindingType]], ...]:
         from mindstone_tui.tui.screens.replay import ReplayScreen
 
-        families = (
+        return (
             ("In the chat", ChatScreen.BINDINGS),
             ("In the prompt", Prompt.BINDINGS),
-            ("On a folded line", FoldTitle.BINDINGS),
+            ("On a folded line", [*FoldTitle.BINDINGS, *Rest.BINDINGS]),
             ("On a recalled passage", Card.BINDINGS),
             ("In the list of pruned exchanges", LeftLog.BINDINGS),
-            ("In the inspector", InspectorScreen.BINDINGS),
-            ("In the transcript", TranscriptScreen.BINDINGS),
+            ("In the inspector", [*InspectorScreen.BINDINGS, *Blocks.BINDINGS]),
+            ("In the transcript", [*TranscriptScreen.BINDINGS, *LineList.BINDINGS]),
             ("In a recording", ReplayScreen.BINDINGS),
             ("When a tool needs approval", [*ApprovalScreen.BINDINGS, *DialogScreen.BINDINGS]),
             ("When a memory is proposed", MemoryScreen.BINDINGS),
-            ("Everywhere", type(self._app).BINDINGS),
+            ("Everywhere", [*type(self._app).BINDINGS, _PALETTE]),
         )
+
+    async def _help(self, argument: str) -> None:
         host = self._app.host
-        await self._app.push_screen(HelpScreen(families, host.settings.keys, host.commands))
+        screen = HelpScreen(self._families(), host.settings.keys, host.commands)
+        await self._app.push_screen(screen)
+
+    def key_problems(self, keys: Mapping[str, str]) -> list[str]:
+        """What is wrong with the user's own keys: names of nothing, keys that do not exist."""
+        known = {
+            binding.id
+            for _, bindings in self._families()
+            for binding in bindings
+            if isinstance(binding, Binding) and binding.id
+        }
+        return [problem for name, key in keys.items() if (problem := _problem(name, key, known))]
+
+    async def _words(self, argument: str) -> None:
+        await self._app.push_screen(WordsScreen(self._app.host.glossary))
 
     # actions
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import io
 import os
 import shlex
 import shutil
@@ -13,9 +15,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from textual.app import App, SuspendNotSupported
+from textual.drivers.linux_driver import LinuxDriver
 
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.text import for_terminal
@@ -27,6 +30,34 @@ _PROGRAMS: Final = (
     ("", ("pbcopy",)),
     ("WSL_DISTRO_NAME", ("clip.exe",)),
 )
+
+
+class LastingFile(io.TextIOWrapper):
+    """The terminal as a file that can be written to even when the terminal is gone."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            super().flush()
+
+
+class LastingDriver(LinuxDriver):
+    """Textual's own driver, which outlives its terminal long enough to save what was said.
+
+    Its writer is a thread that an error ends. The app then waits for it for ever, with an answer
+    that nobody wrote down.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        shown = self._file
+        assert shown is not None, "the app is only started on a terminal"
+        same = os.fdopen(os.dup(shown.fileno()), "wb")
+        self._file = LastingFile(same, encoding=shown.encoding, errors=shown.errors)
 
 
 def sequences(text: str, environ: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""How well recall finds: evidence recall, an ablation, and how often it speaks when it should not.
+"""How well recall finds: evidence recall, an ablation, and whether it speaks when it should.
 
     python tests/bench/bench_recall_quality.py FOLDER
 
@@ -6,9 +6,10 @@ FOLDER holds pairs `NAME.messages.jsonl` ({"id", "role", "name", "content", "ts"
 `NAME.questions.jsonl` ({"query", "gold": [message ids]} a line). Without a folder nothing is
 measured: no conversation ships with the program.
 
-`in 2000` is the share of the evidence that fits into 2,000 tokens, four characters each. For the
-silence curve each conversation is also asked the questions of the others, with the names of its own
-speakers put in (some of those it can answer after all), and a few about nothing ever said.
+`in 2000` is the share of the evidence that fits into 2,000 tokens, four characters each. To see
+when recall speaks by itself, each conversation is also asked the questions of the others, as they
+are and with the names of its own speakers put in (some of those it can answer after all), its own
+questions with its two speakers exchanged, and a few about nothing ever said.
 """
 
 from __future__ import annotations
@@ -25,23 +26,33 @@ import numpy as np
 
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded
 from mindstone_tui.core.recall.index import RecallIndex, SearchResult
+from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.passages import Passage, pieces_of
-from mindstone_tui.core.recall.ranking import FLOOR, Weights, evidence
+from mindstone_tui.core.recall.ranking import Weights
 
-NO_CUES = {"speaker": 0.0, "person": 0.0, "asks": 0.0, "time": 0.0, "kinds": 0.0}
-NO_NEIGHBOURS = {"neighbour": 0.0, "second_neighbour": 0.0}
+NO_NEIGHBOURS = {"neighbour": 0.0, "second_neighbour": 0.0, "answer": 0.0, "sitting": 0.0}
+NO_PERSONS = {"speaker": 0.0, "person": 0.0}
+NO_CUES = {"asks": 0.0, "time": 0.0, "date": 0.0, "rule": 0.0, "correction": 0.0, "pieces": 0.0}
+BARE = {**NO_NEIGHBOURS, **NO_PERSONS, **NO_CUES, "kinds": 0.0}
 ABLATION = {
-    "words": Weights(meaning=0, closeness=0, **NO_CUES, **NO_NEIGHBOURS),
-    "meaning": Weights(words=0, closeness=0, **NO_CUES, **NO_NEIGHBOURS),
-    "closeness": Weights(words=0, meaning=0, **NO_CUES, **NO_NEIGHBOURS),
-    "words + meaning": Weights(closeness=0, **NO_CUES, **NO_NEIGHBOURS),
-    "fusion": Weights(**NO_CUES, **NO_NEIGHBOURS),
-    "fusion + neighbours": Weights(**NO_CUES),
-    "fusion + weights": Weights(**NO_NEIGHBOURS),
+    "words": Weights(meaning=0, closeness=0, **BARE),
+    "meaning": Weights(words=0, closeness=0, **BARE),
+    "closeness": Weights(words=0, meaning=0, **BARE),
+    "words + meaning": Weights(closeness=0, **BARE),
+    "fusion": Weights(**BARE),
+    "all without neighbours": Weights(**NO_NEIGHBOURS),
+    "all without long ones": Weights(long_neighbour=0.0),
+    "all without answers": Weights(answer=0.0),
+    "all without sittings": Weights(sitting=0.0),
+    "all without persons": Weights(**NO_PERSONS),
+    "all without cues": Weights(**NO_CUES),
+    "all without pieces": Weights(pieces=0.0),
     "all without closeness": Weights(closeness=0),
     "all": Weights(),
 }
 HITS = 40
+ROOM = 2_000
+PASSAGES = 12
 UNRELATED = (
     "How do I configure nginx as a reverse proxy?",
     "What is the boiling point of tungsten?",
@@ -67,7 +78,7 @@ class Conversation:
         said = _lines(messages)
         name = messages.name.removesuffix(".messages.jsonl")
         self.questions = _lines(messages.with_name(f"{name}.questions.jsonl"))
-        self.speakers = list(dict.fromkeys(line["name"] for line in said))
+        self.speakers = list(dict.fromkeys(line["name"] for line in said if line.get("name")))
         self.index = RecallIndex.open(folder / f"{name}.db", model)
         self.index.ensure(_passages(name, said))
         while self.index.embed_pending(64):
@@ -146,42 +157,60 @@ def ablation(conversations: list[Conversation]) -> dict[str, dict[str, float]]:
     return table
 
 
-def silence(conversations: list[Conversation]) -> list[dict[str, float]]:
-    """For each floor, which share of questions passes it: answerable, foreign, unrelated."""
-    answerable = [_best(one, q["query"]) for one in conversations for q in one.questions]
-    foreign = [
-        _best(one, _renamed(question["query"], other.speakers, one.speakers))
-        for one in conversations
-        for other in conversations
-        if one is not other
-        for question in other.questions[::5]
-    ]
-    unrelated = [_best(one, query) for one in conversations for query in UNRELATED]
-    curve = []
-    for floor in (0.3, 0.4, 0.5, 0.55, FLOOR, 0.7, 0.8, 0.9, 1.0):
-        passing = {
-            name: 100 * float(np.mean(np.array(values) >= floor)) if values else 0.0
-            for name, values in (
-                ("answerable", answerable),
-                ("foreign", foreign),
-                ("unrelated", unrelated),
-            )
-        }
-        curve.append({"floor": floor, **passing})
-        shares = " ".join(f"{name} {share:5.1f} %" for name, share in passing.items())
-        print(f"floor {floor:4.2f} speaks: {shares}{'  ← the floor' if floor == FLOOR else ''}")
-    return curve
+def automatic(conversations: list[Conversation]) -> dict[str, float]:
+    """In percent: answerable questions that get evidence, and others that get anything at all."""
+    asked: dict[str, list[tuple[Conversation, str, set[str] | None]]] = {
+        "answerable": [
+            (one, q["query"], set(q["gold"])) for one in conversations for q in one.questions
+        ],
+        "foreign": [
+            (one, q["query"], None)
+            for one in conversations
+            for other in conversations
+            if one is not other
+            for q in other.questions[::5]
+        ],
+        "renamed": [
+            (one, _renamed(q["query"], other.speakers, one.speakers), None)
+            for one in conversations
+            for other in conversations
+            if one is not other
+            for q in other.questions[::5]
+        ],
+        "other speaker": [
+            (one, _exchanged(q["query"], one.speakers), None)
+            for one in conversations
+            if len(one.speakers) == 2
+            for q in one.questions
+            if sum(name in q["query"] for name in one.speakers) == 1
+        ],
+        "unrelated": [(one, query, None) for one in conversations for query in UNRELATED],
+    }
+    shares = {
+        name: 100 * float(np.mean([_brings(*each) for each in cases])) if cases else 0.0
+        for name, cases in asked.items()
+    }
+    print("speaks: " + " ".join(f"{name} {share:.1f} %" for name, share in shares.items()))
+    return shares
 
 
-def _best(conversation: Conversation, query: str) -> float:
-    hits = conversation.search(query, Weights()).hits[:5]
-    return max((evidence(hit) for hit in hits), default=0.0)
+def _brings(conversation: Conversation, query: str, gold: set[str] | None) -> bool:
+    answers = [conversation.search(each, Weights()) for each in queries(query, ())]
+    choice = choose(query, answers, ROOM, lambda text: math.ceil(len(text) / 4), most=PASSAGES)
+    if gold is None:
+        return bool(choice.injected)
+    return any(each.hit.passage.source_id in gold for each in choice.injected)
 
 
 def _renamed(query: str, theirs: list[str], ours: list[str]) -> str:
     for old, new in zip(theirs, ours, strict=False):
         query = query.replace(old, new)
     return query
+
+
+def _exchanged(query: str, speakers: list[str]) -> str:
+    first, second = speakers
+    return query.replace(first, "\0").replace(second, first).replace("\0", second)
 
 
 def main() -> None:
@@ -196,8 +225,8 @@ def main() -> None:
             for messages in sorted(Path(folder).glob("*.messages.jsonl"))
         ]
         table = ablation(conversations)
-        curve = silence(conversations)
-    print(json.dumps({"bench": "recall_quality", "ablation": table, "silence": curve}))
+        spoken = automatic(conversations)
+    print(json.dumps({"bench": "recall_quality", "ablation": table, "automatic": spoken}))
 
 
 if __name__ == "__main__":

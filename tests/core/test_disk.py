@@ -18,6 +18,7 @@ from mindstone_tui.core.disk import (
     read_blob,
     replace_file,
     settled,
+    sweep,
 )
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError, SessionBusy
 
@@ -98,3 +99,17 @@ def test_a_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path / "file", tmp_path / "file" / "folder" / "deeper"):
         with pytest.raises(PlaceError, match="file is a file, but a folder is needed"):
             ensure_folder(folder)
+
+
+def test_temporary_files_of_killed_programs_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    abandoned = tmp_path / ".checkpoint.json.0123456789ab"
+    young = tmp_path / ".checkpoint.json.ba9876543210"
+    others = [tmp_path / name for name in ("checkpoint.json", ".hidden", "a.0123456789ab")]
+    for path in (abandoned, young, *others):
+        path.write_bytes(b"x")
+    now = young.stat().st_mtime
+    for path in (abandoned, *others):
+        os.utime(path, (now - 7_200, now - 7_200))
+    sweep(tmp_path, now)
+    assert sorted(tmp_path.iterdir()) == sorted([young, *others])
+    sweep(tmp_path / "nowhere", now)

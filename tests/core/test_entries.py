@@ -26,6 +26,7 @@ from mindstone_tui.core.entries import (
     decode_line,
     spans_of,
 )
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.line import GENESIS, RESERVED, encode_body, hash_matches, seal
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import History, verify
@@ -85,7 +86,7 @@ def test_the_golden_transcript_still_reads_as_it_was_written() -> None:
     for line in lines:
         assert hash_matches(line.raw, line.hash)
         if line.kind in KINDS and isinstance(line.entry, Entry):
-            body = msgspec.json.decode(b"{" + encode_body(line.entry) + b"}")
+            body = msgspec.json.decode(msgspec.json.encode(line.entry))
             stored = json.loads(line.raw)
             assert body == {key: value for key, value in stored.items() if key in body}
 
@@ -168,3 +169,21 @@ def test_a_requests_hash_is_that_of_sorted_compact_json() -> None:
     }
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert request.hash == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_recalled_text_stands_once_in_its_line_and_is_read_back_whole() -> None:
+    passages = tuple(
+        RecalledPassage(
+            session="s", entry=f"e{n}", seq=n, turn=1, ts="", speaker="user", score=0.5, tokens=9,
+            text=text,
+        )
+        for n, text in enumerate(["unmistakable “ü” words", "words", "not in the block"])
+    )  # fmt: skip
+    entry = RecallInjected(
+        query="q", passages=passages, text="<data>\nunmistakable “ü” words\n</data>", tokens=20
+    )
+    body = encode_body(entry)
+    assert body.count(b"unmistakable") == 1
+    decoded = msgspec.json.decode(b"{" + body + b"}", type=RecallInjected)
+    assert decoded == entry
+    assert [passage.text for passage in decoded.passages] == [one.text for one in passages]

@@ -187,3 +187,36 @@ def test_files_are_0600_and_folders_0700_whatever_the_umask(home: Path, umask: i
     assert len(found) > 10
     for path in found:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+
+@needs_bubblewrap
+def test_what_is_there_can_be_read_on_a_disk_that_cannot_be_written(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "what colour is the stone", "The stone is blue.")
+    transcript.close()
+    mount = ["--ro-bind", str(home), str(home)]
+    for verb, expected in (
+        (("recall", "stone"), "The stone is blue"),
+        (("health",), "health is taken after each turn"),
+        (("memory",), "Nothing is remembered"),
+    ):
+        done = _inside(mount, "mindstone_tui", *verb)
+        assert done.returncode == 0, (verb, done.stderr)
+        assert expected in done.stdout, verb
+
+
+@pytest.mark.parametrize(
+    "arguments", [("log",), ("sessions",), ("verify",), ("import", "pipe"), ("import", "/dev/zero")]
+)
+def test_a_pipe_in_a_files_place_is_refused_and_never_waited_for(
+    home: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    places = places_in(home)
+    places.folder.mkdir(parents=True)
+    os.mkfifo(places.transcript)
+    os.mkfifo(tmp_path / "pipe")
+    done = mindstone(*arguments, cwd=tmp_path)
+    assert "Traceback" not in done.stderr
+    assert (done.returncode == 0) == (arguments == ("sessions",))
+    if arguments[0] != "sessions":
+        assert "no ordinary file" in done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server on 127.0.0.1, in plain asyncio, that does what a test tells it.
+"""A real model server on 127.0.0.1, in plain asyncio, that does what a test tells it.
 
 Every request takes the next act from `acts` (the last one repeats). An act writes the raw bytes of
 its response, so that any fault can be played: a wrong status, a torn chunk, silence.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -19,10 +20,18 @@ Act = Callable[["Call", Write], Awaitable[None]]
 class Call:
     """One request as it arrived."""
 
-    def __init__(self, line: str, headers: dict[str, str], body: bytes) -> None:
+    def __init__(
+        self, line: str, headers: dict[str, str], body: bytes, reader: asyncio.StreamReader
+    ) -> None:
         self.method, self.path, *_ = line.split(" ")
         self.headers = headers
         self.raw = body
+        self._reader = reader
+
+    async def hung_up(self) -> None:
+        """Wait until whoever asked closes the connection."""
+        while await self._reader.read(65_536):
+            pass
 
     @property
     def body(self) -> Any:
@@ -36,6 +45,11 @@ class Loopback:
     def __init__(self) -> None:
         self.acts: list[Act] = [says("Hello there.")]
         self.calls: list[Call] = []
+        self.asides: dict[str, bytes] = {}
+        """Paths that are always answered with the same, and are no part of the script."""
+        self.keeps = False
+        """Whether a connection stays open for another request."""
+        self.connections = 0
         self.port = 0
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -72,11 +86,17 @@ class Loopback:
             writer.write(data)
             await writer.drain()
 
+        self.connections += 1
         try:
-            if (call := await _read(reader)) is not None:
+            while (call := await _read(reader)) is not None:
+                if (aside := self.asides.get(call.path)) is not None:
+                    await write(aside)
+                    break
                 self.calls.append(call)
                 act = self.acts[0] if len(self.acts) == 1 else self.acts.pop(0)
                 await act(call, write)
+                if not self.keeps:
+                    break
         except (ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -95,7 +115,7 @@ async def _read(reader: asyncio.StreamReader) -> Call | None:
         name, _, value = header.partition(":")
         headers[name.lower()] = value.strip()
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Call(line, headers, body)
+    return Call(line, headers, body, reader)
 
 
 @contextlib.asynccontextmanager
@@ -107,6 +127,22 @@ async def serving() -> AsyncIterator[Loopback]:
         yield server
     finally:
         await server.stop()
+
+
+@contextlib.contextmanager
+def serving_apart() -> Iterator[Loopback]:
+    """The same on a thread of its own, for those who block the loop that they ask from."""
+    loop, server = asyncio.new_event_loop(), Loopback()
+    thread = threading.Thread(target=loop.run_forever, name="loopback", daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result()
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 # -- what a server may say ------------------------------------------------------------------------
@@ -199,9 +235,9 @@ def streams(chunks: Iterable[object], *, usage: object = USAGE, done: bool = Tru
     return sends(head() + stream_of(chunks, usage=usage, done=done))
 
 
-def chunked(body: bytes, *, cut: int | None = None) -> Act:
+def chunked(body: bytes, *, cut: int | None = None, kind: str = "text/event-stream") -> Act:
     """A stream in HTTP/1.1 chunks, broken off after `cut` bytes of the body."""
-    start = head().replace(b"Connection: close\r\n", b"Transfer-Encoding: chunked\r\n")
+    start = head(kind=kind).replace(b"Connection: close\r\n", b"Transfer-Encoding: chunked\r\n")
     kept = body if cut is None else body[:cut]
     framed = b"".join(
         b"%x\r\n%s\r\n" % (len(part), part)
@@ -227,6 +263,8 @@ def hangs(before: bytes = b"") -> Act:
     return act
 
 
-def error(message: str, kind: str = "invalid_request_error", code: str | None = None) -> object:
+def error(
+    message: str, kind: str = "invalid_request_error", code: str | None = None
+) -> dict[str, Any]:
     """OpenAI's form of an error."""
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}

@@ -324,7 +324,7 @@ def main(count: int, home: Path) -> None:
         return talk
 
     async def models() -> list[ModelChoice]:
-        return [ModelChoice(name=text, note=text, found=True)]
+        return [ModelChoice(name=text, note=text)]
 
     async def recordings(key: str, turn: int) -> Replay:
         return Replay(History(places_in(home)), Settings(), speed=0.0, playing=True)

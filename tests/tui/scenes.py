@@ -11,10 +11,13 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.context.report import OutsideWindow
+from mindstone_tui.core.config.glossary import glossary
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context.report import GoneExchange, OutsideWindow
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import ModelChoice
+from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.shelf import Shelf
 from tests.tui.staged import (
     Staged,
@@ -60,6 +63,18 @@ DIFF = """--- a/journal.py
 +    os.fdatasync(self.fd)
 """
 OUTSIDE = OutsideWindow(exchanges=14, tokens=48_200, indexed=True)
+REQUESTS = {
+    3: "Set up the project with uv and pytest",
+    4: "Why does the lock file differ on the server?",
+    5: "Read the style guide and follow it",
+    6: "The harbour wants its reports at six",
+    7: "Make the parser accept centimetres",
+    11: "Rename ingest to poll everywhere",
+}
+GONE = tuple(
+    GoneExchange(turn=turn, tokens=1_840 + 97 * turn, words=words)
+    for turn, words in sorted(REQUESTS.items(), reverse=True)
+)
 WORK: list[ev.AnyEvent] = [
     asked(31, "Fix the journal so that it uses one write."),
     recalled(31, passage(), passage("Never sync twice for one line; once is enough.", 12)),
@@ -84,12 +99,31 @@ WISH = ev.ToolAsked(
     turn=31,
     call="c4",
     name="edit",
-    risk="writes files",
-    shown="edit mindstone/journal.py",
+    risk="write",
+    shown=f"edit mindstone/journal.py\n{DIFF}",
     digest="0" * 64,
     diff=DIFF,
     why="The folder is not on your list of places to edit.",
-    remember=("edit:mindstone/",),
+    remember=("edit mindstone journal.py",),
+)
+
+
+RUN = ev.ToolAsked(
+    turn=31,
+    call="c5",
+    name="shell",
+    risk="run",
+    shown="run rm -rf build && git push --force\nrm -rf build && git push --force",
+    digest="0" * 64,
+    why="Approvals: ask.",
+    worst="force-push",
+    parts=(
+        ev.AskedPart(text="rm -rf build", verdict="deletes", reason="removes build"),
+        ev.AskedPart(
+            text="git push --force", verdict="force-push", reason="rewrites a branch elsewhere"
+        ),
+    ),
+    scopes=(ev.AskedScope(scope="once", label="Allow once"),),
 )
 
 
@@ -122,7 +156,7 @@ SCENES: dict[str, Scene] = {
             ev.ZoneChanged(turn=31, before="yellow", after="orange", utilization=0.78),
             ev.CheckpointSaved(turn=31, version=4, path="checkpoint.json"),
             recorded(31, "The rollback path is next."),
-            reported("orange", 0.78, outside=OUTSIDE),
+            reported("orange", 0.78, outside=OUTSIDE, gone=GONE),
         )
     ),
     "red": Scene(
@@ -138,7 +172,7 @@ SCENES: dict[str, Scene] = {
                 message="Protection leaves no room to prune.",
                 remedy="/unpin 4",
             ),
-            reported("red", 0.96, outside=OUTSIDE),
+            reported("red", 0.96, outside=OUTSIDE, gone=GONE),
         )
     ),
     "pruned": Scene(
@@ -147,11 +181,11 @@ SCENES: dict[str, Scene] = {
             asked(31, "Go on."),
             pruned(31, 3, 4, 5, 6, 7, 11),
             recorded(31, "The rollback path is next."),
-            reported("yellow", 0.7, outside=OUTSIDE),
+            reported("yellow", 0.7, outside=OUTSIDE, gone=GONE),
         )
     ),
     "inspector": Scene(
-        events=(*STORE, pruned(30, 3, 4, 5), reported("orange", 0.81, outside=OUTSIDE)),
+        events=(*STORE, pruned(30, 3, 4, 5), reported("orange", 0.81, outside=OUTSIDE, gone=GONE)),
         keys=("f2", "down", "down", "down", "down", "space"),
     ),
     "picker": Scene(events=(*STORE, reported()), keys=("f3",), rows=3),
@@ -174,20 +208,43 @@ SCENES: dict[str, Scene] = {
         )
     ),
     "commands": Scene(events=(*STORE, reported()), keys=("slash", "c", "o")),
+    "words": Scene(events=(*STORE, reported()), keys=("question_mark",)),
+    "overlay": Scene(
+        events=(*STORE, reported("yellow", 0.7, outside=OUTSIDE, gone=GONE)), keys=("ctrl+b",)
+    ),
+    "key": Scene(events=(reported("green", 0.05),), models=True, keys=("f9", "enter")),
+    "run": Scene(events=(*STORE, *WORK, RUN, reported("yellow", 0.61))),
+    "help": Scene(events=(*STORE, reported()), keys=("f1",)),
 }
+
+
+class Newcomer:
+    """A `Setup` for somebody who has nothing yet."""
+
+    providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("openai", "openai/gpt-4o"))
+    download = 92_871_040
+
+    def fetched(self) -> bool:
+        return False
+
+    async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
+        return model
+
+    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+        return "local/smollm2"
+
+    async def sample(self) -> str:
+        return "agent:sample:tidewatch"
 
 
 async def found() -> list[ModelChoice]:
     """Models a first run might find."""
     return [
-        ModelChoice(
-            name="ollama/qwen3:8b", note="Ollama on this machine", window=40_960, found=True
-        ),
+        ModelChoice(name="ollama/qwen3:8b", note="Ollama on this machine", window=40_960),
         ModelChoice(
             name="anthropic/claude-sonnet-4-5",
             note="ANTHROPIC_API_KEY is set",
             window=200_000,
-            found=True,
         ),
     ]
 
@@ -198,7 +255,11 @@ def play(
     """An app on a scene, and what brings it there."""
     scene = SCENES[name]
     given = msgspec.structs.replace(
-        around(theme=theme), library=Shelf(home), models=found if scene.models else None
+        around(theme=theme),
+        library=Shelf(home),
+        models=found if scene.models else None,
+        setup=Newcomer() if scene.models else None,
+        glossary=glossary(Settings()),
     )
     app, talk = staged(*scene.events, given=given)
     return app, lambda pilot: _arrive(pilot, app, talk, scene)
@@ -207,7 +268,8 @@ def play(
 async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Scene) -> None:
     await settle(pilot, talk)
     if scene.models:
-        await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))
+        steps = app.screen.query_one(Welcome).steps
+        await until(pilot, lambda: len(app.screen.query_one(Welcome).steps) > 3 or not steps)
     await pilot.press(*scene.keys)
     await pilot.pause()
     if scene.rows:

@@ -16,6 +16,7 @@ from mindstone_tui.core.config.settings import TuiSettings
 from mindstone_tui.core.context.report import (
     Block,
     ContextReport,
+    GoneExchange,
     Marks,
     OutsideWindow,
     PromptNumbers,
@@ -184,6 +185,14 @@ def left(turn: int, tokens: int = 1_840, reason: str = "oldest first") -> Left:
         score=0.1,
         reason=reason,
         receipt=Receipt(turn=turn, passages=3, vectors="stored"),
+    )
+
+
+def gone(*turns: int, tokens: int = 1_840) -> tuple[GoneExchange, ...]:
+    """Exchanges outside the window, as the report lists them."""
+    return tuple(
+        GoneExchange(turn=turn, tokens=tokens, words=f"What was asked in turn {turn}, [b]as is[/b]")
+        for turn in sorted(turns, reverse=True)
     )
 
 

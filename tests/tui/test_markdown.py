@@ -13,7 +13,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 from textual.visual import RenderOptions
 
-from mindstone_tui.tui.markdown.code import diffed, highlighted
+from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
 from mindstone_tui.tui.markdown.layout import fitted, table
 from mindstone_tui.tui.markdown.parse import Piece, parse
 from mindstone_tui.tui.themes import fallback_variables
@@ -112,6 +112,28 @@ def test_lists_keep_their_signs_and_hang() -> None:
         ("", "", "text"),
     ]
     assert [p.gap for p in pieces] == [True, False, False, True]
+
+
+def test_items_that_are_done_or_open_have_boxes() -> None:
+    pieces, _ = parse("- [x] one\n- [ ] two\n\n[x] no item")
+    assert [p.content.plain for p in pieces] == ["☑ one", "☐ two", "[x] no item"]
+
+
+def test_columns_are_set_as_the_table_says() -> None:
+    (piece,), _ = parse("| a | b | c |\n|:--|--:|:-:|\n| 1 | 2 | 3 |\n| long | long | long |")
+    rows = table(piece.table, 60, piece.aligned).plain.split("\n")
+    assert rows[2] == "1        2   3"
+
+
+def test_a_diff_has_the_numbers_of_its_lines() -> None:
+    diff = "--- a\n+++ b\n@@ -7,3 +7,3 @@\n same\n-old\n+new\n@@ -20 +20 @@\n+more"
+    assert numbered(diff).plain.split("\n") == [
+        "    7  same",
+        "    8 -old",
+        "    8 +new",
+        "   ⋮",
+        "   20 +more",
+    ]
 
 
 def test_code_is_kept_exactly_and_coloured_without_being_changed() -> None:

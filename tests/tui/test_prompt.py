@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual import events
 from textual.pilot import Pilot
@@ -12,7 +13,8 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
 from mindstone_tui.tui.prompt.paste import Pastes
-from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, until
+from mindstone_tui.tui.widgets.fold import FoldTitle
+from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, tool, until
 
 
 def prompt_of(app: MindstoneApp) -> str:
@@ -45,6 +47,17 @@ async def test_keys_that_arrive_at_once_are_taken_in_their_order() -> None:
             app.post_message(events.Key(key, character))
         await until(pilot, lambda: prompt_of(app) == "next" and bool(talk.did))
         assert talk.did == [("send", "ab\ncd", (), False)]
+
+
+async def test_a_burst_of_letters_typed_on_a_row_arrives_whole() -> None:
+    app, talk = staged(*said(1, "q", "the answer"), *tool(1, "c", "read", "read a", "text"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        app.screen.query_one(FoldTitle).focus()
+        await pilot.pause()
+        for letter in "wellthen":
+            app.post_message(events.Key(letter, letter))
+        await until(pilot, lambda: prompt_of(app) == "wellthen")
 
 
 async def test_a_letter_with_alt_is_a_key_and_not_a_letter() -> None:
@@ -165,6 +178,27 @@ async def test_slash_completes_commands_and_their_words() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert talk.did == [("command", "/theme chalk")]
+
+
+async def test_the_menu_puts_usual_commands_first_and_explains_the_chosen_one() -> None:
+    commands = (
+        CommandHelp(name="zebra", help="Rare."),
+        CommandHelp(name="pin", usage="[ID | turn N]", help="Keep an exchange.", details="Until…"),
+        CommandHelp(name="help", help="List commands."),
+    )
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=commands))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("slash")
+        await pilot.pause()
+        offers = app.chat.input_area.completions.completion
+        assert offers is not None
+        assert [offer.label for offer in offers.offers] == ["/help", "/pin", "/zebra"]
+        await pilot.press("down")
+        await pilot.pause()
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "/pin [ID | turn N]" in text
+        assert "Keep an exchange. Until…" in text
 
 
 async def test_a_whole_command_is_sent_by_the_first_enter() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList, ProgressBar, Static
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, ModelChoice
@@ -18,6 +22,7 @@ from mindstone_tui.tui.screens.choose import ChooseScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import SessionsScreen
+from mindstone_tui.tui.screens.setup import FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
 from mindstone_tui.tui.widgets.line_list import LineList
 from mindstone_tui.tui.widgets.welcome import Welcome
@@ -47,6 +52,7 @@ WISH = ev.ToolAsked(
 )
 
 
+CHANGE = "--- a/tests/a.py\n+++ b/tests/a.py\n@@ -7,2 +7,2 @@\n x\n-old\n+new"
 REFUSED = Answer(allowed=False, why="declined by the user")
 ANSWERS = (
     (("enter",), REFUSED),
@@ -54,9 +60,11 @@ ANSWERS = (
     (("escape",), REFUSED),
     (("y",), Answer(allowed=True)),
     (("s",), Answer(allowed=True, remember="shell:git push", keep="session")),
-    (("down", "enter"), Answer(allowed=True)),
+    (("r", *"use git", "enter"), Answer(allowed=False, why="use git")),
+    (("r", "escape", "n"), REFUSED),
+    (("down", "down", "enter"), Answer(allowed=True)),
     (
-        ("down", "down", "down", "enter"),
+        ("down", "down", "down", "down", "enter"),
         Answer(allowed=True, remember="shell:git push", keep="config"),
     ),
 )
@@ -80,6 +88,74 @@ async def test_an_approval_shows_exactly_what_would_run() -> None:
         await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
         assert "git push⟦U+202E⟧ origin" in str(app.screen.query_one("#shown", Static).render())
         assert "+[/new]" in str(app.screen.query_one("#diff", Static).render())
+
+
+async def test_an_approval_shows_a_change_once_with_its_path_and_line_numbers() -> None:
+    wish = msgspec.structs.replace(
+        WISH,
+        name="edit",
+        shown=f"edit tests/a.py\n{CHANGE}",
+        diff=CHANGE,
+        remember=("edit tests a.py",),
+    )
+    app, _ = staged(asked(1, "go"), wish)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert text.count("+new") == 1
+        assert "8 -old" in text
+        assert "8 +new" in text
+        assert "Allow for this session: edit tests/a.py" in text
+
+
+async def test_an_approval_lists_each_part_of_a_command_and_names_the_worst() -> None:
+    wish = msgspec.structs.replace(
+        WISH,
+        risk="run",
+        diff="",
+        shown="run ls && rm -rf build\nls && rm -rf build",
+        worst="deletes",
+        parts=(
+            ev.AskedPart(text="ls", verdict="reads", reason="lists files"),
+            ev.AskedPart(text="rm -rf build", verdict="deletes", reason="removes build"),
+        ),
+        scopes=(
+            ev.AskedScope(scope="once", label="Allow once"),
+            ev.AskedScope(scope="prefix", label="ls *, in this session", remember="shell ls *"),
+        ),
+    )
+    app, _ = staged(asked(1, "go"), wish)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        rows = rows[next(at for at, row in enumerate(rows) if "Run this shell" in row) :]
+        assert sum("ls && rm -rf build" in row for row in rows) == 1
+        assert any("Run this shell command?  deletes" in row for row in rows)
+        assert any("deletes  rm -rf build  removes build" in row for row in rows)
+        assert any("s  ls *, in this session" in row for row in rows)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_chat_is_read_above_the_question(size: tuple[int, int]) -> None:
+    app, _ = staged(
+        *said(1, "first", "One.\n\n" * 30),
+        asked(2, "please push"),
+        *streamed(2, "I will push now."),
+        msgspec.structs.replace(WISH, turn=2),
+    )
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+
+        def seen() -> bool:
+            rows = [strip.text for strip in app.screen._compositor.render_strips()]
+            below = [strip.text for strip in app.chat._compositor.render_strips()]
+            box = next(at for at, row in enumerate(rows) if "needs" in row or "Allow shell" in row)
+            return any("I will push now." in row for row in below[: box - 1])
+
+        await until(pilot, seen)
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert app.chat.conversation.styles.margin.bottom == 0
 
 
 async def test_keys_typed_before_the_question_could_be_read_are_no_answer() -> None:
@@ -185,10 +261,10 @@ async def test_the_transcript_finds_any_line_and_reads_only_what_it_shows(home: 
         await pilot.press("f4")
         await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
         lines = app.screen.query_one(LineList)
-        await until(pilot, lambda: lines.cursor > 1_000)
-        assert len(lines._pages) <= 2
+        await until(pilot, lambda: (lines.number_at(lines.cursor) or 0) > 1_000)
+        assert len(lines._pages) <= 4
         await pilot.press("slash", *"question 17", "enter")
-        await until(pilot, lambda: lines.cursor < 900)
+        await until(pilot, lambda: (lines.number_at(lines.cursor) or 9_999) < 900)
         assert "Question 17" in str(app.screen.query_one("#whole", Static).render())
         await pilot.press("n")
         older = lines.cursor
@@ -197,6 +273,33 @@ async def test_the_transcript_finds_any_line_and_reads_only_what_it_shows(home: 
         assert older > 0
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+
+
+async def test_the_transcript_lists_messages_and_by_a_key_every_line(home: Path) -> None:
+    fill(home, 12)
+    given, _ = on_shelf(home)
+    app, talk = staged(*said(13, "now", "yes"), given=given)
+    async with app.run_test(size=(120, 50)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f4")
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        lines = app.screen.query_one(LineList)
+        await until(pilot, lambda: lines.rows > 0)
+        kinds = {
+            line.kind for row in range(lines.rows) if isinstance(line := lines.line_at(row), Line)
+        }
+        assert kinds == {"user_message", "assistant_message", "tool_returned"}
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("line  when" in row for row in rows)
+        assert sum("20" in row[10:14] and "-" in row[10:20] for row in rows) == 1, "the day once"
+        here = lines.number_at(lines.cursor)
+        few = lines.rows
+        await pilot.press("a")
+        await until(pilot, lambda: lines.rows > few)
+        assert lines.cursor == here
+        await pilot.press("a")
+        await until(pilot, lambda: lines.rows == few)
+        assert lines.number_at(lines.cursor) == here
 
 
 async def test_a_turn_in_the_transcript_can_be_restored_and_pinned(home: Path) -> None:
@@ -251,35 +354,143 @@ async def test_a_turn_of_another_session_is_forked_after_that_one_was_opened(hom
 
 async def found() -> list[ModelChoice]:
     return [
-        ModelChoice(name="ollama/qwen3", note="on this machine", found=True, window=40_960),
+        ModelChoice(name="ollama/qwen3", note="on this machine", window=40_960),
         ModelChoice(name="local/guide"),
     ]
 
 
-async def test_models_found_are_offered_and_taken_only_when_chosen(home: Path) -> None:
-    app, talk = staged(given=msgspec.structs.replace(around(), models=found))
+async def test_other_models_are_offered_and_taken_only_when_chosen() -> None:
+    async def some() -> list[ModelChoice]:
+        closed = ModelChoice(name="openai/gpt", note="no key", usable=False)
+        return [ModelChoice(name="local/guide"), *await found(), closed]
+
+    app, talk = staged(given=msgspec.structs.replace(around(), models=some))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        await until(pilot, lambda: bool(app.screen.query("#welcome OptionList")))
+        welcome = app.screen.query_one(Welcome)
+        await until(pilot, lambda: len(welcome.steps) == 1)
+        assert welcome.steps[0].argument == "ollama/qwen3", "neither itself nor one without a key"
         assert talk.did == []
-        app.screen.query_one(Welcome).query_one(OptionList).focus()
+        await pilot.press("tab")
+        await until(pilot, lambda: app.focused is welcome.query_one(OptionList))
         await pilot.press("enter")
+        await until(pilot, lambda: talk.did == [("command", "/model ollama/qwen3")])
+
+
+class FirstSteps:
+    """A `Setup` that remembers what it was told."""
+
+    providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("azure", ""))
+    download = 98_000_000
+
+    def __init__(self) -> None:
+        self.did: list[tuple[str, ...]] = []
+        self.refuses = ""
+        self.progress: list[Callable[[int, int], None]] = []
+        self.complete = asyncio.Event()
+
+    def fetched(self) -> bool:
+        return False
+
+    async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
+        self.did.append((provider, secret, model, base_url))
+        if self.refuses:
+            raise ProviderRefused(self.refuses, "Copy it again.")
+        return model or "openai/first"
+
+    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+        self.progress.append(progress)
+        progress(49_000_000, self.download)
+        await self.complete.wait()
+        return "local/smollm2"
+
+    async def sample(self) -> str:
+        return "agent:sample:tidewatch"
+
+
+def newcomer() -> tuple[MindstoneApp, Staged, FirstSteps]:
+    setup = FirstSteps()
+    app, talk = staged(given=msgspec.structs.replace(around(), setup=setup))
+    return app, talk, setup
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_newcomer_is_offered_three_things_by_one_key_each(size: tuple[int, int]) -> None:
+    app, talk, _ = newcomer()
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, talk)
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        for step in ("F7  Try the sample session", "F9  Add an API key", "F10 Download a small"):
+            assert step in text
+        await pilot.press("w")
+        assert app.chat.input_area.prompt.text == "w", "a letter begins a message"
+
+
+async def test_the_sample_session_opens_with_a_question_to_ask() -> None:
+    opened: list[str] = []
+    setup = FirstSteps()
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        opened.append(key)
+        return Staged([ready(turns=0)])
+
+    app = MindstoneApp(open_conversation, msgspec.structs.replace(around(), setup=setup))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.talk is not None)
+        await pilot.press("f7")
+        await until(pilot, lambda: opened[-1:] == ["agent:sample:tidewatch"])
+        await until(pilot, lambda: "port" in app.chat.input_area.prompt.text)
+
+
+async def test_a_key_is_entered_unseen_tried_at_once_and_used() -> None:
+    app, talk, setup = newcomer()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f9")
+        await until(pilot, lambda: isinstance(app.screen, ChooseScreen))
+        await pilot.press(*"anth", "enter")
+        await until(pilot, lambda: isinstance(app.screen, KeyScreen))
+        setup.refuses = "The provider refused the key."
+        app.screen.query_one("#key").focus()
+        await pilot.press(*"sk-secret", "enter")
+        await until(pilot, lambda: bool(setup.did))
         await pilot.pause()
-        assert talk.did == [("command", "/model ollama/qwen3")]
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "refused the key. Copy it again." in text
+        assert "sk-secret" not in text
+        assert setup.did == [("anthropic", "sk-secret", "anthropic/claude-sonnet-4-5", "")]
+        setup.refuses = ""
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await until(pilot, lambda: ("close",) in talk.did)
 
 
-async def test_where_nothing_else_was_found_it_is_said_with_a_way_on(home: Path) -> None:
-    async def nobody() -> list[ModelChoice]:
-        return [ModelChoice(name="local/guide")]
+async def test_a_server_of_ones_own_needs_its_address_alone() -> None:
+    app, talk, setup = newcomer()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f9")
+        await until(pilot, lambda: isinstance(app.screen, ChooseScreen))
+        await pilot.press(*"server", "enter")
+        await until(pilot, lambda: isinstance(app.screen, KeyScreen))
+        await pilot.press("enter")
+        assert setup.did == []
+        await pilot.press(*"http://127.0.0.1:9", "enter", "enter")
+        await until(pilot, lambda: setup.did == [("openai", "", "", "http://127.0.0.1:9")])
 
-    app, talk = staged(given=msgspec.structs.replace(around(), models=nobody))
+
+async def test_a_model_is_downloaded_in_view_and_then_used() -> None:
+    app, talk, setup = newcomer()
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        await until(pilot, lambda: bool(app.screen.query("#nothing-else")))
-        said = str(app.screen.query_one("#nothing-else", Static).render())
-        assert "No API key and no local model server found" in said
-        assert "`mindstone models`" in said
-        assert not app.screen.query("#welcome OptionList")
+        await pilot.press("f10")
+        await until(pilot, lambda: isinstance(app.screen, FetchScreen))
+        assert not setup.progress, "nothing is fetched before Enter"
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(setup.progress))
+        await until(pilot, lambda: app.screen.query_one(ProgressBar).percentage == 0.5)
+        setup.complete.set()
+        await until(pilot, lambda: talk.did == [("command", "/model local/smollm2")])
 
 
 async def test_the_model_picker_switches_by_command() -> None:

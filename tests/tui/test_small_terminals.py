@@ -18,7 +18,7 @@ from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import SessionsScreen
 from tests.tui.scenes import DIFF, WISH
 from tests.tui.shelf import Shelf
-from tests.tui.staged import around, asked, pruned, reported, settle, staged, streamed, until
+from tests.tui.staged import around, asked, reported, settle, staged, streamed, until
 
 SIZE = (80, 24)
 REGISTERED = tuple(
@@ -85,7 +85,7 @@ async def test_an_inspector_without_a_measure_says_when_there_will_be_one() -> N
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot, talk)
         await pilot.press("f2")
-        await until(pilot, lambda: any("The window is measured" in row for row in shown(app)))
+        await until(pilot, lambda: any("measured when you send" in row for row in shown(app)))
         assert not any("tokens" in row for row in shown(app))
 
 
@@ -120,13 +120,6 @@ async def test_a_long_queued_message_keeps_the_way_to_take_it_back_in_view() -> 
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot, talk)
         await until(pilot, lambda: any("… " in row and "↑ to edit" in row for row in shown(app)))
-
-
-async def test_a_log_of_what_left_has_a_heading_before_the_next_measure() -> None:
-    app, talk = staged(reported(), asked(1, "go"), pruned(1, 3, 4))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, talk)
-        await until(pilot, lambda: any("Left the window" in row for row in shown(app)))
 
 
 async def test_a_terminal_may_be_absurdly_small_and_grow_again() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from textual.widgets import OptionList, Static
 
-from mindstone_tui.core import events as ev
+from mindstone_tui.core.config.glossary import glossary
+from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import OutsideWindow
 from mindstone_tui.core.entries.base import ZONES, Zone
+from mindstone_tui.core.entries.window import Component
 from mindstone_tui.tui import gauges
+from mindstone_tui.tui.screens.help import WordsScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.widgets.context_panel import Gauges, LeftLog
-from tests.tui.staged import left, pruned, report, reported, settle, staged, until
+from tests.tui.staged import around, gone, report, reported, settle, staged, until
 
 OUTSIDE = OutsideWindow(exchanges=3, tokens=5_520, indexed=True)
 
@@ -23,24 +27,25 @@ async def test_the_panel_shows_what_the_report_says_and_nothing_else() -> None:
         shown = str(app.chat.panel.query_one(Gauges).render())
         for part in (
             "orange",
-            "94.8k of 122k tokens",
-            "78 %",
+            "78 % · 94.8k of 122k tokens",
             "anchored",
-            "floor 70",
+            "trim 75",
+            "prune 92",
+            "prunes in about 8 turns",
             "87 % cached",
         ):
             assert part in shown
         for name in gauges.NAMES.values():
             assert name in shown
         title = str(app.chat.panel.query_one("#left-title", Static).render())
-        assert "3 exchanges · 5.5k · all indexed" in title
+        assert "3 exchanges · all searchable" in title
 
 
 async def test_an_assumed_window_says_so() -> None:
     from mindstone_tui.core.context.report import Tokens
 
     assumed = report(window=Tokens(tokens=32_768, label="assumed"))
-    assert "window 32.8k assumed" in gauges.room(assumed).plain
+    assert "window 32.8k (assumed)" in gauges.room(assumed).plain
 
 
 @pytest.mark.parametrize("zone", ZONES)
@@ -55,7 +60,8 @@ def test_the_bar_is_never_wider_than_its_space(full: float, width: int) -> None:
     bar, ticks = gauges.fullness(report(full=full), width).plain.split("\n")
     assert len(bar) == width
     assert len(ticks) <= width
-    assert {"f", "t", "c"} <= set(ticks) or width < 36
+    assert ("trim 75" in ticks and "prune 92" in ticks) or width < 36
+    assert ("╎" in bar and "┃" in bar) or width < 36
 
 
 def test_a_prompt_of_a_few_tokens_is_not_drawn_as_an_empty_window() -> None:
@@ -86,8 +92,8 @@ async def test_the_panel_folds_away_when_narrow_and_by_a_key() -> None:
 
 
 async def test_the_log_lists_what_left_newest_first_and_brings_it_back_by_key() -> None:
-    app, talk = staged(pruned(9, 3, 4), pruned(12, 5, 6), reported(outside=OUTSIDE))
-    async with app.run_test(size=(120, 45)) as pilot:
+    app, talk = staged(reported(outside=OUTSIDE, gone=gone(3, 4, 5, 6)))
+    async with app.run_test(size=(120, 50)) as pilot:
         await settle(pilot, talk)
         log = app.chat.panel.query_one(LeftLog)
         assert [one.turn for one in log.entries] == [6, 5, 4, 3]
@@ -99,24 +105,86 @@ async def test_the_log_lists_what_left_newest_first_and_brings_it_back_by_key() 
             ("command", "/restore turn 4"),
             ("command", "/pin turn 4"),
         ]
-        talk.announce(ev.WindowChanged(turn=13, entry="x", kind="restored", detail="turn 5"))
+        talk.announce(reported(outside=OUTSIDE, gone=gone(3, 4, 6)))
         await settle(pilot, talk)
         assert [one.turn for one in log.entries] == [6, 4, 3]
 
 
-async def test_a_prune_from_before_the_app_was_opened_is_in_the_log() -> None:
-    app, talk = staged(reported(outside=OUTSIDE, left=(left(4), left(3))))
-    async with app.run_test(size=(120, 45)) as pilot:
+async def test_what_left_is_one_line_each_with_its_cost_and_first_words() -> None:
+    outside = OutsideWindow(exchanges=28, tokens=50_000, indexed=True)
+    app, talk = staged(reported(outside=outside, gone=gone(3, 4, tokens=7_066)))
+    async with app.run_test(size=(120, 50)) as pilot:
+        await settle(pilot, talk)
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("   4   7.1k  What was asked in" in row for row in rows)
+        assert any("the newest 2, and 26 older" in row for row in rows)
+
+
+async def test_the_panel_needs_no_second_scrollbar() -> None:
+    outside = OutsideWindow(exchanges=50, tokens=50_000, indexed=True)
+    app, talk = staged(reported(outside=outside, gone=gone(*range(1, 51))))
+    async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, talk)
         log = app.chat.panel.query_one(LeftLog)
-        assert [one.turn for one in log.entries] == [4, 3]
-        talk.announce(reported(outside=OUTSIDE, left=(left(4), left(3))))
+        assert not log.show_vertical_scrollbar
+        assert app.chat.panel.show_vertical_scrollbar
+
+
+async def test_the_panel_lies_over_the_chat_where_it_is_narrow() -> None:
+    app, talk = staged(reported())
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, talk)
-        assert len(log.entries) == 2
+        before = app.chat.conversation.size.width
+        await pilot.press("ctrl+b")
+        await until(pilot, lambda: app.chat.panel.display)
+        await pilot.pause()
+        assert app.chat.conversation.size.width == before
+        assert app.chat.panel.region.right == 80
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+async def test_the_zones_word_is_on_screen_at_every_width(width: int) -> None:
+    app, talk = staged(reported("orange", 0.78))
+    async with app.run_test(size=(width, 24)) as pilot:
+        await settle(pilot, talk)
+        assert "orange" in app.screen._compositor.render_strips()[-1].text
+
+
+def test_default_shares_warn_of_nothing_that_talking_does_not_fill() -> None:
+    full = Component(name="tool_definitions", tokens=1_150, limit=1_180, soft=944, hard=1_180)
+    drawn = gauges.budget([full], 40)
+    assert not any("warning" in str(span.style) for span in drawn.spans)
+
+
+def test_a_window_that_is_scaled_says_so() -> None:
+    told = gauges.room(report(scaled="zones scaled for a small window")).plain
+    assert "zones scaled for a small window" in told
+
+
+def test_a_price_nobody_knows_is_not_zero() -> None:
+    assert "cost unknown" in gauges.money(report(cost=0.0, turn=9)).plain
+    assert "$0.00 spent" in gauges.money(report(cost=0.0, model="local/guide")).plain
+
+
+async def test_a_question_mark_explains_every_word() -> None:
+    words = glossary(Settings())
+    app, talk = staged(reported(), given=msgspec.structs.replace(around(), glossary=words))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, WordsScreen))
+        await until(pilot, lambda: "prune" in str(app.screen.query_one("#words").render()))
+        text = str(app.screen.query_one("#words").render())
+        for name in (*gauges.NAMES.values(), "anchored", "growth", "left the window"):
+            assert name in text
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        await pilot.press("a", "question_mark")
+        assert app.chat.input_area.prompt.text == "a?"
 
 
 async def test_the_inspector_lists_every_block_with_why_it_stays() -> None:
-    app, talk = staged(pruned(9, 3), reported("orange", 0.8, outside=OUTSIDE))
+    app, talk = staged(reported("orange", 0.8, outside=OUTSIDE, gone=gone(3)))
     async with app.run_test(size=(140, 40)) as pilot:
         await settle(pilot, talk)
         await pilot.press("f2")
@@ -124,7 +192,8 @@ async def test_the_inspector_lists_every_block_with_why_it_stays() -> None:
         rows = app.screen.query_one("#blocks", OptionList)
         assert rows.option_count == len(report().blocks) + 1
         assert "[bold]as it is[/bold]" in str(rows.get_option_at_index(0).prompt)
-        assert "original task" in str(app.screen.query_one("#detail", Static).render())
+        assert "states the task" in str(app.screen.query_one("#detail", Static).render())
+        assert "protected" not in str(rows.get_option_at_index(0).prompt)
 
 
 async def test_pruning_shows_its_effect_before_it_happens() -> None:
@@ -159,7 +228,11 @@ async def test_what_is_protected_cannot_be_marked() -> None:
 
 
 async def test_the_inspector_pins_unpins_and_restores() -> None:
-    app, talk = staged(pruned(9, 3), reported())
+    app, talk = staged(
+        reported(
+            gone=gone(3),
+        )
+    )
     async with app.run_test(size=(140, 40)) as pilot:
         await settle(pilot, talk)
         await pilot.press("f2")

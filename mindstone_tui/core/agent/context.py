@@ -12,11 +12,12 @@ from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context import budget, build_report, plan
 from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.measure import ComponentName
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import PromptPrices, Target
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, ToolSchema
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
@@ -45,7 +46,7 @@ class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
 
 def vacancy_beside(fold: Fold, tokens: int, count: Callable[[str], int]) -> Vacancy:
     """The place that a window leaves to recalled passages."""
-    return Vacancy(shown=fold.lines.keys(), recent=recent_texts(fold), tokens=tokens, count=count)
+    return Vacancy(shown=fold.shown, recent=recent_texts(fold), tokens=tokens, count=count)
 
 
 def recent_texts(fold: Fold) -> list[str]:
@@ -61,6 +62,14 @@ def recent_texts(fold: Fold) -> list[str]:
 _SHRINK: Final = 3 / 4
 _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
+
+
+_LARGE_WINDOW: Final = AlertRaised(
+    level="info",
+    metric="window_size",
+    message="This window is very large: a prompt may grow to many times what a model reads well.",
+    remedy="Set context.max_tokens to bound it, for example to 120000.",
+)
 
 
 class Questions:
@@ -187,17 +196,28 @@ class TurnContext:
         return self.window.fold.lines.get(line.seq, line)
 
     def report(self) -> ContextReport:
-        """The one accounting, of the next prompt."""
-        return build_report.report(self.window, self.target)
+        """The one accounting, of the next prompt, with what its turn will record first."""
+        head = (self.services.system_prompt().sections, self._schemas())
+        return build_report.report(self.window, self.target, head=head)
+
+    def _schemas(self) -> list[ToolSchema]:
+        """The tools as the model that answers is offered them; some take none."""
+        return [tool.schema for tool in self.tools.values()] if self.info.tools else []
 
     def count(self, text: str) -> int:
         """How large a text is for the model that answers."""
         return self.window.ledger(self.model).counter.text(text)
 
+    def share(self, component: ComponentName, target: Target) -> int:
+        """Tokens that one component may take of a prompt."""
+        room = budget.room_for(
+            target.window, target.label, self.settings.budget, self.settings.context.max_tokens
+        )
+        return budget.limit_of(component, room, self.settings.budget)
+
     def memory_share(self, target: Target) -> int:
         """Tokens for what recall and memory bring into one prompt."""
-        room = budget.room_for(target.window, target.label, self.settings.budget)
-        return budget.limit_of("memory_injection", room, self.settings.budget)
+        return self.share("memory_injection", target)
 
     async def digest(self, text: str, target: Target) -> MemoryDigested | None:
         """The memories that bear on a message, within their part of the share."""
@@ -217,15 +237,18 @@ class TurnContext:
     def load_standing_context(self, turn: int, target: Target) -> list[Line]:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""
         standing = self.services.system_prompt()
-        schemas = [tool.schema for tool in self.tools.values()] if self.info.tools else []
         window = self.window
-        changes = [
-            # A model for this surface's turns alone is not the session's choice.
+        # A model for this surface's turns alone is not the session's choice.
+        chosen = (
             None
             if self.overridden
-            else window.set_model(target.model, window=target.window, label=target.label),
+            else window.set_model(target.model, window=target.window, label=target.label)
+        )
+        changes = [
+            chosen,
+            window.record(_LARGE_WINDOW, turn) if chosen and self._wants_guard(target) else None,
             window.set_instructions(standing.sections),
-            window.set_tools(schemas),
+            window.set_tools(self._schemas()),
         ]
         for warning in standing.warnings:
             if warning not in self._warned:
@@ -233,6 +256,10 @@ class TurnContext:
                 alert = AlertRaised(level="warning", metric="standing_context", message=warning)
                 changes.append(window.record(alert, turn))
         return [line for line in changes if line is not None]
+
+    def _wants_guard(self, target: Target) -> bool:
+        """Whether a window is so large that a limit in tokens should be thought of."""
+        return target.window >= budget.LARGE and not self.settings.context.max_tokens
 
     async def make_room(self, target: Target) -> list[Line]:
         """Trim and prune before recall looks, so that it knows what is out of the window."""
@@ -269,7 +296,9 @@ class TurnContext:
     @property
     def side_output(self) -> int:
         """Tokens that a side call's answer may have."""
-        return min(self.report().reserve, self.info.max_output or 1 << 30)
+        target = self.target
+        room = budget.room_for(target.window, target.label, self.settings.budget)
+        return min(room.reserve, self.info.max_output or 1 << 30)
 
     def take_steering(self) -> list[UserMessage]:
         """What the person added to the running turn, once."""

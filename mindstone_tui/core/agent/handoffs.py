@@ -69,8 +69,9 @@ class Handoffs:
         return context.window.record(entry, context.transcript.last_turn)
 
     def newest(self) -> str:
-        """The handoff that was written last, as it stands in its file."""
-        return handoff_store.newest_file(self._tasks.places).read_text(encoding="utf-8")
+        """The handoff that was written last, if it still is what was written."""
+        with self._context.transcript.history() as history:
+            return handoff_store.show_newest(self._tasks.places, history)
 
     def room_steps(self, backfill: Callable[[], Awaitable[int]]) -> dict[StepName, Apply]:
         """The steps from outside the window; a refusal is no accident of the turn."""

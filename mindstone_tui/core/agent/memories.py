@@ -60,9 +60,9 @@ class RecentHistory:
             kinds = [str(kind.__struct_config__.tag) for kind in _KEPT]
             return list(history.newest(kinds, LOOKED_BACK))
 
-    def forget(self, lines: Iterable[Line]) -> bool:
+    def forget(self, lines: Iterable[Line], *, everything: bool = False) -> bool:
         """Read anew if another surface wrote lines of these kinds; whether it did."""
-        changed = any(isinstance(line.entry, _KEPT) for line in lines)
+        changed = everything or any(isinstance(line.entry, _KEPT) for line in lines)
         if changed:
             self.__dict__.pop("lines", None)
         return changed

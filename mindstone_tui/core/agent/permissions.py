@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.events import Answer
+from mindstone_tui.core.events import Answer, AskedScope
 from mindstone_tui.core.tools.approvals import (
     MODES,
     Approval,
@@ -19,7 +19,7 @@ from mindstone_tui.core.tools.approvals import (
 )
 from mindstone_tui.core.tools.base import Tool, ToolContext
 from mindstone_tui.core.tools.sandbox import Sandbox
-from mindstone_tui.core.tools.shell_rules import Rule, suggested
+from mindstone_tui.core.tools.shell_rules import EDITS, Rule, offered
 
 
 class Permissions:
@@ -66,13 +66,52 @@ class Permissions:
         """What the tool may use when it runs under this decision."""
         return under(decision, context, self._sandbox)
 
-    def rules_for(self, tool: Tool, approval: Approval) -> tuple[str, ...]:
-        """Rules a person may keep together with a yes: such as would spare them the question."""
-        rule = suggested(tool.name, approval.preview)
-        if rule is None:
-            return ()
-        then = self._judge(tool, approval, (*self._rules, rule))
-        return (rule.text,) if then.verdict == "allow" else ()
+    async def scopes_for(self, tool: Tool, approval: Approval) -> tuple[AskedScope, ...]:
+        """Every yes a person may give: once, and each rule that would really spare the question."""
+        if tool.risk == "run" and tool.confined:
+            await self._look_for_sandbox()
+        rules = [
+            rule
+            for rule in offered(tool.name, approval.preview)
+            if self._judge(tool, approval, (*self._rules, rule)).verdict == "allow"
+            and self._can_be_kept(rule, approval)
+        ]
+        always = [rule for rule in rules if rule.tool != EDITS and self._can_last(rule, approval)]
+        return (
+            AskedScope(scope="once", label="Allow once"),
+            *(_in_session(rule) for rule in rules),
+            *(
+                AskedScope(
+                    scope="always",
+                    label=f"Allow always: {_named(rule)}",
+                    remember=rule.text,
+                    keep="config",
+                )
+                for rule in always
+            ),
+        )
+
+    def _can_be_kept(self, rule: Rule, approval: Approval) -> bool:
+        """Whether what runs under the rule would still do its work, and no harm unseen.
+
+        In a sandbox it has no network. Without one, whatever may follow a prefix runs as it is, so
+        only programs that look get one.
+        """
+        effects = frozenset(each for part in approval.preview.parts for each in part.effects)
+        if not approval.preview.command:
+            return True
+        if self._sandbox is not None:
+            return "network" not in effects
+        return not rule.open_ended or effects <= {"reads"}
+
+    def _can_last(self, rule: Rule, approval: Approval) -> bool:
+        """Whether a rule may stand in the settings, for every session to come."""
+        if not approval.preview.command:
+            return True
+        effects = frozenset(each for part in approval.preview.parts for each in part.effects)
+        if "deletes" in effects or "outside the workspace" in effects:
+            return False
+        return self._sandbox is not None or effects <= {"reads"}
 
     def _judge(self, tool: Tool, approval: Approval, rules: tuple[Rule, ...]) -> Decision:
         sandboxed = self._sandbox is not None
@@ -105,3 +144,25 @@ class Permissions:
         )
         rules = "\n".join(f"  {rule.verdict} {rule.text}" for rule in self._rules)
         return f"The mode is {self.mode}; {sandbox}.\n{rules or '  There are no rules.'}"
+
+
+def _in_session(rule: Rule) -> AskedScope:
+    if rule.tool == EDITS:
+        return AskedScope(
+            scope="edits",
+            label="Allow all edits in this session",
+            remember=rule.text,
+            keep="session",
+        )
+    wide = rule.open_ended or not rule.words
+    return AskedScope(
+        scope="prefix" if wide else "exact",
+        label=f"Allow in this session: {_named(rule)}",
+        remember=rule.text,
+        keep="session",
+    )
+
+
+def _named(rule: Rule) -> str:
+    """A rule as a button says it; one without words holds whatever the arguments are."""
+    return rule.text if rule.words else f"every call of {rule.tool}"

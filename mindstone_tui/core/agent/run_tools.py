@@ -13,6 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.arguments import DEEPEST, too_deep
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
@@ -23,9 +24,10 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
 from mindstone_tui.core.events.from_entry import tool_ended
-from mindstone_tui.core.text import fresh_nonce, inside, one_line
+from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
-from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
+from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, subject_of
+from mindstone_tui.core.tools.verdicts import worst_of
 
 REPEATS: Final = 3
 """How often the same call may give the same result before it is not run again."""
@@ -98,11 +100,18 @@ async def _use(
             context, turn, call, _failed(f"There is no tool {call.name}; known: {known}.")
         )
         return
+    if too_deep(call.arguments):
+        why = f"the arguments are nested more than {DEEPEST} deep and count as none"
+        yield _refused(context, turn, call, "policy", why)
+        return
     tool_context = context.tool_context(call.id)
     try:
         approval = prepare(tool, call.id, call.arguments, tool_context)
     except ToolError as error:
-        yield _returned(context, turn, call, _failed(error.sentence))
+        subject = subject_of(tool, call.arguments)
+        why = error.sentence
+        failed = ToolResult(text=why, status="error", finding=one_line(f"{subject}: {why}", 160))
+        yield _returned(context, turn, call, failed, shown=subject)
         return
     context.window.record(
         ToolCalled(
@@ -111,6 +120,7 @@ async def _use(
             shown=approval.shown,
             digest=approval.digest,
             risk=tool.risk,
+            understood=approval.understood,
         ),
         turn,
     )
@@ -126,7 +136,7 @@ async def _use(
         context.window.record(_allowed(call, approval, decision), turn)
     else:
         waiting = context.questions.ask(call.id)
-        yield _question(context, turn, tool, approval, decision)
+        yield await _question(context, turn, tool, approval, decision)
         answer = await waiting
         if not answer.allowed:
             yield _refused(context, turn, call, "person", answer.why or "The person said no.")
@@ -149,9 +159,11 @@ async def _use(
         raise interruption
 
 
-def _question(
+async def _question(
     context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
+    scopes = await context.permissions.scopes_for(tool, approval)
+    parts = approval.preview.parts
     return events.ToolAsked(
         turn=turn,
         call=approval.call,
@@ -161,7 +173,18 @@ def _question(
         digest=approval.digest,
         diff=approval.preview.body if tool.risk == "write" else "",
         why=" ".join((decision.reason, *approval.warnings)),
-        remember=context.permissions.rules_for(tool, approval),
+        remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
+        parts=tuple(
+            events.AskedPart(
+                text=exact(part.text),
+                verdict=part.verdict,
+                reason=exact(part.reason),
+                also=part.also,
+            )
+            for part in parts
+        ),
+        worst=worst_of(parts) if parts else "",
+        scopes=scopes,
     )
 
 
@@ -257,7 +280,7 @@ def _declined(by: str, why: str) -> str:
 
 
 def _returned(
-    context: TurnContext, turn: int, call: ToolCall, result: ToolResult
+    context: TurnContext, turn: int, call: ToolCall, result: ToolResult, *, shown: str = ""
 ) -> events.ToolEnded:
     """Write a result as the model will see it; what is too long for that goes to a blob first."""
     full = context.transcript.keep_blob(result.full) if result.full is not None else None
@@ -271,6 +294,7 @@ def _returned(
         full=full.sha256 if full else "",
         full_size=full.size if full else 0,
         diff=result.diff,
+        shown=shown,
     )
     line = context.whole(context.window.record(entry, turn))
     return tool_ended(line, line.entry if isinstance(line.entry, ToolReturned) else entry)

@@ -7,7 +7,7 @@ when their content changed, so between two changes the front of every prompt sta
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +49,6 @@ def standing_context(
     count: Count,
     room: int,
     with_tools: bool,
-    extra: Iterable[Section] = (),
 ) -> SystemPrompt:
     """Identity, rules, user and surroundings, cut to their room; a cut is never silent."""
     warnings: list[str] = []
@@ -62,7 +61,6 @@ def standing_context(
         identity or built_in,
         *([rules, Section(name="environment", text=place, raw_size=len(place))] * with_tools),
         *([user] if user else []),
-        *extra,
     ]
     return SystemPrompt(tuple(sections), tuple(warnings))
 
@@ -86,6 +84,32 @@ def _file_section(
             "recall bring the rest."
         )
     return Section(name=name, text=text, source=str(path), raw_size=len(raw))
+
+
+def cut_sections(
+    sections: Sequence[Section], room: int, count: Count
+) -> tuple[list[Section], list[str]]:
+    """Instruction files within so many tokens together: each its part, what one leaves free goes
+    to the next larger one. A cut ends with where the rest is, and is said."""
+    kept: dict[int, Section] = {}
+    warnings: list[str] = []
+    by_size = sorted(range(len(sections)), key=lambda at: count(sections[at].text))
+    for done, at in enumerate(by_size):
+        section = sections[at]
+        part = max(room, 0) // (len(sections) - done)
+        size = count(section.text)
+        if size > part:
+            name = Path(section.source).name
+            rest = f"\n[… {name} goes on: read {section.source} shows all of its {size:,} tokens …]"
+            text = cut_to(section.text, max(part - count(rest), 0), count) + rest
+            section = msgspec.structs.replace(section, text=text)
+            warnings.append(
+                f"{name} has {size:,} tokens and is cut to {part:,}, its part of the share for "
+                f"instructions; keep {name} short, or raise budget.system_prompt."
+            )
+        room -= min(size, part)
+        kept[at] = section
+    return [kept[at] for at in range(len(sections))], warnings
 
 
 def cut_to(text: str, room: int, count: Count) -> str:

@@ -62,6 +62,28 @@ async def leave(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
     yield ScreenAsked(screen="quit", otherwise="Everything is saved.")
 
 
+@command("sample")
+async def sample(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Open the sample session: nine days of work to search, replay and ask about."""
+    del services, argument
+    yield ScreenAsked(screen="sample", otherwise="Import it with `mindstone import --sample`.")
+
+
+@command("key", usage="[PROVIDER]")
+async def key(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Store an API key and try it at once; it is entered unseen, never on this line."""
+    del services
+    otherwise = "Store it with `mindstone models key PROVIDER`."
+    yield ScreenAsked(screen="key", argument=argument, otherwise=otherwise)
+
+
+@command("fetch")
+async def fetch(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Download a small language model that runs on this machine."""
+    del services, argument
+    yield ScreenAsked(screen="fetch", otherwise="Use `mindstone models add smollm2`.")
+
+
 FORMATS = ("html", "md", "json", "cast")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, get_args
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
@@ -33,6 +33,21 @@ if TYPE_CHECKING:
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
+MODE_CHOICES: Final[Mapping[str, str]] = {
+    "sliding_window": "oldest exchanges leave whole; no model call, nothing reworded",
+    "auto_compact": "a summary stands for them; one model call each time, wording is lost",
+    "cascade": "cheap steps first, summaries last; keeps the most, costs the most calls",
+}
+"""How room is made, and what that means for the prompt."""
+POLICY_CHOICES: Final[Mapping[str, str]] = {
+    "fifo": "oldest first; predictable, and best for the prompt cache",
+    "lru": "least recently referred to first; for work that returns to old files",
+    "priority": "weighs age, source, reuse and meaning; keeps what you said longest",
+    "semantic_merge": "repeated things first; for sessions that go in circles",
+    "type_based": "tool results first, then answers, your own words last",
+    "hybrid": "a blend of all of these; for long mixed sessions",
+}
+"""In which order exchanges leave, and when to choose it."""
 
 
 @command("context", usage="[list|detail]", words=("list", "detail"))
@@ -131,29 +146,38 @@ async def why(services: SessionServices, argument: str) -> AsyncIterator[AnyEven
 
 @command("policy", usage="[NAME]", changes_window=True, words=POLICIES)
 async def policy(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show or set in which order exchanges and tool results leave."""
+    """List or set the order in which exchanges and tool results leave."""
     if argument and argument not in POLICIES:
         raise wrong_use("policy", f"There is no policy {argument}; known: {', '.join(POLICIES)}.")
     if argument:
         changed = services.context.window.set_policy(argument)
-        for event in _tell("policy", [changed] if changed else [], "It was so already."):
+        for event in _tell("policy", [changed] if changed else [], "That is set already."):
             yield event
         return
-    now = services.context.window.policy
-    yield CommandPrinted(command="policy", text=f"The policy is {now}.")
+    yield _choices("policy", services.context.window.policy, POLICY_CHOICES)
 
 
 @command("mode", usage="[NAME]", changes_window=True, words=MODES)
 async def mode(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show or set how room is made: sliding_window, auto_compact or cascade."""
+    """List or set how room is made: sliding_window, auto_compact or cascade."""
     if argument and argument not in MODES:
         raise wrong_use("mode", f"There is no mode {argument}; known: {', '.join(MODES)}.")
     if argument:
         changed = services.context.window.set_mode(argument)
-        for event in _tell("mode", [changed] if changed else [], "It was so already."):
+        for event in _tell("mode", [changed] if changed else [], "That is set already."):
             yield event
         return
-    yield CommandPrinted(command="mode", text=f"The mode is {services.context.window.mode}.")
+    yield _choices("mode", services.context.window.mode, MODE_CHOICES)
+
+
+def _choices(name: str, now: str, known: Mapping[str, str]) -> CommandPrinted:
+    """Every choice with its consequence; the one in force has a star."""
+    rows = [
+        f"{'*' if each == now else ' '} {each:15} {consequence}"
+        for each, consequence in known.items()
+    ]
+    text = "\n".join([*rows, f"* is in force; `/{name} NAME` changes it from here on."])
+    return CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})
 
 
 @command("budget", usage="[TOKENS [SHARE]]", words=COMPONENTS)
@@ -200,4 +224,4 @@ def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
     told = announcements(*lines)
     text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))
-    return [*told, CommandPrinted(command=name, text=text or nothing)]
+    return [*told, CommandPrinted(command=name, text=text or nothing, repeats=bool(text))]

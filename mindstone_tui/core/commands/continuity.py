@@ -37,19 +37,33 @@ DECISIONS: Final[dict[str, Decision]] = {
 
 @command("compact", changes_window=True)
 async def compact(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Let a summary stand for everything but the newest exchanges, now.
+    """Summarise older exchanges now.
 
     The task is checkpointed and a handoff written first; the originals stay in history, indexed.
     """
     del argument
+    before = services.context.report().prompt.tokens
     lines = await make_room_by(services.context.window, services.modes.compact)
     for event in announcements(*lines):
         yield event
+    if any(line.kind == "summary_derived" for line in lines):
+        after = services.context.report().prompt.tokens
+        text = (
+            f"Older exchanges are summarised: the prompt has {after:,} tokens, before {before:,}."
+        )
+        yield CommandPrinted(
+            command="compact", text=text, data={"tokens_before": before, "tokens_after": after}
+        )
+        return
     outcome = services.modes.last_chain
     why = outcome.why if outcome is not None and outcome.why else ""
-    done = any(line.kind == "summary_derived" for line in lines)
-    text = "A summary stands for the older exchanges." if done else f"Nothing was compacted: {why}."
-    yield CommandPrinted(command="compact", text=text, ok=done)
+    only_recent = not why or "nothing but the newest" in why
+    text = (
+        "Nothing to compact: only recent exchanges are left."
+        if only_recent
+        else f"Nothing was compacted: {why}."
+    )
+    yield CommandPrinted(command="compact", text=text, ok=only_recent)
 
 
 @command("notes", usage="[CATEGORY[!|!!] TEXT | gather]", words=(*CATEGORIES, "gather"))
@@ -165,7 +179,7 @@ async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[
             for event in announcements(line):
                 yield event
             text = f"Saved to {services.places.checkpoint}."
-            yield CommandPrinted(command="checkpoint", text=text)
+            yield CommandPrinted(command="checkpoint", text=text, repeats=True)
         case "show" | "resume":
             resumption = services.tasks.resume()
             yield CommandPrinted(
@@ -191,7 +205,8 @@ async def handoff(services: SessionServices, argument: str) -> AsyncIterator[Any
             yield event
         assert isinstance(line.entry, HandoffWritten)
         path = line.entry.path
-        yield CommandPrinted(command="handoff", text=f"Written to {path}.", data={"path": path})
+        text = f"Written to {path}."
+        yield CommandPrinted(command="handoff", text=text, data={"path": path}, repeats=True)
     elif verb == "show":
         yield CommandPrinted(command="handoff", text=services.handoffs.newest())
     elif verb == "use":

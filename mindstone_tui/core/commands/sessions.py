@@ -12,6 +12,8 @@ from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.config.settings import ApprovalMode
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, ScreenAsked
 from mindstone_tui.core.events.report_text import budget_data, headline
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.text import plural
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
@@ -28,7 +30,7 @@ STATUS: Final[dict[str, str]] = {
 
 @command("status")
 async def status(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show who answers, how full the window is, and where history stands."""
+    """Show the model, how full the window is, and how long the history is."""
     del argument
     context = services.context
     head, turns = context.transcript.head, context.transcript.last_turn
@@ -66,7 +68,7 @@ async def status(services: SessionServices, argument: str) -> AsyncIterator[AnyE
 
 @command("model", usage="[NAME]", changes_window=True)
 async def model(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show what can answer, or let another model answer from here on."""
+    """List models, or switch to another one from here on."""
     if not argument:
         rows = [
             f"{'*' if info.name == services.context.info.name else ' '} {info.name:32} {info.note}"
@@ -76,7 +78,8 @@ async def model(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
         return
     info = await services.switch_model(argument)
     yield ModelChanged(model=info.name, note=info.note)
-    yield CommandPrinted(command="model", text=f"Now using {info.name}. {info.note}")
+    text = f"Now using {info.name}. {info.note}"
+    yield CommandPrinted(command="model", text=text, repeats=True)
 
 
 @command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
@@ -140,23 +143,35 @@ async def sessions(services: SessionServices, argument: str) -> AsyncIterator[An
     del argument
     own = str(services.key)
     rows = [
-        f"{'*' if each.session == own else ' '} {each.session:40} {each.turns:>6,} turns"
+        f"{'*' if each.session == own else ' '} {each.session:40} "
+        f"{plural(each.turns, 'turn'):>11}  {each.title}".rstrip()
         for each in await asyncio.to_thread(services.sessions)
     ]
     text = "\n".join(rows) or "There are no sessions."
     yield ScreenAsked(screen="sessions", otherwise=text)
 
 
+@command("title", usage="[TEXT]", changes_window=True)
+async def title(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Name this session for the lists; without a text, go back to its first request."""
+    named = services.set_title(argument)
+    text = f"This session is called “{named}” now." if named else "The title is its first request."
+    yield CommandPrinted(command="title", text=text)
+
+
 @command("new", usage="[NAME]")
 async def new(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Go to a new session; this one stays as it is."""
-    key = f"agent:{services.key.agent}:{argument or services.free_name()}"
-    yield ScreenAsked(screen="open", argument=key, otherwise=f"Open it with --session {key}.")
+    """Go to a new session with the same model; this one stays as it is."""
+    key = SessionKey.parse(f"agent:{services.key.agent}:{argument or services.free_name()}")
+    model = services.context.model
+    keeps = "" if services.exists(key) else f" {model}"
+    otherwise = f"Open it with --session {key}{f' --model {model}' if keeps else ''}."
+    yield ScreenAsked(screen="open", argument=f"{key}{keeps}", otherwise=otherwise)
 
 
 @command("fork", usage="[NAME] [turn N]", changes_window=True)
 async def fork(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Start another session from here or from an earlier turn."""
+    """Start another session from here or from an earlier turn, with the same model."""
     name, _, turn = argument.partition("turn")
     number = turn.strip()
     if number and not number.isdigit():

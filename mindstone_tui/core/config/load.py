@@ -8,6 +8,8 @@ nothing that could reach a key, an address or a command; what it may not change 
 
 from __future__ import annotations
 
+import errno
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
@@ -26,9 +28,10 @@ from mindstone_tui.core.config.edit import (
     with_value,
 )
 from mindstone_tui.core.config.settings import BudgetSettings, Settings, ZoneSettings
-from mindstone_tui.core.disk import place_error, replace_file
+from mindstone_tui.core.disk import place_error, read_regular, replace_file
 from mindstone_tui.core.errors import ConfigError, SessionNameError, UnknownName
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.text import one_line
 
 Origin = Callable[[str], str]
 """Where a key's value comes from, in words."""
@@ -39,6 +42,11 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "context.floor": (1, 100),
     "context.trim": (1, 100),
     "context.trim_to": (0, 100),
+    "context.trim_step": (0, 100),
+    "context.spike_step": (0, 100),
+    "recall.vector_wait": (0, 3_600),
+    "context.max_tokens": (0, 1e9),
+    "cascade.overflow": (1, 100),
     "context.checkpoint": (1, 100),
     "context.emergency": (1, 100),
     "context.pin_budget": _PERCENT,
@@ -88,6 +96,8 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "tools.output_chars": (1_000, 1e7),
     "tools.shell_timeout": (0.1, 86_400),
     "models.timeout": (0.1, 86_400),
+    "models.connect_timeout": (0.1, 86_400),
+    "models.answer_timeout": (1, 86_400),
     "models.retries": (0, 20),
     "models.max_output": (0, 1e9),
     "models.turn_cost": (0, 1e6),
@@ -225,6 +235,15 @@ def _check_others(settings: Settings, origin: Origin) -> None:
 Rank = Literal["default", "profile", "user", "project", "environment", "flag"]
 
 PROJECT_FILE: Final = Path(".mindstone") / "config.toml"
+LARGEST_FILE: Final = 4 << 20
+"""Bytes of a file of settings."""
+LARGEST_FOREIGN: Final = 64 << 10
+"""Bytes of a project's file."""
+MOST_BRACKETS: Final = 200
+MOST_DOTS: Final = 2_000
+MOST_IGNORED: Final = 50
+"""Keys that a project's file may get wrong; with more, all of it is ignored."""
+LONGEST_KEY: Final = 100
 PROJECT_MAY_SET: Final = frozenset(
     (
         "context.ceiling",
@@ -232,6 +251,7 @@ PROJECT_MAY_SET: Final = frozenset(
         "context.min_recent",
         "context.trim",
         "context.trim_to",
+        "context.trim_step",
         "context.checkpoint",
         "context.emergency",
         "context.policy",
@@ -297,7 +317,7 @@ def load(
     below = [*_profile_layers(places, profile), *_file_layer(places.config_file, "user")]
     above = [_environment_layer(environ), _flag_layer(flags or {})]
     plain = _merge(places, profile, [*below, *above], ())
-    if project is None or not (project / PROJECT_FILE).is_file():
+    if project is None or not os.path.lexists(project / PROJECT_FILE):
         return plain
     layer, ignored = _project_layer(project / PROJECT_FILE)
     try:
@@ -401,7 +421,7 @@ def _file_layer(file: Path, rank: Rank) -> Iterator[_Layer]:
 def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(_text_of(file))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number like no other
         raise ConfigError(
             f"{file} is not TOML: {error}.", "Correct that line, or move the file away."
         ) from error
@@ -409,9 +429,31 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _text_of(file: Path) -> str:
     try:
-        return file.read_text("utf-8")
+        return read_regular(file, most=LARGEST_FILE).decode()
     except OSError as error:
         raise place_error(file, error) from error
+
+
+def _read_foreign(file: Path) -> dict[str, Any]:
+    """A file that somebody else wrote: no links, and bounded before it is parsed.
+
+    Every bracket could be a level and every dot a table, wherever they stand: counting all of them
+    needs no parser, and a file of settings has few.
+    """
+    try:
+        if file.parent.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(file.parent))
+        text = read_regular(file, most=LARGEST_FOREIGN, follow=False).decode()
+    except OSError as error:
+        raise ConfigError(place_error(file, error).what) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not TOML: {error}.") from error
+    if text.count("[") + text.count("{") > MOST_BRACKETS or text.count(".") > MOST_DOTS:
+        raise ConfigError(f"{file} is too intricate for a file of settings.")
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{file} is not TOML: {error}.") from error
 
 
 def _typed(nested: dict[str, Any], where: str, source: SettingSource) -> _Layer:
@@ -438,9 +480,17 @@ def typed_value(key: SettingKey, value: object, where: str) -> Any:
         return msgspec.convert(value, key.type)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{f'{where}: ' if where else ''}{key.name} wants {key.wants}, not {value!r}.",
+            f"{f'{where}: ' if where else ''}{key.name} wants {key.wants}, not {_shown(value)}.",
             f"{key.text} `mindstone config explain {key.name}` says more.",
         ) from error
+
+
+def _shown(value: object) -> str:
+    """A wrong value in an error, however large it is."""
+    try:
+        return one_line(repr(value), 200)
+    except ValueError:  # Python spells no number of so many digits
+        return "a number of thousands of digits"
 
 
 def value_of_text(key: SettingKey, text: str, where: str = "") -> Any:
@@ -491,12 +541,18 @@ def _project_layer(file: Path) -> tuple[_Layer, tuple[Ignored, ...]]:
     ignored: list[Ignored] = []
     values: dict[str, Any] = {}
     try:
-        nested = _read(file)
+        nested = _read_foreign(file)
     except ConfigError as error:
         return _Layer({}, {}), (Ignored(str(file), "", error.what),)
     for section, fields in nested.items():
         for field, value in fields.items() if isinstance(fields, dict) else [("", fields)]:
             name = f"{section}.{field}" if field else section
+            if len(ignored) >= MOST_IGNORED:
+                ignored[-1] = Ignored(str(file), "", "too much in it is none of its business")
+                return _Layer({}, {}), tuple(ignored)
+            if len(name) > LONGEST_KEY:
+                ignored.append(Ignored(str(file), name[:LONGEST_KEY], "there is no such key"))
+                continue
             try:
                 if name not in PROJECT_MAY_SET:
                     key_named(name, str(file))

@@ -35,9 +35,11 @@ class ContextSettings(SettingsSection):
     min_recent: int = 24
     """Recent messages that stay, rounded out to whole exchanges, unless that is impossible."""
     trim: float = 75.0
-    """Fullness at which older tool results become placeholders."""
+    """Fullness from which older tool results become placeholders, all in one step."""
+    trim_step: float = 35.0
+    """Share of the usable room that such a step must free, so that the next one is far away."""
     trim_to: float = 60.0
-    """Fullness down to which they are trimmed."""
+    """At the ceiling, a step that comes down to this fullness spares the exchanges."""
     checkpoint: float = 85.0
     """Fullness at which a checkpoint and a handoff draft are saved."""
     emergency: float = 95.0
@@ -52,10 +54,16 @@ class ContextSettings(SettingsSection):
     """Context window in tokens; 0 asks the provider and the registry."""
     keep_recent_tokens: int = 20_000
     """What `auto_compact` keeps verbatim, at most 30 % of the usable room."""
+    spike_step: float = 10.0
+    """Share of the usable room that must be gained for exchanges to leave ahead of a fast turn."""
+    max_tokens: int = 0
+    """The most that a prompt may have, whatever the window allows; 0 for no such limit."""
+    vectorize_before_prune: Literal["wait", "require"] = "wait"
+    """Wait a moment for the vectors of what leaves, or let nothing leave without them."""
     keep_trimmed: int = 4
     """Newest tool results that are never trimmed."""
     placeholder_tokens: int = 50
-    """The most that a trimmed result's finding takes in its placeholder."""
+    """The most that a placeholder takes; it says what the result found and how to get it back."""
 
 
 class EvictionSettings(SettingsSection):
@@ -102,7 +110,10 @@ class EvictionSettings(SettingsSection):
 
 
 class CascadeSettings(SettingsSection):
-    """The mode `cascade`: from which fullness each step may be tried, cheapest first."""
+    """The mode `cascade`: from which fullness each step may be tried, cheapest first.
+
+    The first two cost nothing: once begun, they go on down to the target before a model is asked.
+    """
 
     tool_results: float = 75.0
     """Older tool results are shortened."""
@@ -116,8 +127,10 @@ class CascadeSettings(SettingsSection):
     """The rest goes to a reader with a clean window of its own."""
     target: float = 60.0
     """Fullness at which the cascade stops."""
+    overflow: float = 93.0
+    """Fullness after an emergency from which the work goes on in a new window, by a handoff."""
     result_tokens: int = 500
-    """Tool results up to this size are never shortened by a model."""
+    """Tool results up to this size stay as they are; larger ones give way to their finding."""
     ages: tuple[int, int] = (5, 20)
     """Turns up to which `progressive` leaves about 30 %, then 5 %; older ones become a title."""
 
@@ -167,15 +180,19 @@ class RecallSettings(SettingsSection):
 
     auto: bool = True
     """Look for relevant passages before each turn."""
-    max_passages: int = 6
+    max_passages: int = 12
     """At most this many passages in a prompt."""
     scope: Literal["session", "agent", "all"] = "session"
-    """Where automatic recall looks: this session, all of this agent's with its log and journals,
-    or everything. Memories are looked at in every turn."""
+    """Which sessions automatic recall looks at: this one, all of this agent's, or everything. The
+    agent's memories, log and journals are looked at in every turn."""
     embedder: str = "minilm"
     """`minilm` ships with the program; any other name is a litellm embedding model."""
     exclude: tuple[str, ...] = ()
     """Sessions that are never recalled from elsewhere."""
+    vector_wait: float = 30.0
+    """Seconds that a prune waits at most for the vectors of what leaves."""
+    background: bool = True
+    """Make missing vectors in a process of their own after `run` and `import`."""
 
 
 class MemorySettings(SettingsSection):
@@ -259,15 +276,21 @@ class ModelSettings(SettingsSection):
     """Which model answers, and how it is reached."""
 
     default: str = ""
-    """A litellm name, `local/…` or `scripted/FILE`; empty picks the best embedded one."""
+    """A litellm name, `local/…` or `scripted/FILE`; empty is the built-in guide."""
     summary: str = ""
     """Model for summaries and judging; empty uses the session's own."""
     base_url: str = ""
     """Address of an OpenAI-compatible server."""
     api_key_env: str = ""
     """Environment variable that holds the key for it."""
+    transport: Literal["auto", "direct", "litellm"] = "auto"
+    """Ask directly where the wire format is known; `litellm` asks everyone through litellm."""
     timeout: float = 120.0
-    """Seconds without a byte before a request counts as lost."""
+    """Seconds without a word before a request counts as lost."""
+    connect_timeout: float = 15.0
+    """Seconds for reaching a server."""
+    answer_timeout: float = 3600.0
+    """Seconds that a whole answer may take."""
     retries: int = 3
     """How often a request is tried again."""
     max_output: int = 0

@@ -28,7 +28,7 @@ ASSUMED_POINTS: Final = 5.0
 KEPT_TURNS: Final = 20
 """Turns of growth that are carried from plan to plan."""
 _SMALL: Final = 32_000
-_LARGE: Final = 200_000
+LARGE: Final = 200_000
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -37,11 +37,14 @@ class Room(msgspec.Struct, frozen=True):
     window: int
     label: Label
     reserve: int
+    most: int = 0
+    """A limit in tokens beside the window's own; 0 for none."""
 
     @property
     def usable(self) -> int:
         """What is left for the prompt."""
-        return self.window - self.reserve
+        left = self.window - self.reserve
+        return min(left, self.most) if self.most > 0 else left
 
     def tokens(self, percent: float) -> int:
         """A percentage of the usable room."""
@@ -61,13 +64,16 @@ def resolve_window(
     return ASSUMED_WINDOW, "assumed"
 
 
-def room_for(window: int, label: Label, budget: BudgetSettings) -> Room:
-    """Set the output reserve aside: its share, at least 4,096, at most a quarter of the window."""
+def room_for(window: int, label: Label, budget: BudgetSettings, most: int = 0) -> Room:
+    """Set the output reserve aside: its share, at least 4,096, at most a quarter of the window.
+
+    `most` bounds the prompt in tokens, however large the window is.
+    """
     if window <= 0:
         window, label = ASSUMED_WINDOW, "assumed"
     share = shares(budget)[-1]
     reserve = min(max(math.ceil(window * share / 100), SMALLEST_RESERVE), window // 4)
-    return Room(window, label, reserve)
+    return Room(window, label, reserve, most)
 
 
 def shares(budget: BudgetSettings) -> tuple[float, ...]:
@@ -126,7 +132,7 @@ def edges(zones: ZoneSettings, window: int) -> tuple[float, float, float]:
     yellow, orange, red = zones.yellow, zones.orange, zones.red
     if zones.scale and window < _SMALL:
         return yellow - 10, orange - 10, red - 5
-    if zones.scale and window >= _LARGE:
+    if zones.scale and window >= LARGE:
         return yellow + 10, orange + 5, red
     return yellow, orange, red
 
@@ -151,6 +157,17 @@ def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
         orange=room.tokens(orange),
         red=room.tokens(red),
     )
+
+
+def scaled(room: Room, settings: ContextSettings, zones: ZoneSettings) -> str:
+    """Why marks or zones are not where the settings say, in a few words; empty if they are."""
+    said = []
+    if edges(zones, room.window) != (zones.yellow, zones.orange, zones.red):
+        said.append(f"zones scaled for a {'small' if room.window < _SMALL else 'large'} window")
+    ceiling = ceiling_percent(settings, room.label)
+    if ceiling != settings.ceiling:
+        said.append(f"prune at {ceiling:g} instead of {settings.ceiling:g}: the window is assumed")
+    return "; ".join(said)
 
 
 def zone_after(before: Zone, utilization: float, window: int, zones: ZoneSettings) -> Zone:

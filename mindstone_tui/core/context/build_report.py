@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -10,14 +12,16 @@ import msgspec
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.exchanges import PINNED, TASK, Exchange, eligible
-from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.context.fold import Fold, Placed
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
-from mindstone_tui.core.context.messages import Key, head
+from mindstone_tui.core.context.messages import Key, said
+from mindstone_tui.core.context.messages import head as head_of
 from mindstone_tui.core.context.policies import Scored, text_of
 from mindstone_tui.core.context.prune import units_of
 from mindstone_tui.core.context.report import (
     Block,
     ContextReport,
+    GoneExchange,
     Marks,
     OutsideWindow,
     PromptNumbers,
@@ -25,6 +29,7 @@ from mindstone_tui.core.context.report import (
     SectionSize,
     Tokens,
 )
+from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import (
     SESSIONS_OWN,
@@ -33,13 +38,13 @@ from mindstone_tui.core.context.window_view import (
     PromptPrices,
     Target,
     View,
-    completed,
     keys_of,
 )
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import RecallInjected
-from mindstone_tui.core.text import plural
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tokens import Counter, counter_for
 from mindstone_tui.core.transcript import History
 
@@ -88,7 +93,7 @@ def _block(
         protected=bool(unit.protected) or is_task,
         why=unit.protected or (TASK if is_task else f"may leave: {view.policy}"),
         role=line.role,
-        preview=head(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
+        preview=head_of(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
         score=scored.score if scored else None,
         parts=scored.parts if scored else {},
         trimmed=line.seq in state.trimmed,
@@ -168,19 +173,24 @@ def tools(view: View, call: Call, measured: Measured) -> tuple[SectionSize, ...]
 
 
 _LEFT_SHOWN: Final = 50
-_HINTS: Final = {
-    "system_prompt": "; keep IDENTITY.md and USER.md thin",
-    "tool_definitions": "; `tools.disabled` leaves some out",
-}
-"""What a person can do about a share that talking does not fill."""
 
 
 def report(
-    live: LiveWindow, target: Target = SESSIONS_OWN, *, tail: Sequence[int] = (), call: int = 0
+    live: LiveWindow,
+    target: Target = SESSIONS_OWN,
+    *,
+    tail: Sequence[int] = (),
+    call: int = 0,
+    head: tuple[Sequence[Section], Sequence[ToolSchema]] | None = None,
 ) -> ContextReport:
-    """The one accounting; reading it changes nothing."""
+    """The one accounting; reading it changes nothing.
+
+    `head` holds the instructions and tools of the next request, where they may not be recorded yet.
+    """
     live.catch_up()
     planned = live.call(target, tail)
+    if head is not None and not call:
+        return build(live.expecting(*head), planned, prices=target.prices)
     last = live.planned(planned) if call else None
     if last is None:
         return build(live, planned, prices=target.prices, number=call)
@@ -296,6 +306,8 @@ class _Account:
             velocities=tuple(each.tokens for each in self.growth),
             windows=view.windows,
             left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
+            gone=tuple(self._gone()),
+            scaled=budget.scaled(room, view.settings.context, view.settings.zones),
         )
 
     def _prompt(self) -> PromptNumbers:
@@ -307,8 +319,35 @@ class _Account:
         return OutsideWindow(
             exchanges=outside.exchanges,
             tokens=outside.tokens,
-            indexed=outside.unindexed == 0,
+            indexed=not outside.unindexed and not self.view.by_words(),
             unindexed=outside.unindexed,
+            by_words=self.view.by_words(),
+        )
+
+    def _gone(self) -> Iterator[GoneExchange]:
+        """The newest exchanges that are not in the window, with what each would cost again."""
+        fold = self.view.fold
+        # The message that states the task stays when the rest of its exchange leaves.
+        here = {line.turn for seq, line in fold.lines.items() if seq != fold.task}
+        wanted = min(_LEFT_SHOWN, fold.state.outside.exchanges)
+        for turn in itertools.islice(
+            (turn for turn in range(fold.turn, 0, -1) if turn not in here), wanted
+        ):
+            key = (turn, self.call.model)
+            if key not in self.view.gone:
+                self.view.gone[key] = self._look_at(turn)
+            yield self.view.gone[key]
+
+    def _look_at(self, turn: int) -> GoneExchange:
+        history, ledger = self.view.history, self.view.ledger(self.call.model)
+        lines = [history.whole(line) for line in history.turn(turn)]
+        said_then = [line for line in lines if said(line) is not None]
+        raw = sum(ledger.message(Placed((line.seq, None, False), line)) for line in said_then)
+        asked = next((line for line in said_then if line.role == "user"), None)
+        return GoneExchange(
+            turn=turn,
+            tokens=round(raw * self.measured.factor),
+            words=one_line(text_of(asked), _PREVIEW) if asked else "",
         )
 
     def _stable_prefix(self) -> int:
@@ -326,16 +365,28 @@ class _Account:
         carried = self.view.watch.carried
         return None if carried.cost_unknown and not carried.spent else round(carried.spent, 6)
 
+    def _hint(self, share: str) -> str:
+        """What a person can do about a share that talking does not fill."""
+        if share == "tool_definitions":
+            return "; turn some off with `/tools off NAME`"
+        files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
+        if share != "system_prompt" or not files:
+            return ""
+        largest = max(files, key=lambda section: len(section.text))
+        return f"; {Path(largest.source).name} is the largest file in it, keep it short"
+
     def _warnings(self) -> Iterator[str]:
         room, state = self.room, self.view.fold.state
         if room.label == "assumed":
-            yield f"Unknown context window; assuming {room.window:,} tokens."
+            yield f"Unknown context window; assuming {room.window:,} tokens. Set `context.window`."
         if room.reserve < budget.SMALLEST_RESERVE:
             yield f"The window is small: only {room.reserve:,} tokens for the answer."
         for share in self.shares:
             if share.tokens > share.hard:
-                over, hint = share.tokens - share.hard, _HINTS.get(share.name, "")
-                yield f"{share.name.replace('_', ' ')}: {over:,} tokens over the share{hint}."
+                over, hint = share.tokens - share.hard, self._hint(share.name)
+                name = share.name.replace("_", " ").capitalize()
+                verb = "uses" if share.name in ("system_prompt", "memory_injection") else "use"
+                yield f"{name} {verb} {over:,} tokens more than budgeted{hint}."
         if self.pinned > self.pin_budget:
             yield f"Pins take {self.pinned:,} tokens; {self.pin_budget:,} are meant for them."
         if self.fixed > self.marks.floor:

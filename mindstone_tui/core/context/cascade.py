@@ -11,9 +11,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.config.settings import CascadeSettings
+from mindstone_tui.core.config.settings import CascadeSettings, ContextSettings
 from mindstone_tui.core.context.summaries import AGES, level_of
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.window import RoomStepTaken
 
 StepName = Literal[
     "tool_results",
@@ -27,8 +28,8 @@ StepName = Literal[
     "backfill",
 ]
 
-TARGET: Final = 0.60
-"""Fullness at which the cascade stops."""
+_DEFAULTS: Final = CascadeSettings()
+_WINDOW: Final = ContextSettings()
 REARM: Final = 0.01
 """Growth since the last cascade before another may start: what cannot help is not tried again."""
 
@@ -41,21 +42,42 @@ class CascadeStage(Part):
     needs_model: bool
     """Cannot be done by choosing sentences of the originals."""
     why: str
+    free: bool = False
+    """Asks nobody and writes nothing new: goes on down to the target once a cascade has begun."""
 
 
 CASCADE: Final = (
     CascadeStage(
-        step="tool_results", mark=0.75, needs_model=False, why="older tool results are shortened"
-    ),
-    CascadeStage(step="evict", mark=0.75, needs_model=False, why="whole exchanges leave by policy"),
-    CascadeStage(
-        step="progressive", mark=0.85, needs_model=False, why="older exchanges are condensed"
-    ),
-    CascadeStage(
-        step="compaction", mark=0.92, needs_model=False, why="a summary stands for what leaves"
+        step="tool_results",
+        mark=_DEFAULTS.tool_results / 100,
+        needs_model=False,
+        free=True,
+        why="older tool results gave way to their findings",
     ),
     CascadeStage(
-        step="delegate", mark=0.95, needs_model=True, why="the rest goes to a fresh window"
+        step="evict",
+        mark=_DEFAULTS.evict / 100,
+        needs_model=False,
+        free=True,
+        why="whole exchanges left by policy",
+    ),
+    CascadeStage(
+        step="progressive",
+        mark=_DEFAULTS.progressive / 100,
+        needs_model=False,
+        why="older exchanges are condensed",
+    ),
+    CascadeStage(
+        step="compaction",
+        mark=_DEFAULTS.compaction / 100,
+        needs_model=False,
+        why="a summary stands for what leaves",
+    ),
+    CascadeStage(
+        step="delegate",
+        mark=_DEFAULTS.delegate / 100,
+        needs_model=True,
+        why="the rest goes to a fresh window",
     ),
 )
 """By cost per token freed. If it can leave, it is not compressed; if it can be compressed, it is
@@ -74,10 +96,10 @@ AUTO_COMPACT: Final[tuple[StepName, ...]] = (
 class CascadeMarks(Part):
     """Where the modes act, as fractions of the usable room."""
 
-    checkpoint: float = 0.85
-    compact: float = 0.92
-    emergency: float = 0.95
-    target: float = TARGET
+    checkpoint: float = _WINDOW.checkpoint / 100
+    compact: float = _WINDOW.ceiling / 100
+    emergency: float = _WINDOW.emergency / 100
+    target: float = _DEFAULTS.target / 100
     stages: tuple[CascadeStage, ...] = CASCADE
 
 
@@ -89,6 +111,23 @@ class Taken(Part):
     after: float
     held: bool = True
     why: str = ""
+    strategy: str = ""
+    calls: int = 0
+    fidelity: float | None = None
+
+    def entry(self, mode: str, usable: int) -> RoomStepTaken:
+        """What the transcript remembers of it."""
+        return RoomStepTaken(
+            mode=mode,
+            step=self.step,
+            strategy=self.strategy,
+            tokens_before=round(self.before * usable),
+            tokens_after=round(self.after * usable),
+            calls=self.calls,
+            fidelity=self.fidelity,
+            held=self.held,
+            why=self.why,
+        )
 
 
 class StepOutcome(Part):
@@ -115,6 +154,13 @@ class Effect(Part):
     why: str = ""
     lines: tuple[Line, ...] = ()
     """What the step wrote, when the window did not write it itself."""
+    strategy: str = ""
+    """How texts were shortened, or in which order exchanges left."""
+    calls: int = 0
+    """Requests to a model that it took."""
+    fidelity: float | None = None
+    """The share of names, rules and open items of the originals that stand in what replaces them;
+    None when nothing does."""
 
 
 Apply = Callable[[int], Awaitable[Effect]]
@@ -128,9 +174,13 @@ def next_stage(
     tried: frozenset[StepName],
     marks: CascadeMarks,
     *,
+    started: float,
     model_allowed: bool = True,
 ) -> CascadeStage | None:
-    """The cheapest step that is due at this fullness and was not tried yet; None to stop."""
+    """The cheapest step that is due and was not tried yet; None to stop.
+
+    A free one is due if it was when the cascade began, the others by the fullness now.
+    """
     if utilization <= marks.target:
         return None
     return next(
@@ -138,7 +188,7 @@ def next_stage(
             stage
             for stage in marks.stages
             if stage.step not in tried
-            and utilization >= stage.mark
+            and (started if stage.free else utilization) >= stage.mark
             and (model_allowed or not stage.needs_model)
         ),
         None,
@@ -173,19 +223,15 @@ async def run_cascade(
     taken: list[Taken] = []
     skipped = frozenset(stage.step for stage in marks.stages if stage.step not in steps)
     while stage := next_stage(
-        now, skipped | {step.step for step in taken}, marks, model_allowed=model_allowed
+        now,
+        skipped | {step.step for step in taken},
+        marks,
+        started=started,
+        model_allowed=model_allowed,
     ):
         effect = await steps[stage.step](excess(now, marks.target, usable))
         before, now = now, measure()
-        taken.append(
-            Taken(
-                step=stage.step,
-                before=before,
-                after=now,
-                held=effect.held,
-                why=effect.why or stage.why,
-            )
-        )
+        taken.append(_taken(stage.step, before, now, effect, effect.why or stage.why))
     return StepOutcome(
         mode="cascade",
         taken=tuple(taken),
@@ -208,7 +254,7 @@ async def run_auto_compact(
     for step in AUTO_COMPACT:
         effect = await steps[step](excess(now, marks.target, usable))
         before, now = now, measure()
-        taken.append(Taken(step=step, before=before, after=now, held=effect.held, why=effect.why))
+        taken.append(_taken(step, before, now, effect, effect.why))
         if not effect.held:
             break
     broken = next((link for link in taken if not link.held), None)
@@ -219,6 +265,19 @@ async def run_auto_compact(
         ended=now,
         fits=now < marks.emergency,
         why=f"{broken.step} failed: {broken.why}" if broken else "",
+    )
+
+
+def _taken(step: StepName, before: float, after: float, effect: Effect, why: str) -> Taken:
+    return Taken(
+        step=step,
+        before=before,
+        after=after,
+        held=effect.held,
+        why=why,
+        strategy=effect.strategy,
+        calls=effect.calls,
+        fidelity=effect.fidelity,
     )
 
 

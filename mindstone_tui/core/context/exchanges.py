@@ -17,11 +17,13 @@ from mindstone_tui.core.config.settings import EvictionSettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.policies import (
+    NEEDS_DUPLICATES,
     NEEDS_REFERENCES,
     EvictionCandidate,
     Scored,
     Similarity,
     marked_important,
+    marked_to_stay,
     rank,
     source_of,
     text_of,
@@ -34,6 +36,7 @@ CURRENT: Final = "current exchange"
 PINNED: Final = "pinned"
 RECENT: Final = "recent"
 TASK: Final = "original task"
+MARKED: Final = "marked DO_NOT_EVICT"
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -96,7 +99,8 @@ def protect(
     fixed: int,
     room: int,
 ) -> list[Exchange]:
-    """Mark what may not leave: the current exchange, pins, and the recent floor.
+    """Mark what may not leave: the current exchange, pins, what the person marked, and the
+    recent floor.
 
     The recent floor is `min_recent` messages rounded out to whole exchanges, or as many exchanges
     as fit into `room` beside everything that cannot leave (`fixed`): a small window would otherwise
@@ -109,6 +113,8 @@ def protect(
             reasons[unit.turn] = CURRENT
         elif unit.turn in pins:
             reasons[unit.turn] = PINNED
+        elif marked_to_stay(unit.lines):
+            reasons[unit.turn] = MARKED
         elif unit.task is not None and unit.messages == 1:
             reasons[unit.turn] = TASK
         elif unit.task is not None:
@@ -196,6 +202,21 @@ def candidates_of(fold: Fold, units: Iterable[Exchange], policy: str) -> list[Ev
     """Exchanges as a policy compares them."""
     known = _references(fold, policy)
     return [_exchange(unit, known) for unit in units]
+
+
+def staying_texts(
+    fold: Fold, leaving: Iterable[EvictionCandidate], policy: str
+) -> list[tuple[int, str]]:
+    """Turn and words of the exchanges in the window that are no candidates, for policies that
+    look for newer copies: what repeats a candidate may itself be protected."""
+    if policy not in NEEDS_DUPLICATES:
+        return []
+    named = {candidate.key for candidate in leaving}
+    texts: dict[int, str] = {}
+    for line in fold.lines.values():
+        if line.turn not in named:
+            texts[line.turn] = f"{texts.get(line.turn, '')} {text_of(line)[:_TEXT]}"[:_TEXT]
+    return sorted(texts.items())
 
 
 def rank_results(

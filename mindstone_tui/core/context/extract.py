@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
+from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Line, Part, Span, spans_of
 from mindstone_tui.core.entries.conversation import (
@@ -54,7 +55,10 @@ def _passage(line: Line) -> SourceMessage | None:
                 seq=line.seq, turn=line.turn, speaker="user", text=text, entry=line.id
             )
         case AssistantMessage(text=text, calls=calls):
-            asked = [f"[called {call.name} {call.arguments[:_CALL_SHOWN]}]" for call in calls]
+            asked = [
+                f"[called {call.name} {argument_values(call.arguments)[:_CALL_SHOWN]}]"
+                for call in calls
+            ]
             said = "\n".join(filter(None, [text, *asked]))
             return SourceMessage(
                 seq=line.seq, turn=line.turn, speaker="assistant", text=said, entry=line.id

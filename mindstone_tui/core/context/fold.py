@@ -22,7 +22,8 @@ providers that want strict alternation join them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -77,6 +78,8 @@ class PromptHead:
     def __init__(self) -> None:
         self._state = WindowState(through=-1)
         self._references: dict[int, Line] = {}
+        self._expected: tuple[tuple[Section, ...], tuple[ToolSchema, ...]] | None = None
+        """What the next turn will record as instructions and tools, where that differs."""
 
     @property
     def model(self) -> str:
@@ -93,12 +96,16 @@ class PromptHead:
     @property
     def sections(self) -> tuple[Section, ...]:
         """The standing part of the prompt."""
+        if self._expected is not None:
+            return self._expected[0]
         entry = self._named(self._state.instructions)
         return entry.sections if isinstance(entry, InstructionsChanged) else ()
 
     @property
     def tools(self) -> tuple[ToolSchema, ...]:
         """The tool schemas that requests carry."""
+        if self._expected is not None:
+            return self._expected[1]
         entry = self._named(self._state.tools)
         return entry.tools if isinstance(entry, ToolsChanged) else ()
 
@@ -166,6 +173,7 @@ class PromptHead:
             state.handoff,
             state.summaries,
             self.marker,
+            *(("expected",) if self._expected is not None else ()),
         )
 
     def _named(self, seq: int | None) -> object:
@@ -313,6 +321,18 @@ class Fold(PromptHead):
         self.turn = line.turn
         self._snapshot = None
 
+    def expecting(self, sections: Sequence[Section], tools: Sequence[ToolSchema]) -> Fold:
+        """The same window under the instructions and tools that its next turn will record.
+
+        A copy to look at: before a session's first turn, and after a change of the model or the
+        files, nothing of this is written yet, and still it is what the next request will carry.
+        """
+        if tuple(sections) == self.sections and tuple(tools) == self.tools:
+            return self
+        fold = copy.copy(self)
+        fold._expected = (tuple(sections), tuple(tools))
+        return fold
+
     @property
     def state(self) -> WindowState:
         """All that another process needs to go on from here."""
@@ -331,6 +351,19 @@ class Fold(PromptHead):
     def task(self) -> int | None:
         """The user message that states the original task, if it is in the window."""
         return self._state.task if self._state.task in self.lines else None
+
+    @property
+    def shown(self) -> frozenset[int]:
+        """Messages whose own words stand in the prompt: what was trimmed or cut is out of it.
+
+        A message of the running turn counts as shown even when it was cut: it is what is asked.
+        """
+        state = self._state
+        return frozenset(
+            seq
+            for seq, line in self.lines.items()
+            if seq not in state.trimmed and (seq not in state.cut or line.turn == self.turn)
+        )
 
     def placed(self, *, model: str, turn: int) -> Iterator[Placed]:
         """The window's messages in the order in which they are sent."""

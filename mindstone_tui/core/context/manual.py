@@ -78,7 +78,7 @@ async def trim(live: LiveWindow) -> list[Line]:
     await live.ledger(call.model).counter.ready()
     marks = budget.marks(call.room, live.settings.context, live.settings.zones)
     now = msgspec.structs.replace(marks, trim=-1, trim_to=0)
-    return trim_results(live, call, now, trigger="manual")
+    return trim_results(live, call, now, "manual")
 
 
 def _units(live: LiveWindow, call: Call) -> list[Exchange]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.arguments import read_arguments
 from mindstone_tui.core.entries import Image, Line, Message, ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -117,10 +118,29 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 def _arguments(arguments: str) -> str:
     """The arguments as received, or an empty object: one broken call must not poison a session."""
+    return "{}" if read_arguments(arguments) is None else arguments
+
+
+def argument_values(arguments: str) -> str:
+    """What a call's arguments say, decoded: field names and escapes are nobody's words."""
     try:
-        return arguments if isinstance(msgspec.json.decode(arguments), dict) else "{}"
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return "{}"
+        return "\n".join(_values(msgspec.json.decode(arguments)))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return ""
+
+
+def _values(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from _values(each)
+        case list():
+            for each in value:
+                yield from _values(each)
+        case int() | float() if not isinstance(value, bool):
+            yield str(value)
 
 
 class Pairing(msgspec.Struct, frozen=True):

@@ -29,7 +29,15 @@ from mindstone_tui.core.context.cascade import (
     to_compact,
 )
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
-from mindstone_tui.core.context.extract import approvals_of, passages_of, rules_in
+from mindstone_tui.core.context.extract import (
+    SURVIVORS,
+    Facts,
+    approvals_of,
+    facts_of,
+    missing,
+    passages_of,
+    rules_in,
+)
 from mindstone_tui.core.context.prune import (
     departure,
     leave,
@@ -40,9 +48,16 @@ from mindstone_tui.core.context.prune import (
     units_of,
 )
 from mindstone_tui.core.context.report import Marks
-from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, labelled, strategy
+from mindstone_tui.core.context.summaries import (
+    Material,
+    Summarizer,
+    Summary,
+    labelled,
+    level_of,
+    strategy,
+)
 from mindstone_tui.core.context.summary_call import Ask
-from mindstone_tui.core.context.trim import trimmable
+from mindstone_tui.core.context.trim import freed_by, trimmable
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
 from mindstone_tui.core.entries import Line
@@ -90,47 +105,48 @@ class CompactionSteps:
     def steps(self) -> dict[StepName, Apply]:
         """The steps that the window itself can take."""
         return {
-            "tool_results": self._shorten_results,
+            "tool_results": self._trim_results,
             "evict": self._evict,
             "progressive": self._condense,
             "compaction": self._compact,
             "delegate": self._delegate,
         }
 
-    def _units(self) -> list[Exchange]:
+    def units(self) -> list[Exchange]:
         """The window's exchanges; all recent ones are held, since later steps can shorten them."""
         measured = self.live.measure(self.call)
         whole = msgspec.structs.replace(self.token_marks, floor=self.usable)
         return units_of(self.live, self.call, measured, whole)
 
-    async def _shorten_results(self, excess: int) -> Effect:
-        """Have the largest results shortened where a model may be asked; trim the others."""
-        shortened = await self._summarise_results(excess) if self.summarizer.ask else 0
-        if shortened < excess:
-            self.lines += trim_results(self.live, self.call, self.token_marks)
-        return Effect(why=f"{shortened} tokens freed by shortening" if shortened else "")
+    async def _trim_results(self, _excess: int) -> Effect:
+        """Let every larger result that was answered give way to its finding; nobody is asked."""
+        self.lines += trim_results(self.live, self.call, self.token_marks, "cascade")
+        return Effect(strategy="finding")
 
     async def _summarise_results(self, excess: int) -> int:
+        """Have the results that are still whole shortened by a model; how many requests it took."""
         measured = self.live.measure(self.call)
         state = self.live.fold.state
         found = trimmable(
             measured,
             trimmed=state.trimmed,
-            pins=state.pins,
-            keep=self.live.settings.context.keep_trimmed,
+            spared={*state.pins, self.call.turn},
+            keep=0,
         )
         taken: list[Trimmed] = []
+        calls = 0
         for line, size in sorted(found, key=lambda one: -one[1])[:SHORTENED]:
-            if sum(one.tokens_before - one.tokens_after for one in taken) >= excess:
+            if freed_by(taken) >= excess:
                 break
             material = Material(passages=passages_of([line]))
             outcome = await strategy("tool_result_summary")(material, self.summarizer)
+            calls += outcome.calls
             if isinstance(outcome, Summary):
                 self.lines.append(self.live.record(outcome.entry(), self.call.turn))
                 taken.append(_trimmed(line, size, outcome, measured.factor))
         if not taken:
-            return 0
-        freed = sum(one.tokens_before - one.tokens_after for one in taken)
+            return calls
+        freed = freed_by(taken)
         entry = ToolResultsTrimmed(
             results=tuple(sorted(taken, key=lambda one: one.result)),
             state=self.live.fold.state,
@@ -140,34 +156,72 @@ class CompactionSteps:
             trigger="cascade",
         )
         self.lines.append(self.live.record(entry, self.call.turn))
-        return freed
+        return calls
 
     async def _evict(self, excess: int) -> Effect:
         measured = self.live.measure(self.call)
         target = measured.total - excess
         pruned = await prune_ranked(
-            self.live, self.call, measured, eligible(self._units()), target, "cascade"
+            self.live, self.call, measured, eligible(self.units()), target, "cascade"
         )
         self.lines += pruned.lines
-        return Effect(held=bool(pruned.left), why="" if pruned.left else "nothing may leave")
+        why = "" if pruned.left else "nothing may leave"
+        return Effect(held=bool(pruned.left), why=why, strategy=self.live.policy)
 
     async def _condense(self, excess: int) -> Effect:
-        """Condense older exchanges by their age, the oldest first, until enough is freed."""
+        """Condense by age, the oldest first, until enough is freed: summaries that grew old are
+        made again from their originals, then exchanges, after results that are still whole."""
         goal = self.fullness() - excess / self.usable
-        may = {unit.turn: unit for unit in self._units() if unit.protected in ("", RECENT)}
+        effects = [await self._age_summaries()]
+        if self.summarizer.ask is not None and self.fullness() > goal:
+            effects.append(Effect(held=False, calls=await self._summarise_results(excess)))
+        may = {unit.turn: unit for unit in self.units() if unit.protected in ("", RECENT)}
         groups = by_level(sorted(may), self.call.turn, self.live.settings.cascade.ages)
-        effects = []
         for level in sorted(groups, reverse=True):
             if self.fullness() <= goal:
                 break
             units = [may[turn] for turn in groups[level]]
             effects.append(await self._replace("progressive", units, level))
-        held = any(effect.held for effect in effects)
-        return Effect(held=held, why="; ".join(filter(None, (effect.why for effect in effects))))
+        measured = [effect.fidelity for effect in effects if effect.fidelity is not None]
+        return Effect(
+            held=any(effect.held for effect in effects),
+            why="; ".join(filter(None, (effect.why for effect in effects))),
+            strategy="progressive",
+            calls=sum(effect.calls for effect in effects),
+            fidelity=round(sum(measured) / len(measured), 4) if measured else None,
+        )
+
+    async def _age_summaries(self) -> Effect:
+        """Make condensed exchanges shorter once they are old enough, from their originals."""
+        read = reader(self.live.history)
+        done: list[Summary] = []
+        for seq in self.live.fold.state.summaries:
+            (line,) = read(seq, seq)
+            old = line.entry
+            if not isinstance(old, SummaryDerived) or old.strategy != "progressive":
+                continue
+            lines = [one for span in old.sources for one in read(span.first, span.last)]
+            newest = max((one.turn for one in lines), default=self.call.turn)
+            level = level_of(self.call.turn - newest, self.live.settings.cascade.ages)
+            if level <= old.level:
+                continue
+            rules, permissions = rules_in(old.text)
+            material = Material(
+                passages=passages_of(lines), approvals=permissions, rules=rules, level=level
+            )
+            outcome = await strategy("progressive")(material, self.summarizer)
+            if isinstance(outcome, Summary) and outcome.tokens_after < old.tokens_after:
+                self.live.catch_up()
+                state = self.live.fold.state
+                staying = tuple(each for each in state.summaries if each != seq)
+                entry = outcome.entry(msgspec.structs.replace(state, summaries=staying))
+                self.lines.append(self.live.record(entry, self.call.turn))
+                done.append(outcome)
+        return Effect(held=bool(done), calls=sum(each.calls for each in done))
 
     async def _compact(self, _excess: int) -> Effect:
         """Let a summary stand for everything but the newest exchanges and what is protected."""
-        units = self._units()
+        units = self.units()
         fixed = self.live.measure(self.call).total - sum(unit.tokens for unit in units)
         keep = kept_recent(
             self.live.settings.context.keep_recent_tokens,
@@ -186,7 +240,7 @@ class CompactionSteps:
 
     async def _delegate(self, _excess: int) -> Effect:
         """Give everything but the current exchange to a reader with a clean window of its own."""
-        rest = [unit for unit in self._units() if unit.protected in ("", RECENT)]
+        rest = [unit for unit in self.units() if unit.protected in ("", RECENT)]
         rest = [unit for unit in rest if unit.turn != self.call.turn]
         if not rest:
             return Effect(held=False, why="there is nothing but the current exchange")
@@ -206,7 +260,7 @@ class CompactionSteps:
         staying = self._summaries_that_stay()
         outcome = await strategy(name)(self._material(leaving, level, staying), self.summarizer)
         if not isinstance(outcome, Summary):
-            return Effect(held=False, why=outcome.why)
+            return Effect(held=False, why=outcome.why, strategy=name, calls=outcome.calls)
         if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
             outcome = self._as_stand_in(outcome, leaving)
         self.live.catch_up()
@@ -220,7 +274,13 @@ class CompactionSteps:
         entry = outcome.entry(state)
         self.lines.append(self.live.record(entry, self.call.turn))
         self.lines.append(leave(self.live, self.call, gone, before, self.live.mode))
-        return Effect(why=outcome.why)
+        originals = [line for unit in leaving for line in unit.lines]
+        return Effect(
+            why=outcome.why,
+            strategy=name,
+            calls=outcome.calls,
+            fidelity=_kept_share(originals, entry.text),
+        )
 
     def _as_stand_in(self, report: Summary, units: Sequence[Exchange]) -> Summary:
         lines = sorted((line for unit in units for line in unit.lines), key=lambda line: line.seq)
@@ -280,6 +340,13 @@ class CompactionSteps:
         return tuple(sorted(staying))
 
 
+def _kept_share(originals: Iterable[Line], text: str) -> float | None:
+    """How much of what must survive stands in a text; None when the originals had nothing."""
+    facts = facts_of(passages_of(originals), SURVIVORS)
+    wanted = sum(len(getattr(facts, name)) for name in Facts.__struct_fields__)
+    return round(1 - len(missing(facts, text)) / wanted, 4) if wanted else None
+
+
 def _trimmed(line: Line, size: int, outcome: Summary, factor: float) -> Trimmed:
     return Trimmed(
         result=line.seq,
@@ -290,6 +357,7 @@ def _trimmed(line: Line, size: int, outcome: Summary, factor: float) -> Trimmed:
     )
 
 
+_NEW_WINDOW: Final[tuple[StepName, ...]] = ("checkpoint", "handoff", "handoff_replay")
 _WRITTEN_DOWN: Final[tuple[StepName, ...]] = ("checkpoint", "handoff")
 _REARMING: Final = frozenset({"context_window_pruned", "tool_results_trimmed", "summary_derived"})
 _LOOKED_BACK: Final = 10_000
@@ -339,7 +407,20 @@ class Modes:
             room.lines += await make_room(live, call)
         if live.mode != "sliding_window" and room.fullness() >= room.marks.emergency:
             room.lines += await make_room(live, call)
+            if live.mode == "cascade" and room.fullness() >= live.settings.cascade.overflow / 100:
+                await self._new_window(room)
         return room.lines
+
+    async def _new_window(self, room: CompactionSteps) -> None:
+        """Go on in a new window: the task's state and a handoff are written, then the rest goes."""
+        outside = self._outside(room)
+        for step in _NEW_WINDOW:
+            if step in outside and not (await outside[step](0)).held:
+                return
+        live, call = room.live, room.call
+        units = [unit for unit in room.units() if unit.protected in ("", RECENT)]
+        pruned = await prune_ranked(live, call, live.measure(call), units, 0, "new window")
+        room.lines += pruned.lines
 
     async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
         """Compact now, whatever the mode and the marks say: the same chain, asked for by hand."""
@@ -374,7 +455,7 @@ class Modes:
             room.marks,
             model_allowed=self.means.summarizer.ask is not None,
         )
-        await self._tell(self.last)
+        await self._tell(room, self.last)
 
     async def _auto_compact(self, room: CompactionSteps) -> None:
         room.lines += repair(room.live, room.call.turn)
@@ -388,7 +469,7 @@ class Modes:
             room.usable,
             room.marks,
         )
-        await self._tell(outcome)
+        await self._tell(room, outcome)
 
     def _outside(self, room: CompactionSteps) -> dict[StepName, Apply]:
         """The steps from outside the window, with what they write collected."""
@@ -403,7 +484,10 @@ class Modes:
 
         return {name: collecting(apply) for name, apply in self.means.steps.items()}
 
-    async def _tell(self, outcome: StepOutcome) -> None:
+    async def _tell(self, room: CompactionSteps, outcome: StepOutcome) -> None:
+        """Write each step down, and say how all of them went."""
+        taken = [step.entry(outcome.mode, room.usable) for step in outcome.taken]
+        room.lines += room.live.record_all(taken, room.call.turn) if taken else []
         if self.means.ended is not None:
             await self.means.ended(outcome)
 

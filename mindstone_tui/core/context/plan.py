@@ -170,6 +170,8 @@ def _plan(
 ) -> Line:
     fold = live.fold
     sent = keys_of(fold, call.model, call.turn)
+    shares = budget.components(measured, call.room, live.settings.budget)
+    limits = live.watch.limits_plan(shares)
     entry = PromptPlanned(
         call=number,
         model=call.model,
@@ -184,7 +186,9 @@ def _plan(
             tokens=measured.total,
             label=measured.label,
             utilization=round(measured.total / call.room.usable, 4),
-            components=budget.components(measured, call.room, live.settings.budget),
+            components=shares if limits is None else (),
+            used=tuple(share.tokens for share in shares),
+            limits=limits,
         ),
         raw_tokens=measured.raw,
         correction=live.watch.factor(call.model),
@@ -201,7 +205,8 @@ def _plan(
 
 def _carried(live: LiveWindow, call: Call) -> Carried:
     watch = live.watch
-    return msgspec.structs.replace(watch.carried, growth=live.growth(call), anchor=watch.anchor)
+    base, growth = watch.continued(live.growth(call))
+    return msgspec.structs.replace(watch.carried, base=base, growth=growth, anchor=watch.anchor)
 
 
 def rebuild(history: History, plan_line: Line) -> Request:

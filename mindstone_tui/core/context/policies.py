@@ -16,6 +16,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from mindstone_tui.core.config.settings import EvictionSettings, Policy
+from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -184,6 +185,8 @@ POLICIES: Final[Mapping[str, Callable[[EvictionCandidate, Scene], dict[str, floa
     "type_based": type_based,
     "hybrid": hybrid,
 }
+
+
 _REASONS: Final[Mapping[str, str]] = {
     "fifo": "oldest",
     "lru": "least recently referred to",
@@ -192,7 +195,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "type_based": "outlived its kind's turns",
     "hybrid": "lowest overall worth",
 }
-_NEEDS_DUPLICATES: Final = frozenset({"semantic_merge", "hybrid"})
+NEEDS_DUPLICATES: Final = frozenset({"semantic_merge", "hybrid"})
 NEEDS_REFERENCES: Final = frozenset({"lru", "priority", "hybrid"})
 
 
@@ -214,14 +217,16 @@ def rank(
     query: str = "",
     similar: Similarity = word_similarity,
     how: EvictionSettings = _DEFAULTS,
+    staying: Sequence[tuple[int, str]] = (),
 ) -> list[Scored]:
     """Candidates with their scores, the one that leaves first in front; ties go to the older.
 
-    `similar` compares a candidate with the question; repetition is a matter of whole texts.
+    `similar` compares a candidate with the question; repetition is a matter of whole texts, and
+    what repeats may be among the `staying`: turn and words of what is no candidate.
     """
     duplicates: Mapping[int, float] = {}
-    if known_policy(policy) in _NEEDS_DUPLICATES:
-        duplicates = repeated_by_newer(candidates)
+    if known_policy(policy) in NEEDS_DUPLICATES:
+        duplicates = repeated_by_newer(candidates, staying)
     scene = Scene(now, query, similar, duplicates, how)
     scored = []
     for candidate in candidates:
@@ -233,13 +238,22 @@ def rank(
     return sorted(scored, key=lambda each: (each.score, each.candidate.turn, each.candidate.key))
 
 
-def repeated_by_newer(candidates: Sequence[EvictionCandidate]) -> dict[int, float]:
-    """For each candidate, how much the most similar newer one repeats it."""
+def repeated_by_newer(
+    candidates: Sequence[EvictionCandidate], staying: Sequence[tuple[int, str]] = ()
+) -> dict[int, float]:
+    """For each candidate, how much the most similar newer one, or one that stays, repeats it."""
     ordered = sorted(candidates, key=lambda each: (each.turn, each.key))
     signatures = [_signature(each.text[:_COMPARED]) for each in ordered]
+    others = [(turn, _signature(text[:_COMPARED])) for turn, text in staying[-_NEIGHBOURS:]]
     return {
         older.key: max(
-            (_cosine(signatures[at], one) for one in signatures[at + 1 : at + 1 + _NEIGHBOURS]),
+            (
+                *(
+                    _cosine(signatures[at], one)
+                    for one in signatures[at + 1 : at + 1 + _NEIGHBOURS]
+                ),
+                *(_cosine(signatures[at], one) for turn, one in others if turn > older.turn),
+            ),
             default=0.0,
         )
         for at, older in enumerate(ordered)
@@ -250,7 +264,8 @@ def text_of(line: Line) -> str:
     """The words of a message, its calls included."""
     match line.entry:
         case AssistantMessage(text=text, calls=calls):
-            return " ".join((text, *(f"{call.name} {call.arguments}" for call in calls)))
+            asked = (f"{call.name} {argument_values(call.arguments)}" for call in calls)
+            return " ".join((text, *asked))
         case UserMessage(text=text) | AssistantPartial(text=text) | ToolReturned(text=text):
             return text
         case _:
@@ -269,6 +284,16 @@ def source_of(line: Line) -> Source:
 
 
 _MARK: Final = re.compile(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
+
+
+_STAYS: Final = re.compile(r"\bDO_NOT_EVICT\b")
+
+
+def marked_to_stay(lines: Iterable[Line]) -> bool:
+    """Whether the person wrote that this may not leave."""
+    return any(
+        isinstance(line.entry, UserMessage) and _STAYS.search(line.entry.text) for line in lines
+    )
 
 
 def marked_important(lines: Iterable[Line]) -> bool:

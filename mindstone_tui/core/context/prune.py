@@ -6,8 +6,9 @@ cannot be found again does not leave; when nothing more may leave, that is said 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -26,15 +27,16 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.trim import (
-    WORTHWHILE,
     cut_oversized,
     cut_task,
+    freed_by,
     plan_trim,
     refuse_if_over,
     trimmable,
 )
+from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, completed, proven
+from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.window import (
     ContextPruneBlocked,
@@ -44,6 +46,7 @@ from mindstone_tui.core.entries.window import (
     Outside,
     Receipt,
     ToolResultsTrimmed,
+    Trimmed,
     VelocitySpiked,
     WindowRepaired,
 )
@@ -52,6 +55,8 @@ from mindstone_tui.core.errors import RecallError
 MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
 _GAPS_SAID: Final = 6
+
+TrimTrigger = Literal["trim", "manual", "emergency", "cascade"]
 
 
 def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
@@ -246,44 +251,85 @@ def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[E
 
 
 def trim_results(
-    live: LiveWindow, call: Call, marks: Marks, *, keep: int | None = None, trigger: str = "trim"
+    live: LiveWindow, call: Call, marks: Marks, trigger: TrimTrigger = "trim"
 ) -> list[Line]:
-    """Turn older tool results into placeholders once the trim mark is passed.
+    """Turn older tool results into placeholders, all of them in one step.
 
-    Asked for by hand, any gain is worth it.
+    Each step changes the front of the prompt, so by itself it is only taken where it is deep: it
+    frees the share that was set for it, or spares the exchanges that would leave at the ceiling.
+    Asked for by hand or in an emergency, any gain is worth it.
     """
     measured = live.measure(call)
-    if measured.total <= marks.trim:
+    if measured.total <= marks.trim and trigger != "cascade":
         return []
-    state = live.fold.state
+    settings, state = live.settings.context, live.fold.state
     results = trimmable(
         measured,
         trimmed=state.trimmed,
-        pins=state.pins,
-        keep=live.settings.context.keep_trimmed if keep is None else keep,
+        spared={*state.pins, call.turn},
+        keep=0 if trigger == "emergency" else settings.keep_trimmed,
     )
-    least = 1 if trigger == "manual" else call.room.usable * WORTHWHILE
+    if trigger == "cascade":
+        shortest = live.settings.cascade.result_tokens
+        results = [(line, size) for line, size in results if size > shortest]
+    pressing = budget.pressing(measured.total, call.expected, call.room)
+    least = call.room.tokens(settings.trim_step)
+    if pressing > marks.ceiling:
+        least = min(least, measured.total - marks.trim_to)
+    if trigger != "trim":
+        least = 1
     if sum(size for _, size in results) < least:
         return []
-    taken = plan_trim(
-        rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction),
+    ranked = rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction)
+    taken = _placeholders(live, call, measured, ranked, results)
+    return _trimmed(live, call, measured, taken, trigger) if freed_by(taken) >= least else []
+
+
+def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
+    """The running turn does not fit any more: the oldest of its results give way, deep enough."""
+    measured = live.measure(call)
+    if measured.total <= marks.emergency:
+        return []
+    state = live.fold.state
+    results = [
+        (line, size)
+        for line, size in trimmable(measured, trimmed=state.trimmed, spared=state.pins, keep=0)
+        if line.turn == call.turn
+    ]
+    ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
+    excess = measured.total - marks.trim_to
+    taken = _placeholders(live, call, measured, ranked, results, excess)
+    return _trimmed(live, call, measured, taken, "emergency") if taken else []
+
+
+def _placeholders(
+    live: LiveWindow,
+    call: Call,
+    measured: Measured,
+    ranked: Sequence[Scored],
+    results: Sequence[tuple[Line, int]],
+    excess: float = math.inf,
+) -> list[Trimmed]:
+    return plan_trim(
+        ranked,
         {line.seq: line for line, _ in results},
-        excess=measured.total - marks.trim_to,
-        least=least,
-        finding=live.settings.context.placeholder_tokens,
+        longest=live.settings.context.placeholder_tokens,
         factor=measured.factor,
         count=live.ledger(call.model).counter.text,
+        excess=excess,
     )
-    if not taken:
-        return []
-    saved = sum(each.tokens_before - each.tokens_after for each in taken)
+
+
+def _trimmed(
+    live: LiveWindow, call: Call, measured: Measured, taken: Sequence[Trimmed], trigger: TrimTrigger
+) -> list[Line]:
     entry = ToolResultsTrimmed(
         results=tuple(taken),
-        state=state,
+        state=live.fold.state,
         tokens_before=measured.total,
-        tokens_after=measured.total - saved,
+        tokens_after=measured.total - freed_by(taken),
         policy=live.policy,
-        trigger=trigger if keep is None else "emergency",
+        trigger=trigger,
     )
     return [live.record(entry, call.turn)]
 
@@ -296,38 +342,49 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo
     lines: list[Line] = []
     for _ in range(_ROUNDS):
         measured = live.measure(call)
-        trigger = _trigger(call, measured, marks, tempo)
-        if not trigger:
+        due = _due(live, call, marks, tempo)
+        if due is None:
             break
         if cut := cut_task(live, call):
             lines += cut
             continue
         units = units_of(live, call, measured, marks)
-        pruned = await prune_ranked(live, call, measured, eligible(units), marks.floor, trigger)
+        pruned = await prune_ranked(live, call, measured, eligible(units), due.target, due.trigger)
         lines += pruned.lines
         if not pruned.left:
-            if not pruned.unproven and trigger == "ceiling":
+            if not pruned.unproven and due.trigger == "ceiling":
                 waiting = [unit.turn for unit in units if unit.protected]
                 lines += _blocked(live, call, "protected", waiting, measured.total)
             break
     return lines
 
 
-def _trigger(call: Call, measured: Measured, marks: Marks, tempo: Tempo) -> str:
-    """Why exchanges must leave now; empty when they need not.
+class Due(msgspec.Struct, frozen=True):
+    """Why exchanges must leave now, and down to how many tokens."""
+
+    trigger: str
+    target: int
+
+
+def _due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> Due | None:
+    """What a mark or the speed asks for; None when nothing need leave.
 
     After a spike, or at a high speed, room is made before the next turn of that size would need
-    it, but only in the upper half of the gap: else every turn would prune.
+    it, wherever the window stands: room for two such turns, so that not every turn prunes.
     """
-    if budget.pressing(measured.total, call.expected, call.room) > marks.ceiling:
-        return "ceiling"
+    total = live.measure(call).total
+    if budget.pressing(total, call.expected, call.room) > marks.ceiling:
+        return Due("ceiling", marks.floor)
     fast = budget.velocity_class(tempo.speed) == "high"
-    if not (tempo.spike or fast) or measured.total <= (marks.floor + marks.ceiling) // 2:
-        return ""
+    if not (tempo.spike or fast):
+        return None
     ahead = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed
-    if measured.total + ahead <= call.room.usable:
-        return ""
-    return "spike" if tempo.spike else "velocity"
+    if total + ahead <= marks.ceiling:
+        return None
+    target = max(min(marks.floor, int(marks.ceiling - 2 * ahead)), marks.floor // 2)
+    if total - target < call.room.tokens(live.settings.context.spike_step):
+        return None
+    return Due("spike" if tempo.spike else "velocity", target)
 
 
 async def prune_ranked(
@@ -431,17 +488,19 @@ def _blocked(
 
 
 async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Still too full: results are trimmed, the recent floor gives way, then what is derived."""
+    """Still too full: older results give way, the recent floor, then what the running turn read
+    first, and the derived texts of the head."""
     if live.measure(call).total <= marks.emergency:
         return []
-    lines = trim_results(live, call, marks, keep=0)
+    lines = trim_results(live, call, marks, "emergency")
     measured = live.measure(call)
-    if measured.total <= marks.emergency:
-        return lines
-    units = units_of(live, call, measured, marks)
-    giving = [unit for unit in units if unit.protected == RECENT]
-    ranked = live.rank(giving, "fifo")
-    pruned = await prune_ranked(
-        live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
-    )
-    return lines + pruned.lines + drop_summaries(live, call, marks.emergency)
+    if measured.total > marks.emergency:
+        units = units_of(live, call, measured, marks)
+        giving = [unit for unit in units if unit.protected == RECENT]
+        ranked = live.rank(giving, "fifo")
+        pruned = await prune_ranked(
+            live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
+        )
+        lines += pruned.lines
+    lines += _trim_running_turn(live, call, marks)
+    return lines + drop_summaries(live, call, marks.emergency)

@@ -65,8 +65,27 @@ class OutsideWindow(Part, omit_defaults=False):
     exchanges: int
     tokens: int
     indexed: bool
-    """All of it can be found again."""
+    """All of it can be found again, by words and by meaning."""
     unindexed: int = 0
+    by_words: int = 0
+    """Passages of the session that are found by words only so far: their vectors follow."""
+
+    @property
+    def state(self) -> str:
+        """How well what left can be found, in a few words."""
+        if self.unindexed:
+            return f"{self.unindexed:,} not indexed"
+        return f"by words only so far: {self.by_words:,}" if self.by_words else "all indexed"
+
+
+class GoneExchange(Part, omit_defaults=False):
+    """An exchange outside the window, as a person would ask for it back."""
+
+    turn: int
+    tokens: int
+    """What restoring it would add to the prompt: its full text, nothing trimmed."""
+    words: str = ""
+    """How its request begins."""
 
 
 class SectionSize(Part, omit_defaults=False):
@@ -144,6 +163,10 @@ class ContextReport(Part, omit_defaults=False):
     warnings: tuple[str, ...] = ()
     left: tuple[Left, ...] = ()
     """What left with the newest prune, newest turn first."""
+    gone: tuple[GoneExchange, ...] = ()
+    """The newest exchanges outside the window, newest first; `outside` counts all of them."""
+    scaled: str = ""
+    """Why zones or marks differ from the settings in this window; empty where they do not."""
     velocities: tuple[int, ...] = ()
     """Growth per turn, oldest first, for a sparkline."""
     windows: int = 1

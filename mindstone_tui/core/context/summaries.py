@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
@@ -64,7 +65,7 @@ class Summarizer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     room: int = 24_000
     """Tokens of originals in one request."""
     nonce: Callable[[], str] = fresh_nonce
-    short_result: int = 500
+    short_result: int = CascadeSettings().result_tokens
     """Tool results up to this many tokens are left alone."""
 
 
@@ -329,7 +330,7 @@ __all__ = [
 
 DELEGATED_RESULT: Final = 2_000
 """The most that a sub-agent may bring back, in tokens."""
-AGES: Final = (5, 20)
+AGES: Final = CascadeSettings().ages
 """Ages in turns up to which the first and the second level hold; the last, a title, has no end."""
 SHARES: Final = (1.0, 0.30, 0.05)
 """How much of its text remains of an exchange, by level."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
+from mindstone_tui.core.context.findings import finding_of
 from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.context.messages import one_line, said, shorten
+from mindstone_tui.core.context.messages import said, shorten
 from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.window import LiveWindow
@@ -17,17 +19,18 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut
 from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import DoesNotFit
 
-FINDING_TOKENS: Final = 50
-WORTHWHILE: Final = 0.05
-"""Share of the usable room that a batch must free."""
 _LEAST_SAVED: Final = 32
 """Tokens that one placeholder must save."""
 
 
 def trimmable(
-    measured: Measured, *, trimmed: Container[int], pins: Container[int], keep: int
+    measured: Measured, *, trimmed: Container[int], spared: Container[int], keep: int
 ) -> list[tuple[Line, int]]:
-    """Results that a later model call already answered, except the newest few and pinned ones."""
+    """Results that a later model call already answered, oldest first.
+
+    The newest few are not among them, nor those of spared turns: pinned ones and, as long as it
+    fits, the running one.
+    """
     found: list[tuple[Line, int]] = []
     answered = -1
     for piece, size in zip(measured.pieces, measured.sizes, strict=True):
@@ -41,40 +44,38 @@ def trimmable(
     return [
         (line, size)
         for line, size in older
-        if line.seq < answered and line.seq not in trimmed and line.turn not in pins
+        if line.seq < answered and line.seq not in trimmed and line.turn not in spared
     ]
 
 
-def placeholder(line: Line, count: Callable[[str], int], most: int = FINDING_TOKENS) -> str:
-    """What stands in the prompt for a result: where it came from, what it found, how to get it."""
+def placeholder(line: Line, count: Callable[[str], int], most: int) -> str:
+    """What stands in the prompt for a result: what it found, and how to get it back."""
     entry = line.entry
     assert isinstance(entry, ToolReturned)
-    finding = one_line(entry.finding or entry.text, most, count)
+    back = f"Not shown; read_entry #{line.seq} shows it.]"
+    finding = finding_of(entry, max(most - count(f"[. {back}"), 0), count)
+    if not finding:
+        return f"[{back}"
     stop = "" if finding.endswith((".", "!", "?", "…")) else "."
-    said = f" Finding: {finding}{stop}" if finding else ""
-    return (
-        f"[Not shown: result of {entry.name}, turn {line.turn}.{said} "
-        f"The whole result is entry {line.id}; read_entry shows it.]"
-    )
+    return f"[{finding}{stop} {back}"
 
 
 def plan_trim(
     ranked: Sequence[Scored],
     lines: dict[int, Line],
     *,
-    excess: int,
-    least: float,
-    finding: int,
+    longest: int,
     factor: float,
     count: Callable[[str], int],
+    excess: float = math.inf,
 ) -> list[Trimmed]:
-    """Take results in order until `excess` is freed; none when that frees less than `least`."""
+    """Take results in order, each that a placeholder is shorter than, until `excess` is freed."""
     taken: list[Trimmed] = []
     freed = 0
     for scored in ranked:
         if freed >= excess:
             break
-        text = placeholder(lines[scored.candidate.key], count, finding)
+        text = placeholder(lines[scored.candidate.key], count, longest)
         after = round((count(text) + 4) * factor)
         saved = scored.candidate.tokens - after
         if saved < _LEAST_SAVED:
@@ -90,7 +91,12 @@ def plan_trim(
                 reason=scored.reason,
             )
         )
-    return taken if freed >= least else []
+    return taken
+
+
+def freed_by(taken: Sequence[Trimmed]) -> int:
+    """Tokens that these placeholders save."""
+    return sum(each.tokens_before - each.tokens_after for each in taken)
 
 
 SMALLEST_CUT: Final = 128

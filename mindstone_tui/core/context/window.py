@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.policies import Similarity, known_policy, word_similarity
+from mindstone_tui.core.context.watch import UsageNote
 from mindstone_tui.core.context.window_view import (
     SESSIONS_OWN,
     Call,
     ExchangeLines,
     Indexer,
-    UsageNote,
     View,
     follow,
+    open_fold,
 )
 from mindstone_tui.core.entries import Draft, Entry, Label, Line, ToolSchema
 from mindstone_tui.core.entries.window import (
@@ -69,11 +71,15 @@ class LiveWindow(View):
         """What was already said, per turn, about prunes that could not happen."""
         self.room_maker: RoomMaker | None = None
         """How room is made where the session brings other means than the sliding window."""
+        self._replacements = transcript.replacements
+        self.on_replaced: Callable[[str], None] = lambda what: None
+        """Told when another history stands in this one's place."""
         self.on_saved: Callable[[int], None] = lambda entries: None
         """Told when so many entries are on disk after all."""
 
     def catch_up(self) -> None:
         """Take in what other surfaces appended."""
+        self._meet_replacement()
         new = follow(self.fold, self.history)
         for line in new:
             self.watch.observe(line)
@@ -111,9 +117,32 @@ class LiveWindow(View):
         lines = self.transcript.append_all(
             [Draft(entry=entry, turn=turn, channel=channel) for entry in entries]
         )
+        self._meet_replacement()
         for line in lines:
             self.take(line)
         return lines
+
+    def _meet_replacement(self) -> None:
+        """Go on with a file that took the transcript's place, even if it is another history.
+
+        What the old file held is still open here. It is copied before it is let go.
+        """
+        before, self._replacements = self._replacements, self.transcript.replacements
+        if before == self._replacements:
+            return
+        if before.histories == self._replacements.histories:
+            self.history.reopen()
+            return
+        ended = self.fold.head
+        copy = self.transcript.places.lost / f"transcript-{ended}-{before.histories}.jsonl"
+        self.history.keep_copy(copy)
+        self.history.reopen()
+        self._begin(open_fold(self.history))
+        self._missed.clear()
+        self.on_replaced(
+            f"Another program put another history in the transcript's place: line {ended}, the "
+            f"newest known, is not in it. The window was made anew; the old file is kept as {copy}."
+        )
 
     def save(self) -> list[Line]:
         """Write what the disk refused before; raises `EntryNotSaved` if it still does."""
@@ -128,6 +157,16 @@ class LiveWindow(View):
         """The next call as the session's own choices make it, with everything taken in."""
         self.catch_up()
         return self.call(SESSIONS_OWN)
+
+    def expecting(self, sections: Sequence[Section], tools: Sequence[ToolSchema]) -> View:
+        """This window as its next request will carry it, to be looked at and not written to."""
+        fold = self.fold.expecting(sections, tools)
+        if fold is self.fold:
+            return self
+        view = copy.copy(self)
+        view.fold = fold
+        view.forget_measure()
+        return view
 
     def planned(self, call: Call) -> PromptPlanned | None:
         """The newest plan, if it is of this very call and nothing was written since."""

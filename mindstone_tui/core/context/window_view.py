@@ -8,8 +8,8 @@ from typing import Final, Protocol
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.budget import KEPT_TURNS, Room, resolve_window, room_for
-from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question
+from mindstone_tui.core.context.budget import Room, resolve_window, room_for
+from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
 from mindstone_tui.core.context.measure import (
     Measured,
@@ -28,208 +28,27 @@ from mindstone_tui.core.context.policies import (
     text_of,
     word_similarity,
 )
+from mindstone_tui.core.context.report import GoneExchange
+from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
-    ToolReturned,
-    UsageReported,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
 from mindstone_tui.core.entries.line import encode_message, request_hash
 from mindstone_tui.core.entries.window import (
     Anchor,
-    Carried,
-    ContextWindowPruned,
     Growth,
     PromptPlanned,
     Receipt,
 )
 from mindstone_tui.core.tokens import (
-    UNCALIBRATED,
     Calibration,
     Counter,
     counter_for,
-    detect_cut,
-    error_percent,
 )
 from mindstone_tui.core.transcript import History
-
-
-class UsageNote(msgspec.Struct, frozen=True):
-    """What a provider's report says about our own count."""
-
-    error_percent: float | None = None
-    cut: bool = False
-    """The server counted so little that it must have dropped a part of the prompt."""
-    sent: int = 0
-    reported: int = 0
-
-
-class Watch:
-    """The figures of this session that outlive its window."""
-
-    def __init__(self, calibration: Calibration) -> None:
-        self._calibration = calibration
-        self.carried = Carried()
-        self.anchor: Anchor | None = None
-        self._plan: Line | None = None
-
-    def start(self, plan: Line | None, after: Iterable[Line]) -> None:
-        """Go on from the newest plan and the lines that follow it."""
-        if plan is not None:
-            self.observe(plan)
-        for line in after:
-            self.observe(line)
-
-    def observe(self, line: Line) -> None:
-        """Take in plans, reports, the start of a window or a task, the end of a sub-agent."""
-        match line.entry:
-            case PromptPlanned(purpose="") as plan:
-                self._plan = line
-                if plan.carried is not None:
-                    self.carried = plan.carried
-                    self.anchor = plan.carried.anchor
-            case UsageReported() as report:
-                self._spend(report.usage.cost)
-                self._anchor(line, report)
-            case DelegationEnded(tokens=tokens, cost=cost) if tokens:
-                self._spend(cost, delegated=cost or 0.0)
-            case ContextWindowPruned():
-                self.carried = msgspec.structs.replace(
-                    self.carried, windows=self.carried.windows + 1
-                )
-            case TaskStarted() | TaskDone():
-                self._start_anew(line.turn + 1)
-
-    def _start_anew(self, turn: int) -> None:
-        """Forget how fast the window filled before a turn: another task has another tempo."""
-        self.carried = msgspec.structs.replace(
-            self.carried, growth=(Growth(turn, 0, 0, 0),), spiked=0
-        )
-
-    def factor(self, model: str) -> float:
-        """The correction for our own count."""
-        # Learned on this machine for the model, else what this session last planned with: a replay
-        # and a new process must measure as the one before them did.
-        learned = self._calibration.factor(model)
-        if learned is not None:
-            return learned
-        plan = self._planned
-        return plan.correction if plan and plan.model == model else UNCALIBRATED
-
-    def learn(self, line: Line) -> UsageNote:
-        """Compare a report with what was planned, and learn from it."""
-        report, plan = line.entry, self._planned
-        if not isinstance(report, UsageReported) or plan is None or not self._answers(line, report):
-            return UsageNote()
-        reported = report.usage.prompt or 0
-        estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
-        cut = reported > 0 and detect_cut(estimated, reported)
-        if reported > 0 and not cut:
-            self._calibration.learn(plan.model, plan.raw_tokens, reported)
-        return UsageNote(error_percent(estimated, reported), cut, estimated, reported)
-
-    @property
-    def error_percent(self) -> float | None:
-        """How far the last estimate was off."""
-        if self.anchor is None:
-            return None
-        return error_percent(self.anchor.estimated, self.anchor.reported)
-
-    @property
-    def _planned(self) -> PromptPlanned | None:
-        entry = self._plan.entry if self._plan else None
-        return entry if isinstance(entry, PromptPlanned) else None
-
-    def _answers(self, line: Line, report: UsageReported) -> bool:
-        """Whether a report is about the newest plan."""
-        plan = self._planned
-        return (
-            self._plan is not None
-            and plan is not None
-            and self._plan.turn == line.turn
-            and plan.call == report.call
-            and report.by == "provider"
-        )
-
-    def _spend(self, cost: float | None, delegated: float = 0.0) -> None:
-        self.carried = msgspec.structs.replace(
-            self.carried,
-            spent=self.carried.spent + (cost or 0.0),
-            cost_unknown=self.carried.cost_unknown or cost is None,
-            delegated=self.carried.delegated + delegated,
-        )
-
-    def _anchor(self, line: Line, report: UsageReported) -> None:
-        plan, reported = self._planned, report.usage.prompt
-        if self._plan is None or plan is None or not reported or not self._answers(line, report):
-            return
-        estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
-        if detect_cut(estimated, reported):
-            self.anchor = None
-            return
-        self.anchor = Anchor(
-            plan=self._plan.seq,
-            at=plan.at,
-            model=plan.model,
-            raw=plan.raw_tokens,
-            estimated=estimated,
-            reported=reported,
-            cached=report.usage.cached,
-        )
-
-    def growth(self, measured: Measured, factor: float) -> tuple[Growth, ...]:
-        """What each of the last turns added; trimming and pruning later take nothing away.
-
-        Sizes are our own counts by the learned factor: an anchor that comes or goes is no growth.
-        """
-        known = {growth.turn: growth for growth in self.carried.growth}
-        oldest = min(known, default=0)
-        for turn, now in added_by_turn(measured, factor).items():
-            if turn >= oldest:
-                known[turn] = _larger(known.get(turn), now)
-        return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
-
-
-def added_by_turn(measured: Measured, factor: float) -> dict[int, Growth]:
-    """How much of the window each turn is."""
-    sums: dict[int, list[int]] = {}
-    newest = recalled = 0
-    for piece in measured.pieces:
-        if piece.line is not None:
-            newest = max(newest, piece.line.turn)
-            is_result = isinstance(piece.line.entry, ToolReturned)
-            sums.setdefault(piece.line.turn, [0, 0])[is_result] += piece.raw
-        elif piece.component == "memory_injection":
-            recalled += piece.raw
-    return {
-        turn: Growth(
-            turn,
-            round(messages * factor),
-            round(results * factor),
-            round(recalled * factor) if turn == newest else 0,
-        )
-        for turn, (messages, results) in sums.items()
-    }
-
-
-def _larger(before: Growth | None, now: Growth) -> Growth:
-    if before is None:
-        return now
-    return Growth(
-        now.turn,
-        max(before.messages, now.messages),
-        max(before.results, now.results),
-        max(before.recalled, now.recalled),
-    )
-
-
-def completed(growth: Sequence[Growth], current: int, *, ended: bool) -> Sequence[Growth]:
-    """Turns whose growth is final."""
-    return [turn for turn in growth if turn.turn < current or ended]
-
 
 _LOOKED_AHEAD: Final = 64
 """Lines behind the newest plan that are searched for its usage when a session is opened."""
@@ -341,11 +160,18 @@ class View:
         self.similar = similar
         self._counters = counters
         self._ledgers: dict[int, TokenCache] = {}
-        self.watch = Watch(calibration or Calibration())
-        self.fold = open_fold(history) if fold is None else fold
-        plan = self.fold.plan
-        after = reader(history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
+        self._calibration = calibration or Calibration()
+        self._begin(open_fold(history) if fold is None else fold)
+
+    def _begin(self, fold: Fold) -> None:
+        """Know a window and nothing that was measured of another."""
+        self.fold = fold
+        self.watch = Watch(self._calibration, reader(self.history))
+        plan = fold.plan
+        after = reader(self.history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
         self.watch.start(plan, after)
+        self.by_words: Callable[[], int] = lambda: 0
+        """How many passages of this session are found by words only so far."""
         self.sent: list[Key] | None = None
         """Names of the messages of the newest planned request, in order."""
         self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None
@@ -353,6 +179,14 @@ class View:
             None
         )
         self._encoded: dict[Key, bytes] = {}
+        self.gone: dict[tuple[int, str], GoneExchange] = {}
+        """Exchanges outside the window that were looked at, by turn and model; none changes."""
+
+    def forget_measure(self) -> None:
+        """Measure anew: what stands in the window is not what stood in it."""
+        self._measured = None
+        self._ranked = None
+        self._encoded = {}
 
     def ledger(self, model: str) -> TokenCache:
         """The counts for a model's vocabulary."""
@@ -386,7 +220,15 @@ class View:
         if self._ranked is None or self._ranked[0] != key:
             named, candidates, now, query = key
             how = self.settings.eviction
-            order = rank(named, candidates, now=now, query=query, similar=self.similar, how=how)
+            order = rank(
+                named,
+                candidates,
+                now=now,
+                query=query,
+                similar=self.similar,
+                how=how,
+                staying=staying_texts(fold, candidates, named),
+            )
             self._ranked = (key, order)
         return self._ranked[1]
 
@@ -434,7 +276,7 @@ class View:
                 window, label = chosen.window, chosen.window_label
             elif label == "assumed" and (last := self.last_plan) is not None:
                 window, label = last.window, last.window_label
-        return room_for(window, label, self.settings.budget)
+        return room_for(window, label, self.settings.budget, self.settings.context.max_tokens)
 
     def call(self, target: Target, tail: Sequence[int] = (), expected: int = 0) -> Call:
         """The next model call for a target, with what recall brought or may still bring."""
@@ -507,7 +349,7 @@ class PastView(View):
         super().__init__(history, settings, fold=fold_at(history, plan_line), counters=counters)
         self.plan = plan
         self._plan_seq = plan_line.seq
-        self.watch = Watch(Calibration())
+        self.watch = Watch(Calibration(), reader(history))
         self.watch.start(
             plan_line, reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD)
         )

@@ -9,6 +9,8 @@ from importlib import resources
 from pathlib import Path
 
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.session.vectors import pending_everywhere, progress_of
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
 
 
@@ -17,6 +19,7 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
     yield _sqlite()
     yield _vectors()
     yield _index(around)
+    yield _worker(around)
     yield _tokenizer()
     yield _embedder()
     yield _model(around)
@@ -59,6 +62,17 @@ def _vectors() -> Check:
             remedy="Reinstall the package on this machine.",
         )
     return Check(id="sqlite.vectors", outcome="pass", detail=f"sqlite-vec {version} loads.")
+
+
+def _worker(around: CheckEnvironment) -> Check:
+    """Whether vectors are missing, and whether anybody makes them."""
+    waiting = pending_everywhere(around.places)
+    if not waiting:
+        return Check(id="vectors", outcome="pass", detail="Every passage has its vector.")
+    worker = progress_of(around.places)
+    doing = "they are being made in the background" if worker.running else "the app makes them"
+    detail = f"By words only so far: {plural(waiting, 'passage')}; {doing}."
+    return Check(id="vectors", outcome="pass", detail=detail)
 
 
 def _index(around: CheckEnvironment) -> Check:
@@ -151,7 +165,10 @@ def _sandbox(around: CheckEnvironment) -> Check:
         return Check(
             id="sandbox",
             outcome="warn",
-            detail=f"Commands run without a sandbox, so each needs approval. {told.why}".strip(),
+            detail=(
+                f"{told.why} So each command is asked about, full-auto cannot be chosen, and only"
+                " for programs that just look a rule with a star is offered."
+            ).strip(),
             remedy="Install bubblewrap.",
         )
     broken = [gap for gap in told.does_not_hold if gap.startswith("not so")]

@@ -160,6 +160,9 @@ def _session(around: CheckEnvironment) -> Check:
     """Whether the session opens, and whether its table of offsets agrees with it."""
     places = around.places.session(around.session)
     if not places.transcript.exists():
+        if places.derived:
+            gone = places.missing()
+            return Check(id="session", outcome="fail", detail=gone.what, remedy=gone.remedy)
         return Check(
             id="session", outcome="pass", detail=f"{around.session} has not been started yet."
         )

@@ -7,7 +7,7 @@ derived from the class name once and never renamed, because transcripts outlive 
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -50,6 +50,10 @@ class Entry(
     def kind(self) -> str:
         """The name by which the transcript knows this entry."""
         return str(self.__struct_config__.tag)
+
+    def as_written(self) -> Any:
+        """What the line holds of it: the same, said once where the entry itself says it twice."""
+        return self
 
 
 class Part(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):

@@ -102,6 +102,8 @@ class ToolCalled(Entry):
     """SHA-256 of the exact arguments that run."""
     risk: str = "read"
     source_id: str = ""
+    understood: tuple[str, ...] = ()
+    """Which arguments came by other names, such as "text as content"."""
 
 
 class ToolApproved(Entry):
@@ -144,6 +146,8 @@ class ToolReturned(Entry):
     full_size: int = 0
     diff: str = ""
     source_id: str = ""
+    shown: str = ""
+    """What it was meant for, when it failed before it could begin."""
 
 
 class UsageReported(Entry):

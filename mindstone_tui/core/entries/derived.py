@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+import msgspec
 
 from mindstone_tui.core.entries.base import Entry, Part, Span
 from mindstone_tui.core.entries.window import WindowState
@@ -21,9 +23,12 @@ class RecalledPassage(Part):
     speaker: str
     score: float
     tokens: int
-    text: str
+    text: str = ""
     parts: dict[str, float] = {}
     supersedes: tuple[int, ...] = ()
+    superseded_by: int | None = None
+    at: tuple[int, int] | None = None
+    """In a line: where the block has the text, and how long it is. In memory the text is here."""
 
 
 class RecallInjected(Entry):
@@ -41,6 +46,28 @@ class RecallInjected(Entry):
     nonce: str = ""
     vectors: bool = True
     elapsed: float = 0.0
+
+    def __post_init__(self) -> None:
+        if any(passage.at for passage in self.passages):
+            told = tuple(_quoted(passage, self.text) for passage in self.passages)
+            msgspec.structs.force_setattr(self, "passages", told)
+
+    def as_written(self) -> Any:
+        """The block whole, and of each passage only where it stands in the block."""
+        fields = msgspec.to_builtins(self)
+        for written, passage in zip(fields["passages"], self.passages, strict=True):
+            at = self.text.find(passage.text) if passage.text else -1
+            if at >= 0:
+                del written["text"]
+                written["at"] = (at, len(passage.text))
+        return fields
+
+
+def _quoted(passage: RecalledPassage, block: str) -> RecalledPassage:
+    if passage.at is None:
+        return passage
+    start, length = passage.at
+    return msgspec.structs.replace(passage, text=block[start : start + length], at=None)
 
 
 class MemoryDigested(Entry):

@@ -108,7 +108,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 def encode_body(entry: Entry) -> bytes:
     """The entry's own part of a line: `"kind":"…",…` without braces."""
-    return msgspec.json.encode(entry)[1:-1]
+    return msgspec.json.encode(entry.as_written())[1:-1]
 
 
 def seal(

@@ -120,6 +120,11 @@ class Measure(Part):
     utilization: float
     """Against the usable room: 1.0 is full."""
     components: tuple[Component, ...] = ()
+    """Every share with its limits, where they changed or a session was opened again."""
+    used: tuple[int, ...] = ()
+    """The tokens of each share, in the order of the components that `limits` names."""
+    limits: int | None = None
+    """The plan whose components have the same limits as this one."""
 
 
 class Growth(msgspec.Struct, frozen=True, array_like=True):
@@ -156,6 +161,8 @@ class Carried(Part):
     zone: Zone = "green"
     growth: tuple[Growth, ...] = ()
     """The last turns, oldest first."""
+    base: int | None = None
+    """The plan whose growth this one continues: `growth` has the turns from its newest one on."""
     spent: float = 0.0
     """Dollars so far, as far as known."""
     cost_unknown: bool = False
@@ -251,6 +258,23 @@ class ToolResultsTrimmed(Entry):
     tokens_after: int
     policy: str
     trigger: str = "trim"
+
+
+class RoomStepTaken(Entry):
+    """One step of a cascade or a compaction: what it did, what it cost, what it kept."""
+
+    mode: str
+    step: str
+    """`tool_results`, `evict`, `progressive`, `compaction`, `delegate`, `checkpoint` …"""
+    tokens_before: int
+    tokens_after: int
+    strategy: str = ""
+    calls: int = 0
+    """Requests to a model."""
+    fidelity: float | None = None
+    """The share of names, rules and open items that stand in what replaced the originals."""
+    held: bool = True
+    why: str = ""
 
 
 class Pinned(Entry):

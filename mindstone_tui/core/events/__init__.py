@@ -7,7 +7,7 @@ exactly one `turn_ended`.
 
 from __future__ import annotations
 
-from mindstone_tui.core.context.report import Block, ContextReport
+from mindstone_tui.core.context.report import Block, ContextReport, GoneExchange
 from mindstone_tui.core.events.conversation import (
     Answer,
     AnyEvent,
@@ -18,6 +18,8 @@ from mindstone_tui.core.events.conversation import (
 from mindstone_tui.core.events.types import (
     AlertRaised,
     AnswerRecorded,
+    AskedPart,
+    AskedScope,
     CheckpointSaved,
     CommandEnded,
     CommandPrinted,
@@ -29,6 +31,7 @@ from mindstone_tui.core.events.types import (
     InstructionOffered,
     MemoryProposed,
     MessageQueued,
+    MessageReturned,
     MessageSteered,
     MessageWithdrawn,
     ModelCalled,
@@ -65,6 +68,8 @@ __all__ = [
     "Answer",
     "AnswerRecorded",
     "AnyEvent",
+    "AskedPart",
+    "AskedScope",
     "Attachment",
     "Block",
     "CheckpointSaved",
@@ -76,10 +81,12 @@ __all__ = [
     "DelegationEnded",
     "EntryAppeared",
     "Event",
+    "GoneExchange",
     "HandoffWritten",
     "InstructionOffered",
     "MemoryProposed",
     "MessageQueued",
+    "MessageReturned",
     "MessageSteered",
     "MessageWithdrawn",
     "ModelCalled",

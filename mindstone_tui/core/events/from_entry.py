@@ -67,6 +67,7 @@ def tool_ended(line: Line, entry: conversation.ToolReturned) -> ev.ToolEnded:
         finding=entry.finding,
         diff=entry.diff,
         elapsed=entry.elapsed,
+        shown=entry.shown,
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.types import (
     CommandEvent,
@@ -33,6 +34,7 @@ LONGEST: Final = 400
 """Characters of one line; whoever has less room cuts further."""
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
 """Shares that do not grow with the conversation; the panel and `/budget` show them."""
+_NOT_SAVED: Final = "NOT SAVED"
 _SHARE_LEVELS: Final = {"hard": "over budget", "soft": "close to budget", "free": "within budget"}
 _BLOCKED: Final = {
     "protected": "everything left is protected",
@@ -85,6 +87,47 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
             return None if shown else describe(event)
 
 
+_BOOKKEEPING: Final = (
+    ev.ResultsTrimmed,
+    ev.WindowPruned,
+    ev.SummaryDerived,
+    ev.ZoneChanged,
+    ev.ShareCrossed,
+    ev.VelocitySpiked,
+    ev.CheckpointSaved,
+    ev.HandoffWritten,
+)
+
+
+def is_bookkeeping(event: ev.AnyEvent) -> bool:
+    """Whether an event is the program's own housekeeping, which nobody has to act on."""
+    good_news = isinstance(event, ev.AlertRaised) and event.level == "info"
+    return good_news or isinstance(event, _BOOKKEEPING)
+
+
+def brief(event: ev.AnyEvent) -> str:
+    """A piece of bookkeeping in two or three words, to stand beside others."""
+    match event:
+        case ev.ResultsTrimmed(results=results):
+            return f"{plural(len(results), 'tool result')} shortened"
+        case ev.WindowPruned(left=left):
+            return f"{plural(sum(each.exchanges for each in left), 'exchange')} left the window"
+        case ev.SummaryDerived():
+            return "older exchanges summarised"
+        case ev.ZoneChanged(after=after):
+            return f"zone {after}"
+        case ev.ShareCrossed(component=component, after=after):
+            return f"{component.replace('_', ' ')} {_SHARE_LEVELS[after]}"
+        case ev.VelocitySpiked(tokens=grown):
+            return f"grew by {tokens(grown)} tokens"
+        case ev.CheckpointSaved(version=version):
+            return f"checkpoint {version} saved"
+        case ev.HandoffWritten():
+            return "handoff written"
+        case _:
+            return describe(event).text
+
+
 def describe(event: ev.AnyEvent) -> EventLine:
     """Any event in words."""
     return _tidy(_worded(event), event.tag)
@@ -133,7 +176,9 @@ def turn_cost(event: ev.TurnEnded) -> str:
 
 
 def without_name(shown: str, name: str) -> str:
-    """A call as it is shown, without the tool's name in front."""
+    """A call as it is shown, without the tool's name in front, or the verb of the shell's."""
+    if name == "shell" and shown.startswith("run "):
+        return shown.removeprefix("run ")
     return shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
 
 
@@ -187,6 +232,9 @@ def _of_turn(event: TurnEvent) -> EventLine:
             kept = "the answer so far is kept"
             more = (why,) if why else ()
             return EventLine(sign="■", text="Interrupted", detail=kept, tone="warning", more=more)
+        case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):
+            # `NotSaved` came before it and said why.
+            return EventLine(sign="✗", text="The turn failed", tone="error")
         case ev.TurnEnded(why=why, remedy=remedy):
             return EventLine(sign="✗", text=why or "The turn failed", detail=remedy, tone="error")
         case _:
@@ -254,10 +302,12 @@ def _of_window(event: WindowEvent) -> EventLine:
                 detail="the originals stay in the transcript",
             )
         case ev.ZoneChanged(before=before, after=after, utilization=share):
+            relief = ZONES.index(after) < ZONES.index(before)
+            worse = after in ("orange", "red") and not relief
             return EventLine(
-                sign="●",
+                sign="✓" if relief else "●",
                 text=f"Context window {before} → {after} · {percent(share)} full",
-                tone="warning" if after in ("orange", "red") else "note",
+                tone="good" if relief else "warning" if worse else "note",
             )
         case ev.ShareCrossed(component=component, after=after, tokens=used, limit=limit):
             name = component.replace("_", " ").capitalize()
@@ -355,7 +405,11 @@ def _of_session(event: SessionEvent) -> EventLine:
             what = f"{kind.replace('_', ' ').capitalize()} via {channel}"
             return EventLine(text=f"{what}: {text}" if text else what)
         case ev.NotSaved(what=what, remedy=remedy):
-            return EventLine(sign="✗", text=f"NOT SAVED: {what}", detail=remedy, tone="error")
+            text = what if what.startswith(_NOT_SAVED) else f"{_NOT_SAVED}: {what}"
+            return EventLine(sign="✗", text=text, detail=remedy, tone="error")
+        case ev.MessageReturned(text=text, path=path):
+            kept = f"kept in {path}" if path else "copy it before you leave"
+            return EventLine(sign="↩", text=f"Not sent: {text}", detail=kept, tone="error")
         case ev.SavedAgain(entries=entries):
             count = plural(entries, "entry", "entries")
             return EventLine(sign="✓", text=f"Everything is saved again ({count})", tone="good")
@@ -417,6 +471,12 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
         case conversation.MessageCut(target=target, tokens_before=before, tokens_after=after):
             text = f"Message at line {target} shortened · {tokens(before)} → {tokens(after)} tokens"
             return text, "full text kept in the transcript"
+        case window.RoomStepTaken(step=step, tokens_before=before, tokens_after=after) as taken:
+            named = f"{step.replace('_', ' ')} ({taken.strategy})" if taken.strategy else step
+            kept = "" if taken.fidelity is None else f"; {taken.fidelity:.0%} of the facts kept"
+            cost = plural(taken.calls, "model call")
+            text = f"Room made by {named} · {tokens(before)} → {tokens(after)} tokens"
+            return text, f"{cost}{kept}{'; ' if taken.why else ''}{taken.why}"
         case derived.Delegated(task=task, child=child):
             return f"Delegated to {child}: {task}", ""
         case derived.TaskStarted(title=title):

@@ -187,10 +187,9 @@ def _outside(report: ContextReport) -> list[str]:
     outside = report.outside
     if not outside.exchanges:
         return ["Nothing has left the window."]
-    proof = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
     return [
         f"Out of the window: {plural(outside.exchanges, 'exchange')}, "
-        f"{outside.tokens:,} tokens, {proof}."
+        f"{outside.tokens:,} tokens, {outside.state}."
     ]
 
 

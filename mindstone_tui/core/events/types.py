@@ -303,6 +303,14 @@ class NotSaved(Event):
     unsaved: int
 
 
+class MessageReturned(Event):
+    """A message that could not be taken in; it goes back to whoever typed it."""
+
+    text: str
+    path: str = ""
+    """The file that holds it meanwhile; empty where none could be written."""
+
+
 class SavedAgain(Event):
     """Everything that was unsaved is on disk now."""
 
@@ -325,8 +333,39 @@ class SessionClosed(Event):
 
 
 SessionEvent = (
-    SessionReady | ModelChanged | EntryAppeared | NotSaved | SavedAgain | Noticed | SessionClosed
+    SessionReady
+    | ModelChanged
+    | EntryAppeared
+    | NotSaved
+    | MessageReturned
+    | SavedAgain
+    | Noticed
+    | SessionClosed
 )
+
+
+class AskedPart(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """One simple command of what is asked about, or one file, and what it does."""
+
+    text: str
+    verdict: str
+    """`reads`, `writes`, `unknown`, `network`, `outside the workspace`, `deletes`, `force-push`,
+    `privilege` or `pipe to shell`: the worst that it does."""
+    reason: str
+    """What it does, in a few words."""
+    also: tuple[str, ...] = ()
+    """Verdicts that hold as well."""
+
+
+class AskedScope(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """How far a yes may reach: what to answer with, and what to call it."""
+
+    scope: Literal["once", "exact", "prefix", "edits", "always"]
+    label: str
+    """For a button, such as "commands that begin with pytest, in this session"."""
+    remember: str = ""
+    """For the answer, with `keep`."""
+    keep: Literal["", "session", "config"] = ""
 
 
 class ToolAsked(Event):
@@ -343,6 +382,12 @@ class ToolAsked(Event):
     why: str = ""
     remember: tuple[str, ...] = ()
     """Rules that can be remembered with the answer."""
+    parts: tuple[AskedPart, ...] = ()
+    """What will run, one by one."""
+    worst: str = ""
+    """The worst verdict among the parts."""
+    scopes: tuple[AskedScope, ...] = ()
+    """Every yes there is, from the narrowest to the widest; the first is once."""
 
 
 class ToolStarted(Event):
@@ -374,6 +419,8 @@ class ToolEnded(Event):
     finding: str = ""
     diff: str = ""
     elapsed: float = 0.0
+    shown: str = ""
+    """What it was meant for, when it failed before it could begin."""
 
 
 class DelegationEnded(Event):
@@ -434,6 +481,8 @@ class CommandPrinted(Event):
     ok: bool = True
     data: dict[str, object] | None = None
     """The same for programs, where the command has more than text to say."""
+    repeats: bool = False
+    """The events before it said all of it; who has drawn those need not draw this."""
 
 
 class CommandEnded(Event):

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.arguments import read_arguments
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 
@@ -185,11 +186,6 @@ def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
 
 
 def _path_in(arguments: str) -> str:
-    try:
-        fields = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    if not isinstance(fields, dict):
-        return ""
+    fields = read_arguments(arguments) or {}
     path = fields.get("path") or fields.get("file_path")
     return path if isinstance(path, str) and len(path) < 1_000 and "\n" not in path else ""

@@ -80,17 +80,24 @@ def load(path: Path, session: str, hash_at: HashAt) -> Letter:
     return letter
 
 
-def take_over_newest(places: SessionPlaces, history: History, count: Count) -> TakenOver:
-    """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
-    path = newest_file(places)
-
+def _hashes(history: History) -> HashAt:
     def hash_at(seq: int) -> str | None:
         try:
             return history.line(seq).hash
         except NoSuchEntry:
             return None
 
-    letter = load(path, str(places.key), hash_at)
+    return hash_at
+
+
+def show_newest(places: SessionPlaces, history: History) -> str:
+    """The newest handoff as it stands in its file; refused as it would be when it is used."""
+    return render(load(newest_file(places), str(places.key), _hashes(history)))
+
+
+def take_over_newest(places: SessionPlaces, history: History, count: Count) -> TakenOver:
+    """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
+    letter = load(newest_file(places), str(places.key), _hashes(history))
     since = [
         history.whole(one) for one in history.read(letter.covers.last + 1) if isinstance(one, Line)
     ]

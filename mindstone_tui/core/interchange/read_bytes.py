@@ -7,6 +7,7 @@ value or a `Flaw` that says what is wrong with it.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from mindstone_tui.core.disk import open_regular
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.transcript.encode import timestamp
 
@@ -39,7 +41,7 @@ def open_file(path: Path) -> IO[bytes]:
             f"{path} is a folder, but one file is needed here.", "Name a file in it."
         )
     try:
-        return path.open("rb")
+        return os.fdopen(open_regular(path), "rb")
     except FileNotFoundError as error:
         raise InterchangeError(f"There is no file {path}.", "Check the path.") from error
     except OSError as error:

@@ -18,7 +18,7 @@ from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ConfigError, ProviderRefused, UnknownName, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.catalogue import look_up
-from mindstone_tui.core.providers.discovery import is_loopback
+from mindstone_tui.core.providers.discovery import is_loopback, ollama_address
 from mindstone_tui.core.values import Value
 
 VARIABLES: Final[dict[str, tuple[str, ...]]] = {
@@ -113,6 +113,11 @@ def store_key(path: Path, provider: str, secret: str) -> None:
     replace_file(path, "".join(lines).encode())
 
 
+def server_name(base_url: str) -> str:
+    """Under which name the key of one server is kept, so that no other one is ever sent it."""
+    return "server_" + re.sub(r"[^a-z0-9]+", "_", urlsplit(base_url).netloc.lower())[:56]
+
+
 COMPATIBLE: Final = frozenset(
     {"openai", "ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "litellm_proxy"}
 )
@@ -140,6 +145,14 @@ class Address(Part):
         """Whether the request stays on this machine."""
         return is_loopback(self.base_url)
 
+    @property
+    def shown(self) -> str:
+        """Who is asked, for a person to read: an address never shows a password or a key."""
+        if not self.base_url:
+            return self.provider
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
 
 def address_of(
     name: str, settings: ModelSettings, places: Places, environ: Mapping[str, str]
@@ -148,7 +161,7 @@ def address_of(
     provider, called = _provider_of(name, settings)
     base_url = settings.base_url if provider in COMPATIBLE else ""
     base_url = base_url or _named_in(environ, provider) or _DEFAULT_ADDRESS.get(provider, "")
-    if base_url and urlsplit(base_url).scheme not in ("http", "https"):
+    if base_url and not _is_address(base_url):
         raise UnknownName(
             f"{base_url!r} is not an address of a server.", "Write http://host:port/v1."
         )
@@ -156,10 +169,22 @@ def address_of(
     return Address(model=called, provider=provider, base_url=base_url, key=key)
 
 
+def _is_address(url: str) -> bool:
+    """Whether somebody could be asked there."""
+    try:
+        parts = urlsplit(url)
+        whole = parts.port != 0 and bool(parts.hostname)
+    except ValueError:
+        return False
+    return whole and parts.scheme in ("http", "https") and url.isprintable() and " " not in url
+
+
 def _named_in(environ: Mapping[str, str], provider: str) -> str:
     """An address in the user's environment, taken over openly: litellm would follow it unseen."""
-    names = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
-    return next((environ[name] for name in names if environ.get(name)), "")
+    ours = "ollama" if provider == "ollama_chat" else provider
+    names = (f"{ours.upper()}_BASE_URL", f"{ours.upper()}_API_BASE")
+    told = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+    return told or (ollama_address(environ.get("OLLAMA_HOST", "")) if ours == "ollama" else "")
 
 
 def _provider_of(name: str, settings: ModelSettings) -> tuple[str, str]:
@@ -197,12 +222,18 @@ def _key(
             f"It should hold the key for {base_url}; set it, or clear models.api_key_env.",
         )
     if custom:
-        return None
+        secret = stored_keys(places.keys).get(server_name(base_url), "")
+        return ApiKey(secret=secret, origin=places.keys.name) if secret else None
     return find_key(provider, environ, places.keys)
 
 
 def require_key(address: Address) -> None:
-    """Refuse before anything is sent when a key is needed and there is none."""
+    """Refuse before anything is sent when a key is needed and there is none that could be sent."""
+    if address.key and not (address.key.secret.isascii() and address.key.secret.isprintable()):
+        raise ProviderRefused(
+            f"The key for {address.provider} ({address.key.origin}) is not one line of plain text.",
+            "Copy it again.",
+        )
     if address.key or address.base_url or address.provider in KEYLESS:
         return
     variable = variables_of(address.provider)[0]

@@ -16,6 +16,7 @@ import msgspec
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Part, Usage
 from mindstone_tui.core.lockdown import litellm_folder
+from mindstone_tui.core.providers.bounded_json import read_object
 
 _FILE: Final = "model_prices_and_context_window_backup.json"
 _TIER: Final = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
@@ -48,6 +49,8 @@ class Listing(Part):
     tiers: tuple[Tier, ...] = ()
     tools: bool = True
     images: bool = False
+    mode: str = ""
+    """What it is for, in the list's own words: `chat`, `responses`, `embedding` …"""
 
     def cost(self, usage: Usage) -> float | None:
         """What a request costs; None when a price or a count is unknown."""
@@ -77,7 +80,10 @@ def look_up(model: str) -> Listing | None:
     """The listing of a litellm name, with or without its provider's prefix."""
     listed = _listed()
     for name in _spellings(model):
-        if (facts := listed.get(name)) is not None and _is_of(facts, model):
+        if (told := listed.get(name)) is None:
+            continue
+        facts = read_object(bytes(told)) or {}
+        if _is_of(facts, model):
             return _listing(name, facts)
     return None
 
@@ -105,13 +111,16 @@ def _is_of(facts: Mapping[str, Any], model: str) -> bool:
 
 
 @functools.cache
-def _listed() -> dict[str, dict[str, Any]]:
-    """The whole list; empty when litellm is not installed or its file cannot be read."""
+def _listed() -> dict[str, msgspec.Raw]:
+    """The whole list, each model still as text: of four thousand one is asked for.
+
+    Empty when litellm is not installed or its file cannot be read.
+    """
     folder = litellm_folder()
     if folder is None:
         return {}
     try:
-        listed = msgspec.json.decode((folder / _FILE).read_bytes(), type=dict[str, dict[str, Any]])
+        listed = msgspec.json.decode((folder / _FILE).read_bytes(), type=dict[str, msgspec.Raw])
     except (OSError, msgspec.MsgspecError):
         return {}
     listed.pop("sample_spec", None)
@@ -132,6 +141,7 @@ def _listing(name: str, facts: Mapping[str, Any]) -> Listing:
         ),
         tools=facts.get("supports_function_calling") is True,
         images=facts.get("supports_vision") is True,
+        mode=str(facts.get("mode", "")),
     )
 
 

@@ -7,17 +7,21 @@ server says how large the window of a loaded model really is, a session plans fo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import ipaddress
+import socket
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import msgspec
-
 from mindstone_tui.core.entries import Part
+from mindstone_tui.core.providers.bounded_json import read_object
 
 PATIENCE: Final = 0.5
+_WHOLE: Final = 1.5
+"""Seconds that a whole answer may take, however steadily it comes."""
 _LONGEST: Final = 4 << 20
 
 
@@ -47,6 +51,31 @@ PLACES: Final = (
     ("openai", "http://127.0.0.1:8000"),
 )
 """Where servers usually listen: Ollama, LM Studio, llama.cpp, vLLM."""
+
+
+def usual_places(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Where to look: the usual places, and Ollama where the user's environment says it is."""
+    told = ollama_address(environ.get("OLLAMA_HOST", ""))
+    return tuple((kind, told or url) if kind == "ollama" else (kind, url) for kind, url in PLACES)
+
+
+def ollama_address(host: str) -> str:
+    """The address that `OLLAMA_HOST` means, read as Ollama's own programs read it; may be empty."""
+    told = host.strip().strip("\"'")
+    scheme, named, rest = told.partition("://")
+    if not named:
+        scheme, rest = "http", told
+    place, _, path = rest.partition("/")
+    if not place:
+        return ""
+    name, colon, number = place.rpartition(":")
+    if not colon or place.endswith("]"):
+        name, number = place, ""
+    port = {"http": "80", "https": "443"}.get(scheme, "") if named else "11434"
+    port = number if number.isdecimal() and int(number) < 1 << 16 else port
+    # Listening everywhere is something a server does; whoever asks it asks this machine.
+    name = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(name, name)
+    return f"{scheme}://{name}{f':{port}' if port else ''}{f'/{path}' if path else ''}".rstrip("/")
 
 
 async def discover(
@@ -144,15 +173,28 @@ def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
         return None
     host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
     connection = http.client.HTTPConnection(host, parts.port or 80, timeout=patience)
+    guard: threading.Timer | None = None
     try:
+        connection.connect()
+        guard = threading.Timer(max(_WHOLE, patience), _hang_up, (connection.sock,))
+        guard.daemon = True
+        guard.start()
         connection.request("GET", parts.path.rstrip("/") + path)
         answer = connection.getresponse()
         body = answer.read(_LONGEST)
-        return msgspec.json.decode(body, type=dict[str, Any]) if answer.status == 200 else None
-    except (OSError, ValueError, http.client.HTTPException, msgspec.MsgspecError):
+        return read_object(body) if answer.status == 200 else None
+    except (OSError, ValueError, http.client.HTTPException):
         return None
     finally:
+        if guard is not None:
+            guard.cancel()
         connection.close()
+
+
+def _hang_up(line: socket.socket) -> None:
+    """End a conversation with a server that sends a byte now and then, and so is never late."""
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import (
     ContextTooLong,
@@ -21,6 +23,8 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
+from mindstone_tui.core.providers.error_words import plain_words
+from mindstone_tui.core.providers.stream import field
 
 _TOO_LONG: Final = re.compile(
     r"context[_ ]length[_ ]exceeded|context[_ ]window[_ ]exceeded|exceed_context_size"
@@ -29,7 +33,11 @@ _TOO_LONG: Final = re.compile(
     r"|exceed\w*[^.]{0,60}(?:context|maximum number of (?:input )?tokens|token limit)"
     r"|prompt is too long|input is too long|too many (?:input )?tokens"
     r"|prompt contains \d+ tokens|input token count|reduce the length of the (?:messages|prompt)"
-    r"|request_too_large|tokens? (?:in|of) (?:your )?(?:prompt|input)[^.]{0,40}exceed",
+    r"|request_too_large|tokens? (?:in|of) (?:your )?(?:prompt|input)[^.]{0,40}exceed"
+    r"|context length of only|greater than the context length|longer than the model's context"
+    r"|prompt exceeds|range of input length|exceeds maximum input length|maximum input length is"
+    r"|`?inputs`? tokens \+|input tokens exceed|tokens_limit_reached|body too large for"
+    r"|current length is \d+ while limit is|maximum context limit",
     re.IGNORECASE,
 )
 _CONTENT: Final = re.compile(
@@ -51,8 +59,11 @@ _REFUSED: Final = re.compile(
 )
 _SLOW: Final = re.compile(r"timed? ?out|timeout", re.IGNORECASE)
 _SECRET: Final = re.compile(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
-_LABELS: Final = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Exception|Timeout)\s*[:-]\s*)+")
 
+_BE_PATIENT: Final = "Try again, raise models.timeout, or choose another model."
+
+LONGEST_WORDS: Final = 4_000
+"""Characters of an error that are looked at."""
 LOST: Final = frozenset(
     {"APIConnectionError", "APITimeoutError", "TimeoutError", "Timeout", "SocketTimeoutError"}
     | {"ReadError", "ReadTimeout", "ConnectError", "ConnectTimeout", "RemoteProtocolError"}
@@ -75,7 +86,10 @@ class Failure(Part):
 
 
 def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> ProviderError:
-    """The error a person is shown."""
+    """The error a person is shown; what is wrong stands at the beginning of a long message."""
+    failure = msgspec.structs.replace(
+        failure, message=failure.message[:LONGEST_WORDS], causes=failure.causes[:LONGEST_WORDS]
+    )
     said = quoted(failure.message, secret)
     for decide in (_by_message, _by_status, _by_kind):
         if (error := decide(failure, said, model, where)) is not None:
@@ -89,9 +103,7 @@ def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> 
 def quoted(message: str, secret: str = "") -> str:
     """Foreign words on one line, bounded, with keys blacked out."""
     text = message.replace(secret, "•••") if secret else message
-    text = _SECRET.sub("•••", " ".join(text.split()))
-    while (shorter := _LABELS.sub("", text)) != text:
-        text = shorter
+    text = _SECRET.sub("•••", " ".join(plain_words(text).split()))
     text = text.strip(" .-:") or "no reason given"
     return f"“{text if len(text) <= 240 else text[:240].rstrip() + '…'}”"
 
@@ -164,9 +176,7 @@ def _by_status(failure: Failure, said: str, model: str, where: str) -> ProviderE
                 "/prune, or choose a model with more room.",
             )
         case 408 | 504 | 524:
-            return ProviderUnreachable(
-                f"{where} did not answer in time.", "Try again, or choose another model."
-            )
+            return ProviderUnreachable(f"{where} did not answer in time.", _BE_PATIENT)
         case 429:
             return _busy(f"{where} limits how often it may be asked: {said}", wait)
         case 500 | 502 | 503 | 529:
@@ -190,7 +200,7 @@ def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderEr
         return ProviderUnreachable(
             f"The name of {where} cannot be resolved.", "Check the address and the network."
         )
-    if _REFUSED.search(text):
+    if _REFUSED.search(text) or failure.kind == "ConnectTimeout":
         return ProviderUnreachable(
             f"Nobody answers at {where}.", "Start the server, or check its address."
         )
@@ -200,9 +210,7 @@ def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderEr
             "Check that the address begins with the right http:// or https://.",
         )
     if "Timeout" in failure.kind or _SLOW.search(text):
-        return ProviderUnreachable(
-            f"{where} did not answer in time.", "Try again, or raise models.timeout."
-        )
+        return ProviderUnreachable(f"{where} did not answer in time.", _BE_PATIENT)
     if failure.kind in LOST:
         return ProviderUnreachable(
             f"The connection to {where} broke: {said}", "Check the network and try again."
@@ -210,3 +218,30 @@ def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderEr
     if failure.status is not None and failure.status >= 500:
         return _busy(f"{where} is in trouble (status {failure.status}): {said}", None)
     return None
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The parts of a foreign error that decide what it means."""
+    inner = field(error, "original_exception")
+    if type(error).__name__ == "MidStreamFallbackError" and isinstance(inner, Exception):
+        return failure_of(inner)
+    chain = _chain(error)
+    names = [type(link).__name__ for link in chain]
+    status = field(error, "status_code")
+    response = field(error, "response")
+    headers = field(error, "litellm_response_headers") or field(response, "headers")
+    return Failure(
+        kind=next((name for name in names if name in LOST), names[0]),
+        message=str(error),
+        causes=" ".join(str(link) for link in chain[1:]),
+        status=status if isinstance(status, int) and not LOST.intersection(names) else None,
+        headers={str(name): str(value) for name, value in headers.items()}
+        if isinstance(headers, Mapping)
+        else {},
+    )
+
+
+def _chain(error: BaseException, depth: int = 8) -> list[BaseException]:
+    """An error and its causes; the real reason is often the innermost."""
+    cause = error.__cause__ or error.__context__
+    return [error, *(_chain(cause, depth - 1) if cause is not None and depth else ())]

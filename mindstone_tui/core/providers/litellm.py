@@ -1,36 +1,38 @@
 """Every model that is reached through litellm.
 
-litellm is imported on the first request, off the loop, through `lockdown`. A request is tried again
-only while nothing of the answer was passed on, so no text can appear twice; after the first delta a
-broken stream is an error. litellm's own retries are off.
+litellm is imported on the first request, off the loop, through `lockdown`. litellm's own retries
+are off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.arguments import read_arguments
 from mindstone_tui.core.entries import Message, Request, Usage
-from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
+from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
 from mindstone_tui.core.lockdown import import_litellm
-from mindstone_tui.core.providers.address import Address, require_key
-from mindstone_tui.core.providers.base import Delta, Finished, ModelInfo, Options, Retrying, Window
-from mindstone_tui.core.providers.catalogue import Listing, look_up
-from mindstone_tui.core.providers.discovery import loaded_window
-from mindstone_tui.core.providers.errors import LOST, Failure, translate
+from mindstone_tui.core.providers.address import Address
+from mindstone_tui.core.providers.base import Delta, Finished, Options
+from mindstone_tui.core.providers.errors import failure_of
+from mindstone_tui.core.providers.model_server import (
+    LAST_WORDS,
+    TOLD_ITS_WINDOW,
+    ModelServer,
+    reason_of,
+)
 from mindstone_tui.core.providers.stream import Translator, field
+from mindstone_tui.core.providers.tool_names import PLAIN_ID, with_valid_calls
 
 NO_KEY: Final = "none"
 """Sent where a server wants no key: litellm insists on some text."""
 _MOST_MARKS: Final = 4
-TOLD_ITS_WINDOW: Final = ("ollama", "ollama_chat")
-"""Servers that load a model with the window that a request names, else with a small one."""
 _CACHE: Final = {"type": "ephemeral"}
 _THINKING_FIELDS: Final = ("thinking_blocks", "reasoning_content")
 
@@ -86,15 +88,13 @@ def _fit(message: Message, keeps_thinking: bool) -> Message:
             {**call, "function": {**call["function"], "arguments": _parsable(call["function"])}}
             for call in calls
         ]
-    return fit
+    return with_valid_calls(fit, PLAIN_ID)
 
 
 def _parsable(function: dict[str, Any]) -> str:
     """Arguments as written where they are an object; else an object that shows what was written."""
     written = str(function.get("arguments", ""))
-    try:
-        msgspec.json.decode(written, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    if read_arguments(written) is None:
         return msgspec.json.encode({"unreadable_arguments": written[:2_000]}).decode()
     return written
 
@@ -111,99 +111,21 @@ def _marked(message: Message) -> Message:
     return {**message, "content": [*content[:-1], {**content[-1], "cache_control": _CACHE}]}
 
 
-FIRST_WAIT: Final = 0.5
-LONGEST_WAIT: Final = 30.0
-"""A server that asks for more patience than this is reported at once."""
-LAST_WORDS: Final = 5.0
-"""Seconds in which the usage must follow a complete answer."""
-
-
 class UnprocessableRequest(Exception):
     """Stands for an answer that litellm swallowed."""
 
     status_code = 422
 
 
-T = TypeVar("T")
-Pause = Callable[[float], Awaitable[None]]
+class RemoteProvider(ModelServer):
+    """One model at one address, asked through litellm."""
 
+    _litellm: ModuleType | None = None
 
-def warm_up() -> None:
-    """Import litellm now, so that the first request does not wait for it."""
-    with contextlib.suppress(ProviderError):
-        import_litellm()
-
-
-def info_from(model: str, listing: Listing | None, note: str = "") -> ModelInfo:
-    """What the catalogue says about a model; what it does not say is unknown."""
-    if listing is None:
-        return ModelInfo(name=model, note=note)
-
-    def per_million(price: float | None) -> float | None:
-        return None if price is None else price * 1e6
-
-    return ModelInfo(
-        name=model,
-        window=Window(tokens=listing.window, label="measured") if listing.window else None,
-        max_output=listing.max_output,
-        prompt_price=per_million(listing.prices.prompt),
-        completion_price=per_million(listing.prices.completion),
-        cached_price=per_million(listing.prices.cached),
-        tools=listing.tools,
-        images=listing.images,
-        note=note,
-    )
-
-
-class RemoteProvider:
-    """One model at one address."""
-
-    def __init__(
-        self,
-        address: Address,
-        *,
-        pause: Pause = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        self._address = address
-        self._pause = pause
-        self._jitter = jitter
-        self._litellm: ModuleType | None = None
-        self._where = address.base_url or address.provider
-
-    def info(self, model: str) -> ModelInfo:
-        """What the catalogue knows; who is asked, and whether the request leaves the machine."""
-        place = "this machine" if self._address.local else self._where
-        return info_from(model, look_up(model), note=f"Answers come from {place}.")
-
-    async def served_window(self, model: str) -> Window | None:
-        """The window a server on this machine runs with; Ollama is told one with each request."""
-        address = self._address
-        if not address.local or address.provider in TOLD_ITS_WINDOW:
-            return None
-        tokens = await loaded_window(address.model, address.base_url)
-        return Window(tokens=tokens, label="measured") if tokens else None
-
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
-        """Ask, and ask again while nothing was said; ends once, or raises once."""
-        require_key(self._address)
-        litellm = self._litellm = await asyncio.to_thread(import_litellm)
-        call = call_of(request, options, self._address)
-        for attempt in range(options.retries + 1):
-            said_something = False
-            try:
-                answer = self._attempt(litellm, call, options.timeout, attempt)
-                async with contextlib.aclosing(answer):
-                    async for delta in answer:
-                        said_something = True
-                        yield delta
-                return
-            except ProviderError as error:
-                wait = self._wait(error, attempt)
-                if said_something or attempt >= options.retries or wait is None:
-                    raise
-                yield Retrying(attempt=attempt + 1, wait=wait, why=error.what)
-                await self._pause(wait)
+    def warm_up(self) -> None:
+        """Import litellm; a failure is told when it is needed."""
+        with contextlib.suppress(ProviderError):
+            import_litellm()
 
     async def close(self) -> None:
         """Close the connections litellm keeps open, if it was ever used here."""
@@ -214,12 +136,15 @@ class RemoteProvider:
         self._litellm = None
 
     async def _attempt(
-        self, litellm: ModuleType, call: Mapping[str, Any], patience: float, retries: int
+        self, request: Request, options: Options, attempt: int
     ) -> AsyncGenerator[Delta, None]:
-        translator = Translator()
+        litellm = self._litellm = await asyncio.to_thread(import_litellm)
+        translator, patience = Translator(), options.timeout
+        call = call_of(request, options, self._address)
         stream = await self._guarded(litellm.acompletion(**call), patience)
         if stream is None:  # what litellm returns after it met a status 422 twice
-            raise self._translated(UnprocessableRequest("the request was not understood"))
+            swallowed = UnprocessableRequest("the request was not understood")
+            raise self._translated(failure_of(swallowed))
         try:
             chunks = aiter(stream)
             while (chunk := await self._following(stream, chunks, patience)) is not None:
@@ -229,12 +154,14 @@ class RemoteProvider:
             await _close(stream)
         for delta in translator.end():
             yield delta
-        self._check_end(stream)
+        if not _is_complete(stream):
+            # litellm ends a stream that was cut like one that was finished; we do not.
+            raise self._unfinished(began=bool(field(stream, "chunks")))
         yield Finished(
-            reason=_reason(translator),
+            reason=reason_of(translator),
             usage=translator.usage if _was_reported(stream) else Usage(),
             model=translator.model or self._address.model,
-            retries=retries,
+            retries=attempt,
         )
 
     async def _following(
@@ -248,75 +175,6 @@ class RemoteProvider:
         except ProviderUnreachable:
             return None
 
-    async def _guarded(self, work: Awaitable[T], patience: float) -> T:
-        """Wait for litellm, and say in our words what went wrong."""
-        try:
-            async with asyncio.timeout(patience):
-                return await work
-        except ProviderError:
-            raise
-        except Exception as error:  # litellm and the clients below it share no common error
-            raise self._translated(error) from error
-
-    def _translated(self, error: Exception) -> ProviderError:
-        key = self._address.key
-        return translate(
-            failure_of(error),
-            model=self._address.model,
-            where=self._where,
-            secret=key.secret if key else "",
-        )
-
-    def _check_end(self, stream: object) -> None:
-        """litellm ends a stream that was cut like one that was finished; we do not."""
-        if _is_complete(stream):
-            return
-        if not field(stream, "chunks"):
-            raise ProviderNonsense(
-                f"{self._where} answered, but not as a model does.",
-                "Check the address; for an OpenAI-compatible server it usually ends in /v1.",
-            )
-        raise ProviderUnreachable(
-            f"{self._where} broke off in the middle of the answer.",
-            "What was received is kept; ask again.",
-        )
-
-    def _wait(self, error: ProviderError, attempt: int) -> float | None:
-        """Seconds until the next attempt; None when there should be none."""
-        if not error.retryable:
-            return None
-        if error.retry_after is not None:
-            return error.retry_after if error.retry_after <= LONGEST_WAIT else None
-        backoff = FIRST_WAIT * float(2**attempt) * (1 + self._jitter() / 2)
-        return round(min(backoff, LONGEST_WAIT), 2)
-
-
-def failure_of(error: BaseException) -> Failure:
-    """The parts of a foreign error that decide what it means."""
-    inner = field(error, "original_exception")
-    if type(error).__name__ == "MidStreamFallbackError" and isinstance(inner, Exception):
-        return failure_of(inner)
-    chain = _chain(error)
-    names = [type(link).__name__ for link in chain]
-    status = field(error, "status_code")
-    response = field(error, "response")
-    headers = field(error, "litellm_response_headers") or field(response, "headers")
-    return Failure(
-        kind=next((name for name in names if name in LOST), names[0]),
-        message=str(error),
-        causes=" ".join(str(link) for link in chain[1:]),
-        status=status if isinstance(status, int) and not LOST.intersection(names) else None,
-        headers={str(name): str(value) for name, value in headers.items()}
-        if isinstance(headers, Mapping)
-        else {},
-    )
-
-
-def _chain(error: BaseException, depth: int = 8) -> list[BaseException]:
-    """An error and its causes; the real reason is often the innermost."""
-    cause = error.__cause__ or error.__context__
-    return [error, *(_chain(cause, depth - 1) if cause is not None and depth else ())]
-
 
 def _is_complete(stream: object) -> bool:
     """Whether the server said that the answer is over."""
@@ -327,13 +185,6 @@ def _was_reported(stream: object) -> bool:
     """Whether the server reported usage; where it did not, litellm counts for itself."""
     chunks = field(stream, "chunks")
     return isinstance(chunks, list) and any(field(chunk, "usage") is not None for chunk in chunks)
-
-
-def _reason(translator: Translator) -> str:
-    """Some servers say `stop` although they asked for tools."""
-    if translator.called and translator.reason in ("stop", ""):
-        return "tool_calls"
-    return translator.reason or "stop"
 
 
 async def _next(chunks: AsyncIterator[object]) -> object | None:

@@ -13,6 +13,8 @@ from typing import Final
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
+from mindstone_tui.core.providers.bounded_json import read_object
+from mindstone_tui.core.providers.tool_names import plain_id, valid_name
 
 _NAMES = {
     "prompt": ("prompt", "prompt_tokens", "input_tokens"),
@@ -189,13 +191,12 @@ class _Calls:
     """Which fragments belong to which tool call, by id first and by number second."""
 
     def __init__(self) -> None:
-        self._ids: list[str] = []
-        self._names: list[str] = []
+        self._calls: list[_Call] = []
         self._current: dict[int, int] = {}
         """The server's number → our index of the call it means now."""
 
     def __bool__(self) -> bool:
-        return bool(self._ids)
+        return bool(self._calls)
 
     def add(self, fragment: object) -> CallDelta | None:
         """A fragment under our own index; None when it says nothing."""
@@ -204,35 +205,65 @@ class _Calls:
         number = field(fragment, "index")
         if not (call_id or name or arguments):
             return None
-        index = self._index(number if isinstance(number, int) else None, call_id, name)
-        new_id = call_id if not self._ids[index] else ""
-        new_name = name if not self._names[index] else ""
-        self._ids[index] = self._ids[index] or call_id
-        self._names[index] = self._names[index] or name
+        index = self._index(number if isinstance(number, int) else None, call_id, name, arguments)
+        call = self._calls[index]
+        new_id, new_name = "" if call.id else call_id, "" if call.name else name
         cleaned = arguments.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return CallDelta(index=index, id=new_id, name=new_name, arguments=cleaned)
+        call.id, call.name = call.id or call_id, call.name or name
+        call.arguments.append(cleaned)
+        return CallDelta(
+            index=index, id=plain_id(new_id), name=valid_name(new_name), arguments=cleaned
+        )
 
-    def _index(self, number: int | None, call_id: str, name: str) -> int:
-        if call_id and call_id in self._ids:
-            return self._ids.index(call_id)
-        index = len(self._ids) - 1 if number is None else self._current.get(number, -1)
-        if index >= 0 and not self._is_another(index, number, call_id, name):
+    def _index(self, number: int | None, call_id: str, name: str, arguments: str) -> int:
+        index = self._known(number, call_id)
+        if index >= 0 and not self._is_another(index, number, call_id, name, arguments):
             return index
-        if len(self._ids) >= MOST_CALLS:
+        if len(self._calls) >= MOST_CALLS:
             raise ProviderNonsense(
                 f"The model asked for more than {MOST_CALLS} tools at once.",
                 "Try again, or choose another model.",
             )
-        self._ids.append("")
-        self._names.append("")
-        self._current[number if number is not None else -1] = len(self._ids) - 1
-        return len(self._ids) - 1
+        self._calls.append(_Call(number))
+        self._current[number if number is not None else -1] = len(self._calls) - 1
+        return len(self._calls) - 1
 
-    def _is_another(self, index: int, number: int | None, call_id: str, name: str) -> bool:
-        """Whether a header opens a new call although its number was seen before."""
-        if call_id and self._ids[index]:
-            return call_id != self._ids[index]
-        return number is None and bool(name) and bool(self._names[index])
+    def _known(self, number: int | None, call_id: str) -> int:
+        """The newest call that a fragment may belong to; -1 when there is none."""
+        for at in reversed(range(len(self._calls))):
+            if call_id and self._calls[at].id == call_id:
+                return at
+        return len(self._calls) - 1 if number is None else self._current.get(number, -1)
+
+    def _is_another(
+        self, index: int, number: int | None, call_id: str, name: str, arguments: str
+    ) -> bool:
+        """Whether a header opens a new call although its id or its number was seen before."""
+        call = self._calls[index]
+        if call_id and call.id and call_id != call.id:
+            return True
+        if not name or not call.name:
+            return False
+        if not call_id or not call.id:
+            return number is None
+        # One id for two calls: they differ by number, or one begins when the other is whole.
+        begins = not arguments or arguments.lstrip().startswith("{")
+        return begins and (call.number != number or (bool(arguments) and call.is_whole))
+
+
+class _Call:
+    """A tool call as far as it came."""
+
+    def __init__(self, number: int | None) -> None:
+        self.number = number
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its arguments are an object to which nothing can be added."""
+        return read_object("".join(self.arguments)) is not None
 
 
 def _items(value: object) -> list[object]:

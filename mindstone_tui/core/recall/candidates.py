@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindstone_tui.core.recall.embedding import (
+    BYTES_A_TOKEN,
     AskedTokens,
     Encoded,
     Floats,
@@ -32,6 +33,8 @@ from mindstone_tui.core.recall.words import MOST_TERMS, Question, quoted
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question."""
+LONG_HISTORY: Final = 500
+"""Passages from which on the rarity of a word is what a history itself says."""
 _K1: Final = 1.2
 _B: Final = 0.75
 
@@ -45,6 +48,9 @@ class WordMatches(msgspec.Struct, frozen=True):
     """What a passage could earn at most before saturation: the rarity of every word asked for."""
     common: dict[str, float]
     """Beginning of the word → rarity, of the words that only rescore."""
+    asked: float
+    """The rarity of every word asked for, as a long history knows it: in a short one no word is
+    rare, yet a question means the same there."""
 
 
 class Lexicon:
@@ -77,7 +83,13 @@ class Lexicon:
             else:
                 common[_shared_start(term, stem)] = _rarity(count, passages)
         total = sum(_rarity(count, passages) for _, (_, count) in rarest)
-        return WordMatches(self._retrieve(retrieving), total, common)
+        longer = max(passages, LONG_HISTORY)
+        asked = sum(_rarity(count, longer) for _, (_, count) in rarest)
+        return WordMatches(self._retrieve(retrieving), total, common, asked)
+
+    def knows(self, word: str) -> bool:
+        """Whether any passage has the word."""
+        return any(self._count(stem, self._counted_at) for stem in self.stems(word))
 
     def stems(self, text: str) -> list[str]:
         """The stems FTS5 makes of a text that `indexed` prepared."""
@@ -274,15 +286,19 @@ def _highest(values: Floats, count: int) -> Places:
     return np.asarray(chosen[np.argsort(-values[chosen], kind="stable")], np.intp)
 
 
-FROM_WORDS: Final = 80
-FROM_MEANING: Final = 80
-WITH_NEIGHBOURS: Final = 30
+FROM_WORDS: Final = 100
+FROM_MEANING: Final = 100
+WITH_NEIGHBOURS: Final = 50
 """How many of the strongest bring their neighbours along."""
 BACKGROUND: Final = 48
 """Passages, evenly spread over history, whose closeness says what is usual."""
 USUAL_COSINE: Final = 0.1
 USUAL_CLOSENESS: Final = 0.2
 """What unrelated texts have; a short history cannot tell yet what is usual in it."""
+BY_CHANCE: Final = 0.04
+"""Closeness that a passage gains each time its length grows by a factor of e."""
+FEW_TOKENS: Final = 20
+"""The length from which that shows."""
 DERIVED: Final = frozenset({"handoff_replayed"})
 """Kinds whose words stand elsewhere in history already."""
 _SHORT_HISTORY: Final = 24
@@ -300,6 +316,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
     """Kinds that are never among the hits."""
+    unlike: str = ""
+    """Entries whose name ends so are never among them."""
 
     @property
     def narrows(self) -> bool:
@@ -307,11 +325,27 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return self.since is not None or self.until is not None or bool(self.kinds)
 
 
+_Read = tuple[int, int, Passage]
+"""A row, its sitting, and the passage that stands there."""
+
+
 class Signals(msgspec.Struct):
     """The evidence so far, by row."""
 
     words: dict[int, float]
     meaning: dict[int, float]
+
+
+class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+    """What an index has to say about a question."""
+
+    candidates: list[Candidate]
+    passages: int = 0
+    """How many there are to find."""
+    asked: float = 0.0
+    """How much was asked for: the rarity of the question's words, together."""
+    unknown: tuple[str, ...] = ()
+    """Names in the question that this history does not have."""
 
 
 class Gatherer:
@@ -329,8 +363,8 @@ class Gatherer:
         self._background: list[bytes] = []
         self._background_of = 0
 
-    def gather(self, question: Question, asked: Encoded | None, allowed: Filter) -> list[Candidate]:
-        """Candidates with their evidence."""
+    def gather(self, question: Question, asked: Encoded | None, allowed: Filter) -> Gathered:
+        """Candidates with their evidence, and what the question's words are worth here."""
         passages = self.passages()
         rows = self._allowed_rows(allowed)
         hidden = self._hidden_rows(allowed)
@@ -343,12 +377,11 @@ class Gatherer:
             nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
             signals.meaning = _kept(nearest, None, hidden)
             mean = _usual(mean, USUAL_COSINE, passages)
-        chosen = self._choose(signals, passages)
-        found = self._read(chosen, allowed)
+        found = self._read_around(_choose(signals), allowed)
         self._complete(signals, found, matches, asked)
         near = self._closeness(asked, [row for row, _, _ in found], passages)
         uses = self._uses([passage.entry for _, _, passage in found])
-        return [
+        candidates = [
             Candidate(
                 row=row,
                 sitting=sitting,
@@ -362,6 +395,12 @@ class Gatherer:
             )
             for row, sitting, passage in found
         ]
+        return Gathered(
+            candidates=candidates,
+            passages=passages,
+            asked=matches.asked,
+            unknown=tuple(name for name in question.names if not self._lexicon.knows(name)),
+        )
 
     def passages(self) -> int:
         """How many there are; rows are numbered without gaps worth mentioning."""
@@ -405,20 +444,18 @@ class Gatherer:
         )
         return np.array([row[0] for row in found], np.int64)
 
-    def _choose(self, signals: Signals, passages: int) -> list[int]:
-        by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
-        by_meaning = list(signals.meaning)
-        # The two lists in turn: the strongest of each come first and bring their neighbours.
-        chosen = list(dict.fromkeys(_in_turn(by_words, by_meaning)))
-        neighbours = (
-            row + step
-            for row in chosen[:WITH_NEIGHBOURS]
-            for step in (-2, -1, 1, 2)
-            if 0 < row + step <= passages
-        )
-        return list(dict.fromkeys((*chosen, *neighbours)))
+    def _read_around(self, chosen: Sequence[int], allowed: Filter) -> list[_Read]:
+        """The chosen rows, and around the strongest of them two messages on either side."""
+        found = {each[0]: each for each in self._read(chosen, allowed)}
+        edge = [row for row in chosen[:WITH_NEIGHBOURS] if row in found]
+        for _ in range(2):
+            beside = [row for each in edge for row in _beside(found[each])]
+            missing = [row for row in dict.fromkeys(beside) if row not in found]
+            found |= {each[0]: each for each in self._read(missing, allowed)}
+            edge = [row for row in dict.fromkeys(beside) if row in found]
+        return list(found.values())
 
-    def _read(self, rows: Sequence[int], allowed: Filter) -> list[tuple[int, int, Passage]]:
+    def _read(self, rows: Sequence[int], allowed: Filter) -> list[_Read]:
         found = self._database.execute(
             f"select row, sitting, at, {PASSAGE_COLUMNS} from passages"
             " where row in (select value from json_each(?))",
@@ -432,12 +469,13 @@ class Gatherer:
             and (allowed.until is None or at <= allowed.until)
             and (not allowed.kinds or columns[8] in allowed.kinds)
             and columns[8] not in allowed.without
+            and not (allowed.unlike and columns[3].endswith(allowed.unlike))
         ]
 
     def _complete(
         self,
         signals: Signals,
-        found: Sequence[tuple[int, int, Passage]],
+        found: Sequence[_Read],
         matches: WordMatches,
         asked: Encoded | None,
     ) -> None:
@@ -459,7 +497,10 @@ class Gatherer:
         tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
         stored = self._tokens(rows)
         usual = self._usual_closeness(tokens, passages)
-        values = closeness(tokens, [stored[row] for row in stored]) - usual
+        values = closeness(tokens, list(stored.values())) - usual
+        sizes = np.array([len(kept) for kept in stored.values()]) / BYTES_A_TOKEN
+        # The more a passage says, the more of it is close to anything by chance.
+        values -= BY_CHANCE * np.log(np.maximum(sizes / FEW_TOKENS, 1.0))
         return dict(zip(stored, values.tolist(), strict=True))
 
     def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
@@ -495,6 +536,19 @@ class Gatherer:
             (json.dumps(list(entries)),),
         )
         return {entry: (injected, used) for entry, injected, used in found}
+
+
+def _choose(signals: Signals) -> list[int]:
+    """The best by words and the best by meaning, in turn: the strongest of each come first."""
+    by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
+    return list(dict.fromkeys(_in_turn(by_words, list(signals.meaning))))
+
+
+def _beside(read: _Read) -> tuple[int, int]:
+    """The last row of the message before, and the first row of the message after."""
+    row, _, passage = read
+    first = row - passage.piece
+    return first - 1, first + passage.pieces
 
 
 def _kept(scores: dict[int, float], rows: Rows | None, hidden: Collection[int]) -> dict[int, float]:

@@ -7,6 +7,7 @@ far it has come, so a crash costs at most the exchange being written and doubles
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -30,7 +31,8 @@ from mindstone_tui.core.recall.embedding import (
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.passages import Chunker, Passage
-from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, good_enough, rank
+from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
+from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge, silence
 from mindstone_tui.core.recall.store import (
     DAMAGED,
     IndexMark,
@@ -46,9 +48,11 @@ from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")
 
-CHUNKING: Final = "3"
+CHUNKING: Final = "4"
 """Counts up when passages are cut or worded differently: an older index then starts anew."""
 EVERYTHING: Final = Filter()
+JUDGED: Final = 24
+"""Hits that are looked at to judge the best of them, however few are wanted."""
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +60,15 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     query: str
     hits: tuple[Hit, ...]
-    abstained: bool
-    """Nothing found is good enough to be brought back unasked."""
+    judged: Judgement
+    """How good the best of them is."""
     vectors: bool
     """False when only words were searched."""
+
+    @property
+    def abstained(self) -> bool:
+        """Whether nothing found is good enough to be brought back unasked for such a message."""
+        return bool(silence(self.query, self.hits, self.judged))
 
 
 class RecallIndex:
@@ -203,14 +212,17 @@ class RecallIndex:
         def work() -> SearchResult:
             with self._database:  # One state of the file, whatever others write meanwhile.
                 ours = meaning if self._vectors_are_ours() else None
-                candidates = self._gatherer.gather(question, ours, allowed)
-            hits = rank(question, candidates, count=k, pinned_turns=pinned_turns, weights=weights)
-            return SearchResult(
-                query=query,
-                hits=tuple(hits),
-                abstained=not good_enough(hits, vectors=ours is not None),
-                vectors=ours is not None,
+                gathered = self._gatherer.gather(question, ours, allowed)
+            hits = rank(
+                question,
+                gathered.candidates,
+                count=max(k, JUDGED),
+                pinned_turns=pinned_turns,
+                weights=weights,
             )
+            vectors = ours is not None
+            judged = judge(question, gathered, hits, vectors=vectors, weights=weights)
+            return SearchResult(query=query, hits=tuple(hits[:k]), judged=judged, vectors=vectors)
 
         return self._guarded(work)
 
@@ -292,26 +304,47 @@ def encode(embedder: Embedder, text: str) -> Encoded:
 
 
 def search_many(
-    indexes: Sequence[RecallIndex], query: str, k: int = 10, *, allowed: Filter = EVERYTHING
+    indexes: Sequence[RecallIndex],
+    query: str,
+    k: int = 10,
+    *,
+    allowed: Filter = EVERYTHING,
+    asked: Encoded | None = None,
 ) -> SearchResult:
     """One answer from several indexes; scores are on fixed scales, so they compare."""
-    asked = next((found for index in indexes if (found := index.ask(query))), None)
+    asked = asked or next((found for index in indexes if (found := index.ask(query))), None)
     answers = [index.search(query, k, allowed=allowed, asked=asked) for index in indexes]
     if not answers:
-        return SearchResult(query=query, hits=(), abstained=True, vectors=False)
+        nothing = Judgement(strength=0.0, reason=NOTHING_THERE)
+        return SearchResult(query=query, hits=(), judged=nothing, vectors=False)
     return best_of(*answers, k=k)
 
 
 def best_of(first: SearchResult, *others: SearchResult | None, k: int) -> SearchResult:
-    """The k best of several answers to one question; None is no answer."""
+    """The k best of several answers to one question, each in its own order; None is no answer."""
     given = [first, *(found for found in others if found is not None)]
-    hits = sorted((hit for found in given for hit in found.hits), key=lambda hit: -hit.score)
+    best = max(given, key=lambda found: found.judged.strength)
     return SearchResult(
         query=first.query,
-        hits=tuple(hits[:k]),
-        abstained=all(found.abstained for found in given),
+        hits=tuple(_merged([found.hits for found in given])[:k]),
+        judged=best.judged if best.judged.strength else first.judged,
         vectors=any(found.vectors for found in given),
     )
+
+
+def _merged(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """One list by score that keeps the order of each: a correction stays above what it corrects."""
+    if len(lists) == 1:
+        return list(lists[0])
+    keyed: list[tuple[float, Hit]] = []
+    for hits in lists:
+        height = -math.inf
+        raised: list[tuple[float, Hit]] = []
+        for hit in reversed(hits):  # A hit counts as much as the best of those it stands above.
+            height = max(height, hit.score)
+            raised.append((height, hit))
+        keyed += reversed(raised)
+    return [hit for _, hit in sorted(keyed, key=lambda each: -each[0])]
 
 
 def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:

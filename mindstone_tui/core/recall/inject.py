@@ -9,28 +9,23 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
-from mindstone_tui.core.recall.index import SearchResult
+from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, spoken_date
-from mindstone_tui.core.recall.ranking import Hit, worth_injecting
-from mindstone_tui.core.recall.words import STOPWORDS, query_terms, words_of
-from mindstone_tui.core.text import as_data
+from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.recall.speak import ASKS_NOTHING, intent_of, silence, worth_injecting
+from mindstone_tui.core.recall.words import query_terms
+from mindstone_tui.core.text import as_data, one_line
 
 Counter = Callable[[str], int]
 
+NO_ROOM: Final = "What was found does not fit into the room for it."
+NOTHING_NEW: Final = "History holds only the same question."
+
 _CONTEXT: Final = 400
 _FEW_TERMS: Final = 3
+_LONGEST_ABOUT: Final = 40
+"""Characters of a tool's call in the heading of its result."""
 
-_TRIVIAL: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        ok okay k kk thanks thank thx ty cheers yes yeah yep yup sure no nope nah please go ahead on
-        continue proceed next done great good nice cool perfect awesome fine right correct exactly
-        hi hello hey bye morning evening night lgtm do it that you so much very well alright got i
-        see makes sense again stop wait hmm oh ah wow looks sounds
-        """,
-    )
-)
 _REFERS_BACK: Final = re.compile(
     r"\b(?:that|this|those|these|it|its|them|they|same|again|earlier|before|previous(?:ly)?|above"
     r"|the (?:error|bug|file|issue|problem|one|other|first|second|last))\b",
@@ -46,13 +41,24 @@ class Injected(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def is_trivial(message: str) -> bool:
-    """Whether a message asks for nothing that history could answer: a command, thanks, go on."""
-    text = message.strip()
-    if not text or text[0] in "/!":
-        return True
-    words = [word for word in words_of(text) if not re.fullmatch(r"u[0-9a-f]{4,5}", word)]
-    return len(words) <= 8 and all(word in _TRIVIAL or word in STOPWORDS for word in words)
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What is brought back for a message, or why nothing is."""
+
+    injected: tuple[Injected, ...] = ()
+    silent: str = ""
+    vectors: bool = False
+    """False when only words were searched."""
+
+
+class Vacancy(msgspec.Struct, frozen=True, kw_only=True):
+    """The place in one prompt that recalled passages may take."""
+
+    shown: Collection[int]
+    """Lines that the prompt has already."""
+    recent: Sequence[str]
+    """What was said last, for questions that lean on it."""
+    tokens: int
+    count: Counter
 
 
 def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
@@ -61,7 +67,7 @@ def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
     The words around a message help when it says "that error again" and bury it when it is short
     but clear. Nothing is asked for a message that history could not answer.
     """
-    if is_trivial(message):
+    if intent_of(message) == "nothing":
         return ()
     return tuple(dict.fromkeys((message, auto_query(message, recent))))
 
@@ -77,12 +83,35 @@ def auto_query(message: str, exchange: Sequence[str] = ()) -> str:
     return f"{message}\n{context}"
 
 
-def fill(hits: Sequence[Hit], room: int, count: Counter, *, vectors: bool = True) -> list[Injected]:
-    """The hits worth injecting that fit into the room, best first; none is cut to fit."""
+def choose(
+    message: str,
+    answers: Sequence[SearchResult],
+    room: int,
+    count: Counter,
+    *,
+    most: int,
+    session: str = "",
+) -> Choice:
+    """The best hits of those answers that have something to say, as many as fit."""
+    if not answers:
+        return Choice(silent=ASKS_NOTHING)
+    reasons = [silence(message, each.hits, each.judged) for each in answers]
+    spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
+    if not spoken:
+        return Choice(silent=reasons[0], vectors=answers[0].vectors)
+    found = best_of(*spoken, k=sum(len(each.hits) for each in spoken))
+    worth = worth_injecting(message, found.hits)
+    chosen = fill(worth, room, count, session)[:most]
+    silent = "" if chosen else NO_ROOM if worth else NOTHING_NEW
+    return Choice(injected=tuple(chosen), silent=silent, vectors=found.vectors)
+
+
+def fill(hits: Sequence[Hit], room: int, count: Counter, session: str = "") -> list[Injected]:
+    """The hits that fit into the room, best first; none is cut to fit."""
     chosen: list[Injected] = []
     left = room
-    for hit in worth_injecting(hits, vectors=vectors):
-        text = render(hit)
+    for hit in hits:
+        text = render(hit, session)
         tokens = count(text)
         if tokens <= left:
             chosen.append(Injected(hit, text, tokens))
@@ -90,53 +119,54 @@ def fill(hits: Sequence[Hit], room: int, count: Counter, *, vectors: bool = True
     return chosen
 
 
-def render(hit: Hit) -> str:
-    """One recalled passage with its pointer, date, speaker and score, on lines of its own."""
+def render(hit: Hit, session: str = "", *, whole: bool = False) -> str:
+    """One recalled passage under a short heading: where it stands, its date and its speaker.
+
+    A line of another session than the one given is named with its session. Whoever asked gets the
+    heading whole, with turn and score.
+    """
     passage = hit.passage
-    said = passage.seq >= 0
-    where = (f"{passage.session} #{passage.seq}", f"turn {passage.turn}") if said else ()
-    facts = [*(where or (passage.entry,)), spoken_date(passage.ts), _speaker(passage)]
+    where = f"#{passage.seq}" if passage.seq >= 0 else passage.entry
+    if passage.seq >= 0 and passage.session != session:
+        where = f"{passage.session} {where}"
+    turn = f"turn {passage.turn}" if whole and passage.seq >= 0 else ""
+    facts = [where, turn, spoken_date(passage.ts), _speaker(passage)]
     if hit.supersedes:
         facts.append("newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes))
-    facts.append(f"score {hit.score:.2f}")
+    if hit.superseded_by is not None:
+        facts.append(f"superseded by #{hit.superseded_by}")
+    if whole:
+        facts.append(f"score {hit.score:.2f}")
     return f"[{' · '.join(fact for fact in facts if fact)}]\n{hit.text}"
 
 
 def _speaker(passage: Passage) -> str:
-    about = "" if passage.about == passage.entry else passage.about
-    return f"{passage.speaker} ({about})" if about else passage.speaker
+    if passage.seq < 0 or not passage.about:
+        return passage.speaker
+    return f"{passage.speaker} ({one_line(passage.about, _LONGEST_ABOUT)})"
 
 
-class Vacancy(msgspec.Struct, frozen=True, kw_only=True):
-    """The place in one prompt that recalled passages may take."""
-
-    shown: Collection[int]
-    """Lines that the prompt has already."""
-    recent: Sequence[str]
-    """What was said last, for questions that lean on it."""
-    tokens: int
-    count: Counter
-
-
-def inject(
-    text: str, found: SearchResult, hits: Sequence[Hit], vacancy: Vacancy, *, most: int, nonce: str
-) -> RecallInjected | None:
-    """The best of the hits as one block for the prompt; None when none is good enough or fits."""
-    room = vacancy.tokens - vacancy.count(as_data("", origin="recall", nonce=nonce))
-    chosen = [] if found.abstained else fill(hits, room, vacancy.count, vectors=found.vectors)
-    chosen = chosen[:most]
-    if not chosen:
+def inject(text: str, choice: Choice, vacancy: Vacancy, nonce: str) -> RecallInjected | None:
+    """What was chosen as one block for the prompt; None for silence."""
+    if not choice.injected:
         return None
-    block = as_data("\n\n".join(each.text for each in chosen), origin="recall", nonce=nonce)
+    block = as_data(
+        "\n\n".join(each.text for each in choice.injected), origin="recall", nonce=nonce
+    )
     return RecallInjected(
         query=text,
-        passages=tuple(_recalled(each) for each in chosen),
+        passages=tuple(_recalled(each) for each in choice.injected),
         text=block,
         tokens=vacancy.count(block),
         share=vacancy.tokens,
         nonce=nonce,
-        vectors=found.vectors,
+        vectors=choice.vectors,
     )
+
+
+def room_in(vacancy: Vacancy, nonce: str) -> int:
+    """Tokens for passages, once the block around them is paid."""
+    return vacancy.tokens - vacancy.count(as_data("", origin="recall", nonce=nonce))
 
 
 def _recalled(chosen: Injected) -> RecalledPassage:
@@ -154,4 +184,5 @@ def _recalled(chosen: Injected) -> RecalledPassage:
         text=chosen.hit.text,
         parts={name: round(value, 4) for name, value in chosen.hit.parts.items()},
         supersedes=chosen.hit.supersedes,
+        superseded_by=chosen.hit.superseded_by,
     )

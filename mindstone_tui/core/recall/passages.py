@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
@@ -33,12 +32,13 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
 )
-from mindstone_tui.core.recall.words import words_of
+from mindstone_tui.core.recall.words import MONTHS
 
 Form = Literal["prose", "code"]
 
-LONGEST_PIECE: Final = 900
-"""Characters of one piece: the embedding model reads about 256 tokens and no more."""
+LONGEST_PIECE: Final = 500
+"""Characters of one piece. The embedding model would read twice as much, but a piece that says one
+thing is found better, and more of them fit into a prompt."""
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,26 +105,10 @@ def epoch(ts: str) -> float:
     return moment.timestamp() if moment else 0.0
 
 
-_MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-
-
 def spoken_date(ts: str) -> str:
     """`8 May 2023`: a date in the words that people use for it, whatever the locale."""
     moment = parse_time(ts)
-    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}" if moment else ""
+    return f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}" if moment else ""
 
 
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -176,11 +160,13 @@ def _pause(text: str, start: int, limit: int) -> int:
     return limit
 
 
-TOOL_HEAD: Final = 10
-TOOL_TAIL: Final = 4
+TOOL_HEAD: Final = 16
+TOOL_TAIL: Final = 6
 """Pieces of a tool result that are indexed whole, from its beginning and its end."""
-TOOL_VECTORS: Final = 4
+TOOL_VECTORS: Final = 6
 """Pieces of a tool result that get a vector; the rest is found by words."""
+TOLD: Final = 2
+"""Pieces for the telling words of what lies between."""
 _CALL_SHOWN: Final = 200
 
 _ERROR: Final = re.compile(
@@ -241,8 +227,8 @@ class Chunker:
         pieces = pieces_of(result.text)
         if len(pieces) > TOOL_HEAD + TOOL_TAIL:
             middle = [text for text, _ in pieces[TOOL_HEAD:-TOOL_TAIL]]
-            told = telling_words("\n".join(middle))
-            pieces = [*pieces[:TOOL_HEAD], (told, "code"), *pieces[-TOOL_TAIL:]]
+            told = pieces_of(telling_words("\n".join(middle)))
+            pieces = [*pieces[:TOOL_HEAD], *told, *pieces[-TOOL_TAIL:]]
         if not any(text for text, _ in pieces):
             pieces = [(result.finding or call, "prose")]
         return _make(line, pieces, speaker, result.source_id, about, vectors=TOOL_VECTORS)
@@ -281,7 +267,7 @@ def passages_of_file(
     ]
 
 
-def telling_words(text: str, longest: int = LONGEST_PIECE) -> str:
+def telling_words(text: str, longest: int = TOLD * LONGEST_PIECE) -> str:
     """Error lines, then distinct paths and identifiers: what a long output is remembered by."""
     kept: list[str] = []
     room = longest
@@ -335,44 +321,9 @@ def _make(
     ]
 
 
-LONGEST_EXCERPT: Final = 600
 _SENTENCES: Final = re.compile(r"(?<=[.!?。！？؟])\s+|\n+")
 
 
-def excerpt(text: str, terms: Sequence[str], longest: int = LONGEST_EXCERPT) -> str:
-    """The part of a text that holds most of the terms, in whole sentences where possible."""
-    if len(text) <= longest:
-        return text
-    wanted = frozenset(terms)
-    sentences = _spans(text, longest)
-    found = [len(wanted.intersection(words_of(text[a:b]))) for a, b in sentences]
-    first, last = _densest(sentences, found, longest)
-    start, end = sentences[first][0], sentences[last][1]
-    before, after = "… " if start else "", " …" if end < len(text) else ""
-    return f"{before}{text[start:end].strip()}{after}"
-
-
-def _spans(text: str, longest: int) -> list[tuple[int, int]]:
-    """Where sentences begin and end; one longer than the whole excerpt is cut hard."""
-    edges = [0, *(found.end() for found in _SENTENCES.finditer(text)), len(text)]
-    return [
-        (at, min(at + longest, end))
-        for start, end in pairwise(edges)
-        for at in range(start, end, longest)
-    ]
-
-
-def _densest(
-    sentences: Sequence[tuple[int, int]], found: Sequence[int], longest: int
-) -> tuple[int, int]:
-    """The run of sentences within the bound that holds most; the longest of equals."""
-    best = (-1, -1)
-    run = (0, 0)
-    for first in range(len(sentences)):
-        last = first
-        while last + 1 < len(sentences) and sentences[last + 1][1] - sentences[first][0] <= longest:
-            last += 1
-        value = (sum(found[first : last + 1]), sentences[last][1] - sentences[first][0])
-        if value > best:
-            best, run = value, (first, last)
-    return run
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text, trimmed."""
+    return [part for each in _SENTENCES.split(text) if (part := each.strip())]

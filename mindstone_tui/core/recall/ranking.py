@@ -3,38 +3,51 @@
 Three signals are added on fixed scales, so that scores compare between questions and between
 indexes: words (BM25 as a share of what the question could earn, which backs off by itself when only
 common words match), meaning (cosine above the collection's mean) and closeness word by word.
-Around a strong short message its neighbours gain, because an answer rarely repeats its question.
-Small weights follow; each part of a score is kept under its name.
+Around a strong message its short neighbours gain, because an answer rarely repeats its question,
+and a request is often shorter than what was said about it. Small weights follow; each part of a
+score is kept under its name.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.passages import Passage, parse_time
+from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from mindstone_tui.core.recall.words import Question, only_asks, query_terms, tells_time, words_of
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """How much each part of a score counts; about 1.0 is a strong hit."""
 
-    words: float = 0.33
-    meaning: float = 0.42
-    closeness: float = 1.4
-    neighbour: float = 0.35
+    words: float = 0.35
+    meaning: float = 0.45
+    closeness: float = 1.3
+    neighbour: float = 0.3
+    answer: float = 0.25
+    """What a neighbour gives beside that when it asked, and this is what came after."""
     second_neighbour: float = 0.15
-    speaker: float = 0.1
-    person: float = 0.05
+    long_neighbour: float = 0.5
+    """The share that a long message gives of this: it speaks of much else."""
+    sitting: float = 0.15
+    """Of the best in the same sitting."""
+    speaker: float = 0.4
+    person: float = 0.3
     asks: float = -0.1
     time: float = 0.1
+    date: float = 0.15
+    pieces: float = -0.08
+    """For each time that a message's pieces are e times as many: the best of many is often good
+    by chance."""
+    rule: float = 0.1
     pin: float = 0.1
-    correction: float = 0.02
+    correction: float = 0.05
     use: float = 0.02
     age: float = 0.005
     kinds: float = 1.0
@@ -53,9 +66,11 @@ KINDS: Final = MappingProxyType(
 )
 """What a passage gains or loses by what it is: derived text loses against what it came from."""
 SHORT: Final = 400
-"""Characters: only messages shorter than this give to and take from their neighbours."""
-LOOKED_AT: Final = 60
-"""How many of the strongest are weighed by what they say and what they are."""
+"""Characters: only messages shorter than this take from their neighbours."""
+SHORT_QUESTION: Final = 120
+"""Characters from which on a message that ends in a question usually tells something, too."""
+LOOKED_AT: Final = 80
+"""How many of the strongest are weighed by what they say."""
 ARRANGED: Final = 12
 """How many of the first hits are compared with each other."""
 NEAR_DUPLICATE: Final = 0.85
@@ -63,6 +78,8 @@ SAME_SUBJECT: Final = 0.5
 """Share of all words of two messages that both have, from which they state the same fact."""
 CORRECTED_SUBJECT: Final = 0.4
 """The same for a message that says it corrects something, of the shorter one's words."""
+CORRECTED_VALUE: Final = 0.3
+"""The same where each has a number that the other has not."""
 AS_STRONG: Final = 0.6
 """A newer statement replaces an older one only if it answers the question nearly as well."""
 
@@ -72,6 +89,16 @@ _CORRECTION: Final = re.compile(
     r"|has changed|have changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than)\b"
 )
 _VALUE: Final = re.compile(r"\d")
+_MODEL: Final = "assistant"
+"""How the model is called where it has no name."""
+_SOUNDS_LASTING: Final = re.compile(
+    r"\b(?:always|never|ever|prefer\w*|from (?:now|here) on|going forward|future|henceforth|rest of"
+    r"|every time|whenever|circumstances|(?:call|address) me|my name is|want you|expect you"
+    r"|remember|keep in mind|don['’]t forget|stop|by default|rule|convention|policy|as of"
+    r"|IMPORTANT|DO_NOT_EVICT)\b",
+    re.IGNORECASE,
+)
+"""One look that spares most messages the closer one for a standing instruction."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +129,21 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """What is shown: the passage, or the part of it that matches best."""
     supersedes: tuple[int, ...] = ()
     """Sequence numbers of older statements, also found, that this one replaces."""
+    superseded_by: int | None = None
+    """The newer statement, also found, that replaces this one."""
+
+
+class _Message(msgspec.Struct):
+    """A message as far as its pieces are among the candidates."""
+
+    first: int
+    """The row of its first piece, whether it is here or not."""
+    last: int
+    sitting: int
+    gives: float
+    """The share of its evidence that neighbours may have."""
+    best: float = 0.0
+    asks: bool = False
 
 
 def rank(
@@ -113,16 +155,14 @@ def rank(
     weights: Weights = DEFAULT,
 ) -> list[Hit]:
     """The best hits, one a message, best first."""
-    by_row = {item.row: item for item in candidates}
-    own = {item.row: sum(_own(item, weights).values()) for item in candidates}
-    gains = {item.row: _from_neighbours(item, by_row, own, weights) for item in candidates}
-    strongest = sorted(candidates, key=lambda item: -own[item.row] - gains[item.row])
+    around = _Surroundings(question, candidates, pinned_turns, weights)
+    strongest = sorted(candidates, key=lambda item: -around.rough(item))
     hits: dict[str, Hit] = {}
     for item in strongest[: max(2 * count, LOOKED_AT)]:
         parts = {
-            **_own(item, weights),
-            "neighbours": gains[item.row],
-            **_cues(question, item, pinned_turns, weights),
+            **_signals(item, weights),
+            **around.gains(item),
+            **_cues(question, item.passage, weights),
         }
         kept = {name: round(value, 4) for name, value in parts.items() if abs(value) >= 5e-5}
         score = round(sum(kept.values()), 4)
@@ -146,7 +186,16 @@ def is_correction(text: str) -> bool:
     return bool(_CORRECTION.search(text[:400].lower()))
 
 
-def _own(item: Candidate, weights: Weights) -> dict[str, float]:
+def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
+    """What speaks for a candidate in its own text."""
+    return (
+        weights.words * item.words
+        + weights.meaning * item.meaning
+        + weights.closeness * item.closeness
+    )
+
+
+def _signals(item: Candidate, weights: Weights) -> dict[str, float]:
     return {
         "words": weights.words * item.words,
         "meaning": weights.meaning * item.meaning,
@@ -154,69 +203,164 @@ def _own(item: Candidate, weights: Weights) -> dict[str, float]:
     }
 
 
-def _from_neighbours(
-    item: Candidate,
-    by_row: Mapping[int, Candidate],
-    own: Mapping[int, float],
-    weights: Weights,
-) -> float:
-    if not _is_short(item):
+class _Surroundings:
+    """What a passage gains by where it stands, who said it and what it is; its text is not read."""
+
+    def __init__(
+        self,
+        question: Question,
+        candidates: Sequence[Candidate],
+        pinned_turns: Collection[int],
+        weights: Weights,
+    ) -> None:
+        self._question = question
+        self._pinned_turns = pinned_turns
+        self._weights = weights
+        self._own = {item.row: evidence_for(item, weights) for item in candidates}
+        self._by_first = {each.first: each for each in self._messages(candidates)}
+        self._by_last = {each.last: each for each in self._by_first.values()}
+        self._sittings: dict[int, float] = {}
+        for item in candidates:
+            best = self._sittings.get(item.sitting, 0.0)
+            self._sittings[item.sitting] = max(best, self._own[item.row])
+        speakers = {item.passage.speaker for item in candidates}
+        self._named = {name for name in speakers if not question.words.isdisjoint(words_of(name))}
+
+    def rough(self, item: Candidate) -> float:
+        """A score by everything that costs little to look at."""
+        return self._own[item.row] + sum(self._large(item))
+
+    def gains(self, item: Candidate) -> dict[str, float]:
+        """All of it, by name."""
+        passage, weights = item.passage, self._weights
+        neighbours, sitting, speaker, person, pieces = self._large(item)
+        return {
+            "neighbours": neighbours,
+            "sitting": sitting,
+            "speaker": speaker,
+            "person": person,
+            "pieces": pieces,
+            "date": weights.date if _is_dated(self._question, passage.ts) else 0.0,
+            "kind": weights.kinds * KINDS.get(passage.kind, 0.0),
+            "pin": weights.pin if passage.turn in self._pinned_turns else 0.0,
+            "use": weights.use * (2 * math.log1p(item.used) - math.log1p(item.injected)),
+            "age": weights.age * item.recency,
+        }
+
+    def _large(self, item: Candidate) -> tuple[float, float, float, float, float]:
+        passage, weights = item.passage, self._weights
+        return (
+            self._from_neighbours(item) if _is_short(passage) else 0.0,
+            weights.sitting * self._sittings[item.sitting],
+            weights.speaker if passage.speaker in self._named else 0.0,
+            weights.person if passage.role in self._question.roles else 0.0,
+            weights.pieces * math.log(max(passage.pieces, 1)),
+        )
+
+    def _messages(self, candidates: Iterable[Candidate]) -> list[_Message]:
+        known: dict[int, _Message] = {}
+        for item in candidates:
+            passage = item.passage
+            first = item.row - passage.piece
+            message = known.get(first)
+            if message is None:
+                gives = 1.0 if _is_short(passage) else self._weights.long_neighbour
+                gives = 0.0 if passage.role == "tool" else gives
+                last = first + passage.pieces - 1
+                message = known[first] = _Message(first, last, item.sitting, gives)
+            message.best = max(message.best, self._own[item.row])
+            if item.row == message.last:
+                message.asks = only_asks(passage.text)
+        return list(known.values())
+
+    def _from_neighbours(self, item: Candidate) -> float:
+        """What a short message takes from the best pieces of the messages around it."""
+        weights, gain = self._weights, 0.0
+        before, after = self._by_last.get(item.row - 1), self._by_first.get(item.row + 1)
+        if before is not None:
+            share = weights.neighbour + (weights.answer if before.asks else 0.0)
+            gain += _given(before, item, share)
+            second = self._by_last.get(before.first - 1)
+            gain += _given(second, item, weights.second_neighbour)
+        if after is not None:
+            gain += _given(after, item, weights.neighbour)
+            second = self._by_first.get(after.last + 1)
+            gain += _given(second, item, weights.second_neighbour)
+        return gain
+
+
+def _given(message: _Message | None, item: Candidate, share: float) -> float:
+    if message is None or message.sitting != item.sitting:
         return 0.0
-    gain = 0.0
-    for distance, share in ((1, weights.neighbour), (2, weights.second_neighbour)):
-        for row in (item.row - distance, item.row + distance):
-            other = by_row.get(row)
-            if other and other.sitting == item.sitting and _is_short(other):
-                gain += share * max(0.0, own[row])
-    return gain
+    return share * message.gives * message.best
 
 
-def _is_short(item: Candidate) -> bool:
+def _is_short(passage: Passage) -> bool:
     """Whether it is a short message of a conversation; a tool's output answers nobody."""
-    passage = item.passage
     return passage.pieces == 1 and len(passage.text) < SHORT and passage.role != "tool"
 
 
-def _cues(
-    question: Question, item: Candidate, pinned_turns: Collection[int], weights: Weights
-) -> dict[str, float]:
-    passage = item.passage
-    named = not question.words.isdisjoint(words_of(passage.speaker))
+def _is_dated(question: Question, ts: str) -> bool:
+    """Whether it was said in the month and year that the question names."""
+    if not (question.month or question.year):
+        return False
+    moment = parse_time(ts)
+    return (
+        moment is not None
+        and question.month in (0, moment.month)
+        and question.year in (0, moment.year)
+    )
+
+
+def _cues(question: Question, passage: Passage, weights: Weights) -> dict[str, float]:
+    """By what a passage says; each of these reads its text."""
+    text = passage.text
+    asks = len(text) <= SHORT_QUESTION and only_asks(text)
+    rules = passage.role == "user" and _SOUNDS_LASTING.search(text) is not None
+    rules = rules and recognise_standing_instruction(text) is not None
     return {
-        "speaker": weights.speaker if named else 0.0,
-        "person": weights.person if passage.role in question.roles else 0.0,
-        "asks": weights.asks if only_asks(passage.text) else 0.0,
-        "time": weights.time if question.wants_time and tells_time(passage.text) else 0.0,
-        "kind": weights.kinds * KINDS.get(passage.kind, 0.0),
-        "pin": weights.pin if passage.turn in pinned_turns else 0.0,
-        "correction": weights.correction if is_correction(passage.text) else 0.0,
-        "use": weights.use * (2 * math.log1p(item.used) - math.log1p(item.injected)),
-        "age": weights.age * item.recency,
+        "asks": weights.asks if asks else 0.0,
+        "time": weights.time if question.wants_time and tells_time(text) else 0.0,
+        "correction": weights.correction if is_correction(text) else 0.0,
+        "rule": weights.rule if rules else 0.0,
     }
 
 
 def _newest_first(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
-    """Put a newer statement before the older ones it replaces."""
+    """Put a newer statement before the older ones it replaces, and mark both."""
     ordered = list(hits)
     for newer in sorted(hits, key=lambda hit: hit.passage.seq):
-        replaced = [hit.passage.seq for hit in hits if _replaces(newer, hit, subjects)]
+        replaced = {hit.passage.seq for hit in hits if _replaces(newer, hit, subjects)}
         if not replaced:
             continue
-        at = ordered.index(newer)
-        first = next(i for i, hit in enumerate(ordered) if hit.passage.seq in replaced)
-        ordered.insert(min(at, first), ordered.pop(at))
-        ordered[min(at, first)] = msgspec.structs.replace(newer, supersedes=tuple(sorted(replaced)))
+        at = _place(ordered, {newer.passage.seq})
+        first = min(at, _place(ordered, replaced))
+        moved = ordered.pop(at)
+        ordered.insert(first, msgspec.structs.replace(moved, supersedes=tuple(sorted(replaced))))
+        ordered = [
+            msgspec.structs.replace(hit, superseded_by=newer.passage.seq)
+            if hit.passage.seq in replaced
+            else hit
+            for hit in ordered
+        ]
     return ordered
 
 
+def _place(hits: Sequence[Hit], seqs: Collection[int]) -> int:
+    return next(at for at, hit in enumerate(hits) if hit.passage.seq in seqs)
+
+
 def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) -> bool:
-    """Whether the newer one states the same fact anew; only people change facts by saying so."""
+    """Whether the newer one states the same fact anew.
+
+    Only people change facts by saying so: what they said themselves, and what the model made of it.
+    """
     new, old = newer.passage, older.passage
     if (
         new.seq <= old.seq
-        or new.speaker != old.speaker
-        or new.speaker == "assistant"
-        or new.role == "tool"
+        or old.speaker not in (new.speaker, _MODEL)
+        or new.speaker == _MODEL
+        or "tool" in (new.role, old.role)
         or newer.score < AS_STRONG * older.score
         or only_asks(new.text)
     ):
@@ -225,10 +369,11 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     shared = len(ours & theirs)
     if not shared or ours == theirs:
         return False
+    values = [any(map(_VALUE.search, words)) for words in (ours - theirs, theirs - ours)]
     if is_correction(new.text):
-        return shared >= CORRECTED_SUBJECT * min(len(ours), len(theirs))
-    changed = any(_VALUE.search(word) for word in ours ^ theirs)
-    return changed and shared >= SAME_SUBJECT * len(ours | theirs)
+        enough = CORRECTED_VALUE if all(values) else CORRECTED_SUBJECT
+        return shared >= enough * min(len(ours), len(theirs))
+    return any(values) and shared >= SAME_SUBJECT * len(ours | theirs)
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
@@ -245,31 +390,3 @@ def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str
 def _alike(ours: frozenset[str], theirs: frozenset[str]) -> bool:
     together = len(ours | theirs)
     return together > 3 and len(ours & theirs) / together >= NEAR_DUPLICATE
-
-
-FLOOR: Final = 0.65
-"""With vectors. It lets pass about one in a hundred questions on unrelated things, one in six that
-other people asked about their own lives, and four in five that have an answer."""
-WORDS_FLOOR: Final = 0.16
-"""On words alone: about half of all that was asked for, weighed by rarity."""
-BESIDE_THE_BEST: Final = 0.45
-"""Once something is good enough, hits with this share of the best score may come along."""
-
-
-def evidence(hit: Hit) -> float:
-    """What speaks for a hit in its own text."""
-    return sum(hit.parts.get(name, 0.0) for name in ("words", "meaning", "closeness"))
-
-
-def good_enough(hits: Sequence[Hit], *, vectors: bool) -> bool:
-    """Whether anything found is worth injecting without being asked for."""
-    floor = FLOOR if vectors else WORDS_FLOOR
-    return any(evidence(hit) >= floor for hit in hits[:5])
-
-
-def worth_injecting(hits: Sequence[Hit], *, vectors: bool) -> list[Hit]:
-    """None below the floor; else the hits that come near the best of them."""
-    if not good_enough(hits, vectors=vectors):
-        return []
-    best = max(hit.score for hit in hits)
-    return [hit for hit in hits if hit.score >= BESIDE_THE_BEST * best]

@@ -149,6 +149,25 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKS: Final = re.compile(r"[?？؟]\W*$")
+_LAST_SIGNS: Final = 16
+"""Characters at the end of a text among which its last question mark stands."""
+_NAME: Final = re.compile(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
+MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_MONTH: Final = re.compile("|".join(rf"\b{month}\b" for month in MONTHS))
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _FIRST_PERSON: Final = frozenset({"i", "me", "my", "mine", "im", "ive", "id", "we", "our", "us"})
 _SECOND_PERSON: Final = frozenset({"you", "your", "yours", "youve"})
 
@@ -164,6 +183,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     wants_time: bool
     roles: frozenset[str]
     """Whose words are meant by "I" and "you"."""
+    names: tuple[str, ...] = ()
+    """Words written like names; the first word of a sentence is written so anyway."""
+    month: int = 0
+    """The month that the question names, 1 to 12; 0 for none."""
+    year: int = 0
 
 
 def read_question(text: str) -> Question:
@@ -180,7 +204,22 @@ def read_question(text: str) -> Question:
         words=words,
         wants_time=bool(_WHEN.search(text)),
         roles=frozenset(roles),
+        names=tuple(_names(text)),
+        month=_month(text),
+        year=int(year[0]) if (year := _YEAR.search(text)) else 0,
     )
+
+
+def _names(text: str) -> Iterator[str]:
+    for found in _NAME.finditer(text):
+        name = next(iter(words_of(found[0])), "")
+        if name and name not in STOPWORDS:
+            yield name
+
+
+def _month(text: str) -> int:
+    found = _MONTH.search(text)
+    return MONTHS.index(found[0]) + 1 if found else 0
 
 
 def tells_time(text: str) -> bool:
@@ -190,4 +229,4 @@ def tells_time(text: str) -> bool:
 
 def only_asks(text: str) -> bool:
     """Whether a text ends in a question: its answer stands elsewhere, most likely right after."""
-    return bool(_ASKS.search(text))
+    return bool(_ASKS.search(text[-_LAST_SIGNS:]))

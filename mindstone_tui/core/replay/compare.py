@@ -82,8 +82,7 @@ def brought_back(
     held: Rehearsal, question: str, room: int, count: Count
 ) -> tuple[AnswerPiece, ...]:
     """What recall would add for a question, within its share."""
-    shown = held.window.fold.lines.keys()
-    vacancy = Vacancy(shown=shown, recent=(), tokens=room, count=count)
+    vacancy = Vacancy(shown=held.window.fold.shown, recent=(), tokens=room, count=count)
     injected = held.recollection.gather(question, vacancy)
     if injected is None:
         return ()

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.line import GENESIS
 from mindstone_tui.core.errors import EntryNotSaved, NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import Damaged, Head, History, Transcript
+from mindstone_tui.core.transcript.file import Replacements
 
 _MADE = "sketch"
 
@@ -110,6 +111,11 @@ class InMemoryTranscript(Transcript):
     def last_turn(self) -> int:
         """The turn of the newest line."""
         return self.lines[-1].turn
+
+    @property
+    def replacements(self) -> Replacements:
+        """There is no file that anybody could replace."""
+        return Replacements()
 
     def append_all(self, drafts: Sequence[Draft]) -> list[Line]:
         """Take entries in, in order."""

@@ -12,7 +12,7 @@ from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.agent.handoffs import HANDOFF_SHARE
 from mindstone_tui.core.config.settings import RecallSettings, Settings
 from mindstone_tui.core.context import manual, plan
-from mindstone_tui.core.context.budget import ASSUMED_WINDOW
+from mindstone_tui.core.context.budget import ASSUMED_WINDOW, Room
 from mindstone_tui.core.context.cascade import Apply, Effect, StepName
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.policies import text_of
@@ -54,7 +54,7 @@ from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import EmbedsOnce, InMemoryIndex, SearchResult
-from mindstone_tui.core.recall.inject import Vacancy, inject, queries
+from mindstone_tui.core.recall.inject import Vacancy, choose, inject, queries, room_in
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
@@ -186,20 +186,26 @@ class Recollection:
         """What would be brought back for a message; None when nothing is good enough."""
         if not self.on:
             return None
-        found: SearchResult | None = None
+        nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        room = room_in(vacancy, nonce)
         for query in queries(text, vacancy.recent):
             found = self.search(query, LOOKED_AT, vacancy.shown)
-            if not found.abstained:
-                break
-        if found is None:
-            return None
-        nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        return inject(text, found, found.hits, vacancy, most=self._most, nonce=nonce)
+            own = found.hits[0].passage.session if found.hits else ""
+            choice = choose(text, [found], room, vacancy.count, most=self._most, session=own)
+            if choice.injected:
+                return inject(text, choice, vacancy, nonce)
+        return None
 
-    def search(self, query: str, k: int = ASKED_FOR, window: Collection[int] = ()) -> SearchResult:
-        """The k best hits outside the window."""
+    def search(
+        self,
+        query: str,
+        k: int = ASKED_FOR,
+        window: Collection[int] = (),
+        pinned: Collection[int] = (),
+    ) -> SearchResult:
+        """The k best hits outside the window; pinned turns gain."""
         allowed = Filter(exclude=frozenset(window), without=DERIVED)
-        return self._index.search(query, k, allowed=allowed)
+        return self._index.search(query, k, allowed=allowed, pinned_turns=pinned)
 
     def close(self) -> None:
         """Forget everything."""
@@ -401,17 +407,15 @@ class RehearsalRun:
     def _find(self, reference: Reference, recalled: set[int]) -> Place:
         """Where the source of a reference stands now."""
         fold = self.window.fold
-        shown = [
-            line
-            for line in fold.lines.values()
-            if line.turn == reference.source and line.seq not in fold.state.trimmed
-        ]
+        shown = [fold.lines[seq] for seq in fold.shown if fold.lines[seq].turn == reference.source]
         named = reference.kind == "name"
         if any(not named or reference.words in text_of(line) for line in shown):
             return "window"
         if reference.source in recalled:
             return "recalled"
-        found = self.recollection.search(reference.words, window=fold.lines.keys())
+        # As the model's own tool asks: everything but the turn that is asking.
+        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
+        found = self.recollection.search(reference.words, window=asking, pinned=fold.state.pins)
         turns = {hit.passage.turn for hit in found.hits}
         return "on request" if reference.source in turns else "nowhere"
 
@@ -429,7 +433,8 @@ class RehearsalRun:
             return
         made = prepared.plan.entry
         assert isinstance(made, PromptPlanned)
-        usable = made.window - made.reserve
+        most = self._settings.context.max_tokens
+        usable = Room(made.window, made.window_label, made.reserve, most).usable
         self.calls.append(
             RehearsedCall(
                 turn=line.turn,

@@ -29,10 +29,10 @@ from mindstone_tui.core.errors import (
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
-from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.embedding import Embedder, Encoded
 from mindstone_tui.core.recall.index import RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
-from mindstone_tui.core.recall.ranking import FLOOR, WORDS_FLOOR, evidence, good_enough
+from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
 from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.recall.words import query_terms
 from mindstone_tui.core.transcript import History
@@ -60,17 +60,18 @@ class AgentFilesIndex:
         self._index: RecallIndex | None = None
         self._seen: Signature = ()
 
-    def likeness(self, query: str) -> dict[str, float]:
+    def likeness(self, query: str, *, asked: Encoded | None = None) -> dict[str, float]:
         """How much each memory file has to do with a question, from 0 to 1.
 
         On a small shelf no word is rare, so plain shares of the question's words count as well.
+        `asked` saves embedding the question again.
         """
         index = self.sync()
         if index is None:
             return {}
-        with contextlib.suppress(VectorsUnavailable):
-            index.embed_pending(AT_ONCE)
-        found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset({"memory"})))
+        _embed_a_few(index)
+        memories = Filter(kinds=frozenset({"memory"}))
+        found = index.search(query, LOOKED_AT, allowed=memories, asked=asked)
         floor = (FLOOR if found.vectors else WORDS_FLOOR) * SURE
         like = self._shared_words(query)
         for hit in found.hits:
@@ -87,7 +88,13 @@ class AgentFilesIndex:
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
     def search(
-        self, query: str, k: int, kinds: Collection[str], apart_from: str
+        self,
+        query: str,
+        k: int,
+        kinds: Collection[str],
+        apart_from: str,
+        *,
+        asked: Encoded | None = None,
     ) -> SearchResult | None:
         """The best of these kinds of files; None when there are none.
 
@@ -97,11 +104,9 @@ class AgentFilesIndex:
         index = self.sync() if kinds else None
         if index is None:
             return None
-        found = index.search(query, LOOKED_AT, allowed=Filter(kinds=frozenset(kinds)))
-        kept = [hit for hit in found.hits if not hit.passage.entry.endswith(f"· {apart_from}")]
-        return msgspec.structs.replace(
-            found, hits=tuple(kept[:k]), abstained=not good_enough(kept, vectors=found.vectors)
-        )
+        _embed_a_few(index)
+        allowed = Filter(kinds=frozenset(kinds), unlike=f"· {apart_from}")
+        return index.search(query, k, allowed=allowed, asked=asked)
 
     def embed_some(self, limit: int) -> bool:
         """Make a few of the vectors that are missing; False when none is."""
@@ -154,6 +159,12 @@ class AgentFilesIndex:
                 yield from passages_of_file(
                     name, text, session=self._agent.agent, ts=written, kind=kind
                 )
+
+
+def _embed_a_few(index: RecallIndex) -> None:
+    """Among a few memories no word is rare: meaning is what tells them apart."""
+    with contextlib.suppress(VectorsUnavailable):
+        index.embed_pending(AT_ONCE)
 
 
 def kinds_of_files(scope: str, *, memories: bool) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.disk import REAL, Disk, sweep
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey
@@ -151,7 +152,7 @@ async def open_session(opening: Opening) -> Session:
         raise
     session = Session(services, Lease(services.places), wait=opening.wait)
     session.start(follow=opening.follow)
-    warm_up(context.model)
+    warm_up(context.provider)
     return session
 
 
@@ -181,6 +182,9 @@ class _Assembly:
 
     @cached_property
     def transcript(self) -> Transcript:
+        own = self.places
+        for folder in (own.folder, own.blobs, own.handoffs, own.torn, self.home.state):
+            sweep(folder, time.time())
         return Transcript(
             self.places,
             disk=self.opening.disk,
@@ -202,23 +206,26 @@ class _Assembly:
             embedder,
             AgentFilesIndex(self.home.agent(self.opening.key.agent), embedder),
             dropped=dropped_in(self.history),
+            require_vectors=self.settings.context.vectorize_before_prune == "require",
         )
 
     @cached_property
     def window(self) -> LiveWindow:
-        return LiveWindow(
+        window = LiveWindow(
             self.transcript,
             self.history,
             self.settings,
             indexer=self.recall,
             calibration=Calibration(self.home.state / "calibration.json"),
         )
+        window.by_words = lambda: self.recall.by_words
+        return window
 
     # Who answers, and with which tools
 
     @cached_property
     def models(self) -> Models:
-        return Models(self.settings.models, self.home, self.opening.environ)
+        return Models(self.settings, self.home, self.opening.environ)
 
     @cached_property
     def workspace(self) -> Workspace:

@@ -13,11 +13,13 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.errors import NoSuchSession, UsageError, VectorsUnavailable
+from mindstone_tui.core.context import budget
+from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import (
+    InMemoryIndex,
     RecallIndex,
     SearchResult,
     best_of,
@@ -25,9 +27,11 @@ from mindstone_tui.core.recall.index import (
     reading,
     search_many,
 )
+from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.session.recall import LOOKED_AT
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
@@ -61,6 +65,8 @@ class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     supersedes: Sequence[int]
     """Sequence numbers of older statements, also found, that this one replaces."""
+    superseded_by: int | None
+    """The newer statement, also found, that replaces this one."""
     entries: Sequence[RecalledEntry]
     file: str | None
     """The memory, journal or log file that it stands in, if it is not a line of a transcript."""
@@ -77,6 +83,15 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """False when only words were searched."""
 
 
+class AutoRecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn would be given for a message if nothing of the session stood in its window."""
+
+    query: str
+    injected: Sequence[RecalledHit]
+    silent: str | None
+    """Why nothing is injected."""
+
+
 class StoredRecall:
     """A session's index, with those of its neighbours if the scope is wider, open for questions."""
 
@@ -85,6 +100,9 @@ class StoredRecall:
     ) -> None:
         self._own = str(key)
         self._scope: Scope = scope
+        self._most = settings.recall.max_passages
+        room = budget.room_for(settings.context.window, "assumed", settings.budget)
+        self._room = budget.limit_of("memory_injection", room, settings.budget)
         self._open = ExitStack()
         embedder = open_embedder(settings.recall.embedder)
         self._indexes: list[RecallIndex] = []
@@ -110,13 +128,37 @@ class StoredRecall:
     ) -> RecallAnswer:
         """The best passages, best first; of these kinds, not older than this date."""
         allowed = Filter(since=_moment(since), kinds=frozenset(kinds))
-        found = search_many(self._indexes, query, count, allowed=allowed)
         # Files have no date of their own that could be compared.
         everything = () if since else kinds_of_files(self._scope, memories=True)
         files = [each for each in everything if not kinds or each in kinds]
-        return _recalled(
-            best_of(found, self._files.search(query, count, files, self._own), k=count)
+        return _recalled(best_of(*self._answers(query, count, allowed, files), k=count))
+
+    def ask_unasked(self, message: str) -> AutoRecallAnswer:
+        """What automatic recall would bring back for a message, or why nothing."""
+        allowed = Filter(without=DERIVED)
+        files = kinds_of_files("agent", memories=True)
+        answers = [
+            answer
+            for query in queries(message, ())
+            for answer in self._answers(query, LOOKED_AT, allowed, files)
+        ]
+        choice = choose(
+            message, answers, self._room, _estimated, most=self._most, session=self._own
         )
+        return AutoRecallAnswer(
+            query=message,
+            injected=[_hit(each.hit) for each in choice.injected],
+            silent=choice.silent or None,
+        )
+
+    def _answers(
+        self, query: str, count: int, allowed: Filter, files: Collection[str]
+    ) -> list[SearchResult]:
+        """What the sessions and the agent's files say; the question is embedded once."""
+        asked = next((each for index in self._indexes if (each := index.ask(query))), None)
+        found = search_many(self._indexes, query, count, allowed=allowed, asked=asked)
+        kept = self._files.search(query, count, files, self._own, asked=asked)
+        return [found, kept] if kept is not None else [found]
 
 
 def recallable_kinds() -> frozenset[str]:
@@ -157,7 +199,7 @@ def index_session(
 ) -> Indexed:
     """Open a session's index and bring it up to the end of the transcript."""
     if not places.transcript.exists():
-        raise NoSuchSession(places.key)
+        raise places.missing()
     index = RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
     try:
         if anew:
@@ -207,10 +249,15 @@ def _searched(
 def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
-        raise NoSuchSession(each.key)
-    index = RecallIndex.open(each.index, embedder)
+        raise each.missing()
     with History(each) as history:
-        catch_up(index, reading(history))
+        try:
+            index = RecallIndex.open(each.index, embedder)
+            catch_up(index, reading(history))
+        except IndexUnavailable:
+            # A disk that cannot be written can still be read: this index lasts for one question.
+            index = InMemoryIndex(embedder)
+            catch_up(index, reading(history))
     return index
 
 
@@ -241,7 +288,7 @@ def _hit(hit: Hit) -> RecalledHit:
         score=round(hit.score, 4),
         parts={name: round(value, 4) for name, value in hit.parts.items()},
         text=hit.text,
-        tokens=-(-len(hit.text) // _CHARACTERS_PER_TOKEN),
+        tokens=_estimated(hit.text),
         session=passage.session,
         turn=passage.turn,
         ts=passage.ts,
@@ -249,9 +296,15 @@ def _hit(hit: Hit) -> RecalledHit:
         speaker=passage.speaker,
         kind=passage.kind,
         supersedes=hit.supersedes,
+        superseded_by=hit.superseded_by,
         entries=[line] if in_transcript else [],
         file=None if in_transcript else passage.entry,
     )
+
+
+def _estimated(text: str) -> int:
+    """Tokens of a text for no model in particular."""
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
 
 def readable(hit: RecalledHit) -> str:

@@ -6,7 +6,7 @@ search found can be taken up again where it was said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.fold import Fold
@@ -14,8 +14,14 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.entries import Draft, Line, Unknown
-from mindstone_tui.core.entries.conversation import ForkPoint, ToolReturned, UserMessage
-from mindstone_tui.core.entries.window import Forked
+from mindstone_tui.core.entries.conversation import (
+    ForkPoint,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from mindstone_tui.core.entries.window import Forked, ModelChanged, WindowState
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tokens import rough_count
@@ -47,20 +53,40 @@ def fork_session(
             forked.keep_blob(history.blob(digest))
         forked.append_all(
             [
-                Draft(
-                    entry=line.entry,
-                    turn=line.turn,
-                    channel=line.channel,
-                    ts=line.ts,
-                    parent=line.id,
-                )
-                for line in lines
-                if not isinstance(line.entry, Unknown)
+                _same_model(context, forked.channel),
+                *(
+                    Draft(
+                        entry=line.entry,
+                        turn=line.turn,
+                        channel=line.channel,
+                        ts=line.ts,
+                        parent=line.id,
+                    )
+                    for line in sorted((*lines, *_frame_of(found)), key=lambda line: line.seq)
+                    if not isinstance(line.entry, Unknown)
+                ),
             ]
         )
     finally:
         forked.close()
     context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _same_model(context: TurnContext, channel: str) -> Draft:
+    """The fork answers with the model of the session it came from."""
+    target = context.target
+    entry = ModelChanged(
+        model=target.model,
+        state=WindowState(through=0),
+        window=target.window,
+        window_label=target.label,
+    )
+    return Draft(entry=entry, turn=0, channel=channel)
+
+
+def _frame_of(turn: Sequence[Line]) -> list[Line]:
+    """Where the last turn began and how it ended: no part of a window, but of the story."""
+    return [line for line in turn if isinstance(line.entry, TurnStarted | TurnEnded)]
 
 
 def _window_after(history: History, now: Fold, turn: int, *, room: int) -> list[Line]:

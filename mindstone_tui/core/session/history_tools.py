@@ -84,7 +84,7 @@ class ToolsOfHistory:
         )
         if not found.hits:
             return ToolResult(text="Nothing in history fits.", finding="nothing found")
-        text, full = bounded("\n\n".join(render(hit) for hit in found.hits), context)
+        text, full = bounded("\n\n".join(render(hit, whole=True) for hit in found.hits), context)
         return ToolResult(
             text=text,
             full=full,

@@ -135,7 +135,7 @@ def plan_imported_window(places: SessionPlaces, settings: Settings, index: Recal
             return initial_prune(
                 _newest_first(history),
                 counter=counter_for(""),
-                room=room_for(window, label, settings.budget),
+                room=room_for(window, label, settings.budget, settings.context.max_tokens),
                 settings=settings,
                 receipt=_proof(history, index),
                 outside_tokens=outside_tokens,

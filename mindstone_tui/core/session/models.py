@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.side_calls import SideCalls
-from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.base import ModelInfo, Provider
@@ -19,18 +19,19 @@ from mindstone_tui.core.transcript import History
 class Models:
     """Who may answer on this machine, by name."""
 
-    def __init__(self, settings: ModelSettings, home: Places, environ: Mapping[str, str]) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, home: Places, environ: Mapping[str, str]) -> None:
+        self.settings = settings.models
+        self._all = settings
         self._home = home
         self._environ = environ
 
     def provider(self, name: str) -> Provider:
         """Who speaks for a model."""
-        return resolve(name, self.settings, self._home, self._environ)
+        return resolve(name, self.settings, self._home, self._environ, self._all)
 
     def default(self) -> str:
         """The model of a session that has none yet."""
-        return default_model(self.settings, self._home)
+        return default_model(self.settings)
 
     def usable(self) -> list[ModelInfo]:
         """What can answer here without a server or a key."""

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.registry import default_model, resolve
+from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.values import Value
@@ -43,12 +44,12 @@ def look_at(look: Look) -> ContextReport:
             return report_at(history, settings, _plan(history, look.turn, look.call))
         calibration = Calibration(look.places.state / "calibration.json")
         view = View(history, settings, calibration=calibration)
+        waiting = pending_in(look.places.session(look.key).index)
+        view.by_words = lambda: waiting
         plan = view.fold.plan
         last = plan.entry if plan is not None else None
         before = last.model if isinstance(last, PromptPlanned) else ""
-        model = (
-            look.model or view.fold.model or before or default_model(settings.models, look.places)
-        )
+        model = look.model or view.fold.model or before or default_model(settings.models)
         info = resolve(model, settings.models, look.places, look.environ).info(model)
         known = info.window
         tokens = look.context_window or settings.context.window

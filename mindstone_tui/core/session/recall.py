@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -26,7 +26,7 @@ from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
-from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.embedding import Embedder, Encoded
 from mindstone_tui.core.recall.index import (
     RecallIndex,
     SearchResult,
@@ -35,15 +35,21 @@ from mindstone_tui.core.recall.index import (
     reading,
     search_many,
 )
-from mindstone_tui.core.recall.inject import Vacancy, inject, queries
-from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.recall.inject import (
+    Choice,
+    Vacancy,
+    choose,
+    inject,
+    queries,
+    room_in,
+)
+from mindstone_tui.core.recall.passages import Passage, passages_of
+from mindstone_tui.core.recall.speak import ASKS_NOTHING
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
-VECTORS_WAITED_FOR: Final = 2.0
-"""Seconds that a prune waits for vectors that are not made yet."""
 VECTORS_AT_CLOSE: Final = 1.0
 _EMBEDDED_AT_ONCE: Final = 8
 _LAG_LOOKED_AT: Final = 2_000
@@ -65,7 +71,11 @@ class SessionRecall:
         shelves: AgentFilesIndex,
         *,
         dropped: Collection[str] = (),
+        require_vectors: bool = False,
     ) -> None:
+        self.by_words = 0
+        """Passages that were found by words only when somebody last counted."""
+        self._require_vectors = require_vectors
         self.on = settings.auto
         self.last: SearchResult | None = None
         self.failure = ""
@@ -79,6 +89,7 @@ class SessionRecall:
         self._dropped = set(dropped)
         self._opening = threading.Lock()
         self._index: RecallIndex | None = None
+        self._asked: tuple[str, Encoded | None] | None = None
 
     @property
     def index(self) -> RecallIndex:
@@ -93,7 +104,9 @@ class SessionRecall:
         if not self.on:
             return {}
         try:
-            return await asyncio.to_thread(self._shelves.likeness, query)
+            return await asyncio.to_thread(
+                lambda: self._shelves.likeness(query, asked=self._ask(query))
+            )
         except RecallError as error:
             self.failure = error.what
             return {}
@@ -111,32 +124,50 @@ class SessionRecall:
         if not self.on:
             return None
         began = time.monotonic()
+        nonce = fresh_nonce()
         try:
-            found = await self._look(text, vacancy)
+            choice = await self._choose(text, vacancy, nonce)
         except RecallError as error:
             self.failure = error.what
             return None
-        if found is None:
-            return None
-        kept = [
-            hit
-            for hit in found.hits
-            if f"{hit.passage.session} {hit.passage.entry}" not in self._dropped
-        ]
-        most, nonce = self._settings.max_passages, fresh_nonce()
-        injected = inject(text, found, kept, vacancy, most=most, nonce=nonce)
+        injected = inject(text, choice, vacancy, nonce)
         if injected is None:
             return None
         elapsed = round(time.monotonic() - began, 4)
         return msgspec.structs.replace(injected, elapsed=elapsed)
 
-    async def _look(self, text: str, vacancy: Vacancy) -> SearchResult | None:
-        found: SearchResult | None = None
+    async def _choose(self, text: str, vacancy: Vacancy, nonce: str) -> Choice:
+        """Ask with the message alone, then with what it leans on, until something is found."""
+        choice = Choice(silent=ASKS_NOTHING)
+        room = room_in(vacancy, nonce)
+        scope = self._settings.scope
+        allowed = Filter(exclude=frozenset(vacancy.shown), without=DERIVED)
+        # A turn has its memories in the digest.
+        kinds = kinds_of_files("agent", memories=False)
         for query in queries(text, vacancy.recent):
-            found = await self.search(query, LOOKED_AT, self._settings.scope, exclude=vacancy.shown)
-            if not found.abstained:
+            answers = await asyncio.to_thread(
+                self._answers, query, LOOKED_AT, scope, allowed, kinds
+            )
+            self.last = best_of(*answers, k=LOOKED_AT)
+            choice = choose(
+                text,
+                [self._without_dropped(each) for each in answers],
+                room,
+                vacancy.count,
+                most=self._settings.max_passages,
+                session=str(self._places.key),
+            )
+            if choice.injected:
                 break
-        return found
+        return choice
+
+    def _without_dropped(self, found: SearchResult) -> SearchResult:
+        hits = tuple(
+            hit
+            for hit in found.hits
+            if f"{hit.passage.session} {hit.passage.entry}" not in self._dropped
+        )
+        return msgspec.structs.replace(found, hits=hits)
 
     async def search(
         self,
@@ -156,52 +187,77 @@ class SessionRecall:
         """
         without = frozenset() if memories else DERIVED
         allowed = Filter(exclude=frozenset(exclude), without=without)
-
-        def work() -> SearchResult:
-            self._catch_up()
-            own = self.index.search(query, k, allowed=allowed, pinned_turns=pinned)
-            others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
-            try:
-                elsewhere = (
-                    search_many(others, query, k, allowed=Filter(without=without))
-                    if others
-                    else None
-                )
-            finally:
-                for index in others:
-                    index.close()
-            kinds = kinds_of_files(scope, memories=memories)
-            kept = self._shelves.search(query, k, kinds, str(self._places.key))
-            return best_of(own, elsewhere, kept, k=k)
-
-        found = await asyncio.to_thread(work)
+        kinds = kinds_of_files(scope, memories=memories)
+        answers = await asyncio.to_thread(
+            self._answers, query, k, scope, allowed, kinds, pinned=pinned
+        )
+        found = best_of(*answers, k=k)
         if not aside:
             self.last = found
         return found
+
+    def _answers(
+        self,
+        query: str,
+        k: int,
+        scope: Scope,
+        allowed: Filter,
+        kinds: Collection[str],
+        *,
+        pinned: Collection[int] = (),
+    ) -> list[SearchResult]:
+        """What this session, others and the agent's files say; the question is embedded once."""
+        self._catch_up()
+        asked = self._ask(query)
+        answers = [self.index.search(query, k, allowed=allowed, pinned_turns=pinned, asked=asked)]
+        others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
+        try:
+            if others:
+                elsewhere = Filter(without=allowed.without)
+                answers.append(search_many(others, query, k, allowed=elsewhere, asked=asked))
+        finally:
+            for index in others:
+                index.close()
+        kept = self._shelves.search(query, k, kinds, str(self._places.key), asked=asked)
+        return [*answers, kept] if kept is not None else answers
+
+    def _ask(self, query: str) -> Encoded | None:
+        """The question's meaning; a turn that asks several times embeds it once."""
+        if self._asked is None or self._asked[0] != query:
+            self._asked = (query, self.index.ask(query))
+        return self._asked[1]
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
         """Index exchanges and read them back; the proof that they may leave the window."""
         passages = {each.turn: passages_of(each.lines) for each in turns}
         for each in passages.values():
             self.index.ensure(each)
-        # Words are enough to find it again; meaning is waited for, but not for long.
-        self.embed_within(VECTORS_WAITED_FOR)
+        # Words are enough to find it again; meaning is waited for, but not for ever. The oldest
+        # are made first, and they are what leaves.
+        every = [passage for each in passages.values() for passage in each]
+        self.embed_within(self._settings.vector_wait, lambda: self._have_vectors(every))
         receipts: dict[int, Receipt] = {}
         for turn, each in passages.items():
             found = self.index.receipts(each)
-            receipts[turn] = found[0] if found else Receipt(turn=turn, passages=0)
+            receipt = found[0] if found else Receipt(turn=turn, passages=0)
+            if receipt.vectors == "stored" or not self._require_vectors:
+                receipts[turn] = receipt
         return receipts
 
-    def embed_within(self, seconds: float) -> None:
+    def _have_vectors(self, passages: Sequence[Passage]) -> bool:
+        return all(receipt.vectors != "pending" for receipt in self.index.receipts(passages))
+
+    def embed_within(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Make missing vectors for at most this long; words alone do where none can be made."""
         deadline = time.monotonic() + seconds
         with contextlib.suppress(VectorsUnavailable):
-            while time.monotonic() < deadline and self.embed_some():
+            while time.monotonic() < deadline and not enough() and self.embed_some():
                 continue
 
     def keep_up(self) -> None:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
         self._catch_up()
+        self.by_words = self.index.pending()
 
     async def backfill(self) -> int:
         """Index what is not yet; how many exchanges wait nevertheless."""
@@ -239,6 +295,7 @@ class SessionRecall:
             self.vectors = False
             raise
         self.vectors = True
+        self.by_words = self.index.pending()
         return made
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:

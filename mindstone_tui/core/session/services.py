@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -14,7 +15,11 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
-from mindstone_tui.core.agent.system_prompt import SystemPrompt, standing_context
+from mindstone_tui.core.agent.system_prompt import (
+    SystemPrompt,
+    cut_sections,
+    standing_context,
+)
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
@@ -41,12 +46,12 @@ from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
-from mindstone_tui.core.text import inside
+from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
 
 
 class SessionServices:
@@ -88,6 +93,7 @@ class SessionServices:
         self._history = history
         self._past = past
         self._tidying: asyncio.Task[None] | None = None
+        self._rescue_folder: Path | None = None
 
     # What commands ask for
 
@@ -140,6 +146,12 @@ class SessionServices:
 
         await asyncio.to_thread(work)
 
+    def set_title(self, text: str) -> str:
+        """Give the session a title for lists; an empty one goes back to its first request."""
+        title = one_line(self.context.redactor.redact(text).text, LONGEST_TITLE)
+        replace_file(self.places.title, title.encode())
+        return title
+
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
         taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
@@ -148,12 +160,16 @@ class SessionServices:
             number += 1
         return f"{self.key.main}-{number}"
 
+    def exists(self, key: SessionKey) -> bool:
+        """Whether there is such a session already."""
+        return self.home.session(key).transcript.exists()
+
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
         key = SessionKey.parse(
             name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
         )
-        if self.home.session(key).transcript.exists():
+        if self.exists(key):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
         fork_session(self.context, self._history, self.home.session(key), turn)
         return key
@@ -173,10 +189,12 @@ class SessionServices:
 
     def catch_up(self) -> list[Line]:
         """Take in what other surfaces wrote, and say what it was."""
+        known = self.context.transcript.replacements
         self.context.transcript.look()
         self.context.window.catch_up()
         lines = self.context.window.missed()
-        if self._past.forget(lines):
+        replaced = self.context.transcript.replacements != known
+        if self._past.forget(lines, everything=replaced) or replaced:
             for part in (self.memories, self.health, self.tasks):
                 part.forget()
         if any(isinstance(line.entry, ModelChanged) for line in lines):
@@ -255,7 +273,7 @@ class SessionServices:
                 self.memories.note_use(digested, question, answer)
 
     def tidy(self) -> None:
-        """While nothing is asked: make the vectors that are missing."""
+        """Make the vectors that are missing, also while a turn waits for its model."""
         if self._tidying is None or self._tidying.done():
             self._tidying = asyncio.create_task(self._embed(), name="embedding")
 
@@ -265,14 +283,26 @@ class SessionServices:
                 continue
 
     def stop_tidying(self) -> None:
-        """Leave the machine to the turn."""
+        """Make no more vectors."""
         if self._tidying is not None:
             self._tidying.cancel()
             self._tidying = None
 
-    def rescue(self) -> Path | None:
-        """Put what could not be saved somewhere else; None when everything is saved."""
-        return self.context.transcript.rescue(self.home.state / "rescued")
+    def rescue(self, returned: Sequence[UserMessage] = ()) -> Path | None:
+        """Put what could not be saved somewhere else, and messages that had no turn.
+
+        None when everything is saved; raises when no place takes it.
+        """
+        transcript = self.context.transcript
+        if self._rescue_folder is not None:
+            return transcript.rescue(self._rescue_folder, returned)
+        own = self.home.state / "rescued"
+        try:
+            return transcript.rescue(own, returned)
+        except (MindstoneError, OSError):
+            # The disk under our own home refuses; the system's place for passing files may not.
+            self._rescue_folder = Path(tempfile.mkdtemp(prefix="mindstone-rescued-"))
+            return transcript.rescue(self._rescue_folder, returned)
 
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
@@ -315,9 +345,14 @@ def turn_services(
             count=context.count,
             room=context.settings.memory.standing_tokens,
             with_tools=context.info.tools,
-            extra=(*project.sections(), *([task] if task else ()), *remembered),
         )
-        return SystemPrompt(found.sections, (*found.warnings, *warnings))
+        share = context.share("system_prompt", context.target)
+        taken = sum(context.count(section.text) for section in found.sections)
+        instructions, cut = cut_sections(
+            project.sections(), max(share - taken, share // 2), context.count
+        )
+        sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
+        return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
         """The memories that bear on a message."""

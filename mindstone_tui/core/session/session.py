@@ -13,6 +13,7 @@ import fcntl
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -32,10 +33,12 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import (
     Bug,
+    DamagedTranscript,
     EntryNotSaved,
     ExitCode,
     Interrupted,
     MindstoneError,
+    PlaceError,
     SessionBusy,
     UsageError,
 )
@@ -233,20 +236,26 @@ class Session:
         self._wait = wait
         self._stream: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._inbox = Inbox()
-        self._work: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[bool] | None = None
         """The turn or the command that can be interrupted."""
         self._in_turn = False
+        self._turn = 0
+        """Its number, once it has begun."""
         self._read_only_tasks: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._closing = False
+        self._returned: list[SentMessage] = []
+        """Messages that no turn took in, and that nobody sent again."""
+        self._complained: set[str] = set()
 
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
         self._context.window.on_saved = lambda entries: self._emit(
             events.SavedAgain(entries=entries)
         )
+        self._context.window.on_replaced = self._on_replaced
         self._context.tell = self._emit
         self._owner = asyncio.create_task(self._run_queue(), name="session")
         if follow:
@@ -256,6 +265,18 @@ class Session:
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
+
+    def _on_replaced(self, what: str) -> None:
+        """Another history stands in this one's place: a turn of the old one cannot go on in it."""
+        self._emit(events.Noticed(message=what, level="error"))
+        turn = self._turn
+
+        def stop() -> None:
+            if turn and turn == self._turn:
+                self.interrupt("Another history was put in the transcript's place.")
+
+        # Not at once: this may be the turn's own end being written.
+        asyncio.get_running_loop().call_soon(stop)
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -335,7 +356,7 @@ class Session:
 
         While there is none, commands that only look are stopped instead.
         """
-        for task in [self._work] if self._work is not None else list(self._read_only_tasks):
+        for task in (self._work,) if self._work is not None else tuple(self._read_only_tasks):
             if not task.cancelling():
                 task.cancel(why or None)
 
@@ -357,7 +378,7 @@ class Session:
                     await task
         await self.services.close()
         head = self._context.transcript.head
-        if (path := self.services.rescue()) is not None:
+        if (path := self._rescue()) is not None:
             self._emit(
                 events.Noticed(message=f"What could not be saved is in {path}.", level="error")
             )
@@ -373,6 +394,21 @@ class Session:
                 end_command(item.line, Interrupted("The session was closed first."), self._emit)
             elif not item.queued:
                 self._queue(item)
+
+    def _hand_back(self, said: SentMessage) -> None:
+        """Return a message that no turn took in; a file holds it until it is sent again."""
+        self._returned.append(said)
+        path = self._rescue()
+        self._emit(events.MessageReturned(text=said.text, path=str(path or "")))
+
+    def _rescue(self) -> Path | None:
+        """Put every word that is not in history into a file; None when there is none, or no place.
+
+        A place that refuses is no reason to stop: whoever typed it still has it on the screen.
+        """
+        with contextlib.suppress(MindstoneError, OSError):
+            return self.services.rescue([said.message for said in self._returned])
+        return None
 
     def _queue(self, said: SentMessage) -> SentMessage:
         """Put a message on disk that has to wait for its turn."""
@@ -405,6 +441,10 @@ class Session:
         self._stream.put_nowait(event)
 
     def _complain(self, error: MindstoneError) -> None:
+        """Say what went wrong: once until a turn begins again, however often it is met."""
+        if error.what in self._complained:
+            return
+        self._complained.add(error.what)
         if isinstance(error, EntryNotSaved):
             unsaved = len(self._context.transcript.unsaved)
             self._emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
@@ -419,7 +459,8 @@ class Session:
                 await self._serve(item)
             finally:
                 self._lease.give_back()
-                if self._inbox.done() and not self._closing:
+                self._inbox.done()
+                if not self._closing:
                     self.services.tidy()
 
     async def _serve(self, asked: SentMessage | AskedCommand) -> None:
@@ -429,6 +470,7 @@ class Session:
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         await asyncio.wait({self._work})
+        began = not self._work.cancelled() and self._work.result()
         if self._work.cancelled():
             self._never_began(asked)
         self._work = None
@@ -437,7 +479,7 @@ class Session:
             self._inbox.put(SentMessage(waiting.text, waiting.images, waiting.queued), first=True)
         if self._closing:
             self._persist_pending()
-        if is_turn and self._lease.held:
+        if began and self._lease.held:
             await self._do_chores()
 
     def _never_began(self, asked: SentMessage | AskedCommand) -> None:
@@ -459,8 +501,11 @@ class Session:
         except Exception as error:  # a bug in the chores around a turn must not end the session
             self._context.report_bug(error)
 
-    async def _take_turn(self, said: SentMessage) -> None:
-        """One turn under the lease; whatever happens, the stream hears how it ended."""
+    async def _take_turn(self, said: SentMessage) -> bool:
+        """One turn under the lease; whatever happens, the stream hears how it ended.
+
+        Whether it began: a message that the disk refuses begins none.
+        """
         turn, ended = 0, False
 
         def fail(ending: TurnEnding, why: str, remedy: str = "") -> None:
@@ -473,7 +518,10 @@ class Session:
             await self._take_lease()
             origin = "queued" if said.queued else "message"
             async for event in take_turn(self._context, said.message, origin):
-                turn = event.turn if isinstance(event, events.TurnStarted) else turn
+                if isinstance(event, events.TurnStarted):
+                    turn = self._turn = event.turn
+                    self._complained.clear()
+                    self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
                 self._emit(event)
         except asyncio.CancelledError as cancelled:
@@ -485,12 +533,18 @@ class Session:
         except MindstoneError as error:
             if isinstance(error, EntryNotSaved):
                 self._complain(error)
+            if not turn and isinstance(error, EntryNotSaved | DamagedTranscript | PlaceError):
+                self._hand_back(said)
             fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either
             self._context.report_bug(error)
             fail("failed", Bug(error).what, Bug(error).remedy)
+        finally:
+            self._turn = 0
+            self._rescue()
+        return turn > 0
 
-    async def _change(self, asked: AskedCommand) -> None:
+    async def _change(self, asked: AskedCommand) -> bool:
         """A command that changes the window, under the lease as a turn is."""
         try:
             await self._take_lease()
@@ -500,6 +554,7 @@ class Session:
             end_command(asked.line, stopped(cancelled), self._emit)
         else:
             await self._run_command(asked)
+        return False
 
     async def _take_lease(self) -> None:
         """Have the right to a turn, with everything that others wrote taken in first."""
@@ -509,7 +564,6 @@ class Session:
             self._emit(events.Noticed(message=f"Waiting: another program takes a turn in {key}."))
 
         await self._lease.take(wait=self._wait, on_wait=on_wait)
-        self.services.stop_tidying()
         with contextlib.suppress(
             EntryNotSaved
         ):  # if it still cannot be saved, the next entry says so

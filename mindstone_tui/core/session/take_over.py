@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.core.disk import ensure_folder, open_regular
 from mindstone_tui.core.interchange.import_many import import_each
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -114,7 +115,7 @@ def _records_in(file: Path) -> int:
     if file.suffix != ".jsonl":
         return 0
     try:
-        with file.open("rb") as stream:
+        with os.fdopen(open_regular(file), "rb") as stream:
             return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK), b""))
     except OSError:
         return 0  # whoever reads it in earnest says why it cannot be read

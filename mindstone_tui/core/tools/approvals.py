@@ -56,6 +56,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """What a person might overlook in it."""
     standing: Standing = "open"
     preview: Preview
+    understood: tuple[str, ...] = ()
+    """Which arguments came by other names."""
 
 
 def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Approval:
@@ -64,8 +66,9 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
         given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise ToolError(f"The arguments are not JSON: {error}.", "Send one JSON object.") from None
-    preview = tool.preview(given, context)
-    exact_bytes = msgspec.json.encode(given)
+    meant = tool.understand(given)
+    preview = tool.preview(meant.arguments, context)
+    exact_bytes = msgspec.json.encode(meant.arguments)
     return Approval(
         call=call,
         tool=tool.name,
@@ -76,6 +79,7 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
         warnings=tuple(_overlooked(preview.command or preview.title)),
         standing=preview.standing,
         preview=preview,
+        understood=meant.notes,
     )
 
 
@@ -136,7 +140,10 @@ def under(decision: Decision, context: ToolContext, sandbox: Sandbox | None) -> 
     if decision.confined and sandbox is None:
         raise SandboxUnavailable("This call must be confined.", "Ask a person instead.")
     return msgspec.structs.replace(
-        context, sandbox=sandbox if decision.confined else None, network=decision.network
+        context,
+        sandbox=sandbox if decision.confined else None,
+        network=decision.network,
+        unseen=decision.by != "person",
     )
 
 

@@ -16,8 +16,9 @@ import msgspec
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.sandbox import Sandbox
+from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
 Risk = Literal["read", "write", "run", "memory"]
@@ -50,6 +51,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Confines the commands of this call; None when a person let it run as it is."""
     network: bool = False
     """Whether a confined command may use the network."""
+    unseen: bool = False
+    """No person looked at this call: what it plants for other programs is taken back."""
     stop: asyncio.Event | None = None
     """Set when the person interrupts."""
     progress: Callable[[bytes], None] | None = None
@@ -69,6 +72,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of the path that would change, below its root."""
     command: str = ""
     """The shell command to judge, when there is one."""
+    parts: tuple[CommandPart, ...] = ()
+    """What each part of it does."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +91,14 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where foreign text came from; empty when the text is our own."""
 
 
+class Understood(msgspec.Struct, frozen=True, kw_only=True):
+    """Arguments by the names a tool knows."""
+
+    arguments: dict[str, object]
+    notes: tuple[str, ...] = ()
+    """What was taken for what, such as "text as content"."""
+
+
 Runner = Callable[[Mapping[str, object], ToolContext], Awaitable[ToolResult]]
 Previewer = Callable[[Mapping[str, object], ToolContext], Preview]
 
@@ -101,6 +114,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     preview: Previewer
     confined: bool = True
     """Whether its effects stay where a sandbox or the workspace keeps them."""
+    understand: Callable[[Mapping[str, object]], Understood] = lambda given: Understood(
+        arguments=dict(given)
+    )
+    """The arguments by the names of the schema, whatever names they came with."""
 
     @property
     def schema(self) -> ToolSchema:
@@ -121,11 +138,16 @@ def declare(
 ) -> Tool:
     """A tool from one arguments type and two functions that take it."""
 
+    fields = tuple(field.encode_name for field in msgspec.structs.fields(arguments))
+
+    def understand(given: Mapping[str, object]) -> Understood:
+        return understood(fields, given)
+
     async def checked_run(given: Mapping[str, object], context: ToolContext) -> ToolResult:
-        return await run(checked(arguments, given), context)
+        return await run(checked(arguments, understand(given).arguments), context)
 
     def checked_preview(given: Mapping[str, object], context: ToolContext) -> Preview:
-        return preview(checked(arguments, given), context)
+        return preview(checked(arguments, understand(given).arguments), context)
 
     return Tool(
         name=name,
@@ -134,6 +156,7 @@ def declare(
         risk=risk,
         run=checked_run,
         preview=checked_preview,
+        understand=understand,
     )
 
 
@@ -154,14 +177,76 @@ def parameters_of(arguments: type[msgspec.Struct]) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": schema["required"]}
 
 
+_OTHER_NAMES: Final = {
+    "path": "file_path filepath filename file_name file target_file absolute_path directory dir"
+    " folder",
+    "content": "text contents file_text file_content data body",
+    "old_string": "old old_str old_text search find",
+    "new_string": "new new_str new_text replace replacement",
+    "pattern": "query regex regexp search expression",
+    "glob": "include file_pattern",
+    "command": "cmd script command_line bash",
+    "seconds": "timeout timeout_seconds",
+    "first": "offset start start_line first_line",
+    "lines": "limit count num_lines max_lines",
+    "ignore_case": "case_insensitive",
+    "query": "q question text search pattern",
+    "entry": "id entry_id",
+    "text": "content note body fact memory",
+    "title": "name heading",
+    "task": "prompt instructions",
+}
+"""Names that models know from elsewhere, by the name they mean here."""
+_SMALL_TALK: Final = frozenset({"description", "explanation", "thought", "reasoning"})
+"""What models add to say why they call a tool; it changes nothing."""
+
+
+def understood(fields: tuple[str, ...], given: Mapping[str, object]) -> Understood:
+    """Arguments by the names in `fields`; what is neither known nor meant is left as it came."""
+    arguments = {name: value for name, value in given.items() if name in fields}
+    strange = {name: value for name, value in given.items() if name not in fields}
+    notes: list[str] = []
+    for field in fields:
+        other = next((name for name in _OTHER_NAMES.get(field, "").split() if name in strange), "")
+        if other and field not in arguments:
+            arguments[field] = strange.pop(other)
+            notes.append(f"{other} as {field}")
+    for name in sorted(_SMALL_TALK & strange.keys()):
+        del strange[name]
+        notes.append(f"{name} left out")
+    return Understood(arguments={**arguments, **strange}, notes=tuple(notes))
+
+
 def checked(arguments: type[Arguments], given: Mapping[str, object]) -> Arguments:
     """The arguments as their type, or what is wrong with them in words a model can act on."""
     try:
         return msgspec.convert(dict(given), arguments)
     except msgspec.ValidationError as error:
+        fields = msgspec.structs.fields(arguments)
+        needed = ", ".join(field.encode_name for field in fields if field.required)
+        others = ", ".join(field.encode_name for field in fields if not field.required)
+        expected = "; ".join(
+            part
+            for part in (needed and f"needed: {needed}", others and f"may be left out: {others}")
+            if part
+        )
         raise ToolError(
-            f"The arguments are wrong: {error}.", "Send them as the schema says."
+            f"The arguments are wrong: {error}.", f"Expected are: {expected or 'none'}."
         ) from None
+
+
+_SUBJECTS: Final = ("path", "title", "command", "pattern", "query", "entry", "section", "task")
+
+
+def subject_of(tool: Tool, arguments: str) -> str:
+    """A call that could not be prepared, in one line: the tool and what it was meant for."""
+    try:
+        given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return tool.name
+    meant = tool.understand(given).arguments
+    subject = next((meant[name] for name in _SUBJECTS if isinstance(meant.get(name), str)), "")
+    return one_line(f"{tool.name} {exact(str(subject))}", 120).strip()
 
 
 def finding(text: str) -> str:

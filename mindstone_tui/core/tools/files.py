@@ -26,6 +26,8 @@ from mindstone_tui.core.tools.base import (
     digest_of,
     finding,
 )
+from mindstone_tui.core.tools.control_files import changes_scripts
+from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Place
 
 MOST_EDITED: Final = 16 * 1024 * 1024
@@ -110,17 +112,17 @@ class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole new file."""
 
     path: Path_
-    text: Annotated[str, msgspec.Meta(description="The whole content.")]
+    content: Annotated[str, msgspec.Meta(description="All of it.")]
 
 
 class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One passage replaced by another."""
 
     path: Path_
-    old: Annotated[
+    old_string: Annotated[
         str, msgspec.Meta(min_length=1, description="Exact text that occurs once in the file.")
     ]
-    new: Annotated[str, msgspec.Meta(description="What stands there instead.")]
+    new_string: Annotated[str, msgspec.Meta(description="What stands there instead.")]
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -155,13 +157,13 @@ def _written(arguments: WriteArguments, context: ToolContext) -> _Change:
         if place.path.exists():
             raise
         before = None
-    return _Change(place, before, _encoded(arguments.text))
+    return _Change(place, before, _encoded(arguments.content))
 
 
 def _edited(arguments: EditArguments, context: ToolContext) -> _Change:
     before = context.workspace.read_whole(arguments.path, MOST_EDITED)
     place = context.workspace.locate(arguments.path)
-    old, new = _encoded(arguments.old), _encoded(arguments.new)
+    old, new = _encoded(arguments.old_string), _encoded(arguments.new_string)
     if before.count(old) == 0 and b"\r\n" in before:
         old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
     found = before.count(old)
@@ -184,11 +186,24 @@ def _encoded(text: str) -> bytes:
 
 
 def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
+    standing = context.workspace.standing(change.place)
+    scripts = changes_scripts(change.place.path.name, change.before, change.after)
+    if standing == "open" and scripts:
+        standing = "sensitive"
+    does = "creates a file" if change.before is None else "changes a file"
+    obeyed = "; other programs obey what is in it" if standing == "sensitive" else ""
+    part = CommandPart(
+        text=f"{verb} {'/'.join(change.place.parts)}",
+        verdict="writes",
+        reason=does + obeyed,
+        steers=bool(obeyed),
+    )
     return Preview(
         title=f"{verb} {exact(str(change.place.path))}",
         body=change.diff or "(no change)",
-        standing=context.workspace.standing(change.place),
+        standing=standing,
         place=change.place.parts,
+        parts=(part,),
     )
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from mindstone_tui.core.arguments import too_deep
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
@@ -54,6 +55,9 @@ def declaration(description: str, parameters: Any) -> str:
     return msgspec.json.encode(told, order="deterministic").decode()
 
 
+_TOO_DEEP: Final = "its schema is nested too deeply"
+
+
 def unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
     """Why a tool cannot be offered; empty when it can."""
     if not NAME.match(name):
@@ -63,10 +67,18 @@ def unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
     if len(declared) >= _MOST_TOOLS:
         return "there are too many tools"
     try:
-        size = len(msgspec.json.encode(schema))
-    except (TypeError, ValueError, RecursionError):
+        written = msgspec.json.encode(schema).decode()
+    except RecursionError:
+        return _TOO_DEEP
+    except (TypeError, ValueError):
         return "its schema is not JSON"
-    if size > _LARGEST_SCHEMA or not isinstance(schema, dict) or schema.get("type") != "object":
+    if too_deep(written):
+        return _TOO_DEEP
+    if (
+        len(written) > _LARGEST_SCHEMA
+        or not isinstance(schema, dict)
+        or schema.get("type") != "object"
+    ):
         return "its schema is too large or not an object's"
     return ""
 

@@ -1,17 +1,20 @@
 """What confines a command that no person looked at: bubblewrap, else Landlock, else nothing runs.
 
-Inside, the machine is read-only, the workspace is writable, and there is no network. What steers
-other programs (`.git`, `.mindstone`, editors' settings) stays read-only even in the workspace, the
-first two also when they do not exist yet; keys, sessions and other people's sockets are out of
-sight. `probe.py` tries all of this for real and says what holds on this machine.
+Inside there are the system's programs, read-only, the workspace, writable, and no network. The home
+is empty but for toolchains (`toolchains.py`), and nothing else of the machine is in sight. What
+steers other programs (`.git`, `.mindstone`, editors' settings) stays read-only even in the
+workspace, the first two also when they do not exist yet. `sandbox_probe.py` tries all of this for
+real and says what holds on this machine.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
@@ -20,31 +23,23 @@ import msgspec
 
 from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock
-from mindstone_tui.core.tools.workspace import PROTECTED, SENSITIVE, Workspace
+from mindstone_tui.core.tools.control_files import PROTECTED, steers
+from mindstone_tui.core.tools.toolchains import (
+    OFFLINE,
+    SYSTEM,
+    SYSTEM_SECRETS,
+    clean_git_settings,
+    npm_registry,
+    shown_at_home,
+    shown_elsewhere,
+    without_secrets,
+)
+from mindstone_tui.core.tools.workspace import Workspace
 
 __all__ = ["Bubblewrap", "Confined", "Landlock", "Sandbox", "candidates", "unconfined"]
 
 _PLACEHOLDERS: Final = (".git", ".mindstone")
 """Names that must not come into being: a program would obey what is in them."""
-_HIDDEN_AT_HOME: Final = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".pgpass", ".my.cnf"),
-    *(".git-credentials", ".pypirc", ".npmrc", ".gem/credentials", ".cargo/credentials.toml"),
-    *(".config/gh", ".config/gcloud", ".config/git/credentials", ".config/op", ".password-store"),
-    *(".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium"),
-    *(".bash_history", ".zsh_history", ".python_history", ".terraform.d", ".vault-token"),
-)
-_SYSTEM: Final = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib64",
-    "/etc",
-    "/opt",
-    "/nix",
-    "/proc",
-    "/sys",
-)
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -54,12 +49,22 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     landlock: dict[str, object] | None = None
     placeholders: tuple[Path, ...] = ()
+    environ: dict[str, str] = {}
+    """Set for the command, over what it would have."""
+    scratch: Path | None = None
+    """A folder that exists while the command runs."""
+    files: tuple[tuple[Path, bytes], ...] = ()
+    """Files in it."""
 
     @contextlib.contextmanager
     def prepared(self) -> Iterator[None]:
         """Hold the places of protected folders that do not exist, empty, while the command runs."""
         made: list[Path] = []
         try:
+            if self.scratch is not None:
+                self.scratch.mkdir(0o700)
+            for path, data in self.files:
+                path.write_bytes(data)
             for place in self.placeholders:
                 with contextlib.suppress(FileExistsError):
                     place.mkdir(0o755)
@@ -69,6 +74,8 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
             for place in made:
                 with contextlib.suppress(OSError):
                     place.rmdir()
+            if self.scratch is not None:
+                shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 class Sandbox(Protocol):
@@ -93,11 +100,12 @@ def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tup
     """What this machine may have to confine a command, the strongest first."""
     found: list[Sandbox] = []
     home = Path(environ.get("HOME") or "/nonexistent")
+    path, venv = environ.get("PATH", ""), environ.get("VIRTUAL_ENV", "")
     program = shutil.which("bwrap", path=environ.get("PATH"))
     if program and sys.platform.startswith("linux"):
-        found.append(Bubblewrap(Path(program), home, hidden))
+        found.append(Bubblewrap(Path(program), home, hidden, path, venv))
     if landlock.usable():
-        found.append(Landlock(home, hidden, environ.get("PATH", "")))
+        found.append(Landlock(home, hidden, path, venv))
     return tuple(found)
 
 
@@ -106,51 +114,100 @@ class Bubblewrap:
 
     name = "bubblewrap"
 
-    def __init__(self, program: Path, home: Path, hidden: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self,
+        program: Path,
+        home: Path,
+        hidden: tuple[Path, ...] = (),
+        path: str = "",
+        venv: str = "",
+    ) -> None:
         self._program = program
         self._home = home
         self._hidden = hidden
+        self._path = path
+        self._venv = venv
 
     def confine(
         self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
     ) -> Confined:
-        """Read-only everything, then the workspace writable, then what is protected read-only."""
+        """The system's programs, an empty home with toolchains, the workspace, and its guards."""
         _refuse_wide_roots(workspace, self._home)
         missing = tuple(_missing(workspace))
+        scratch = _fresh_scratch()
+        settings = scratch / "gitconfig"
         flags = [
             *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
             *("--die-with-parent", "--new-session"),
-            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-            *("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"),
-            *("--setenv", "TMPDIR", "/tmp", "--setenv", "XDG_CACHE_HOME", "/tmp/.cache"),
-            *("--unsetenv", "DBUS_SESSION_BUS_ADDRESS", "--unsetenv", "SSH_AUTH_SOCK"),
+            *self._machine(network),
+            *self._toolchains(),
+            *("--ro-bind", str(settings), str(self._home.resolve() / ".gitconfig")),
         ]
-        if network:
-            flags.append("--share-net")
         for root in workspace.roots:
             flags += ["--bind", str(root), str(root)]
         for place in (*_guarded(workspace), *missing):
             flags += ["--ro-bind", str(place), str(place)]
         for place in self._out_of_sight(workspace):
-            blank = (
-                ("--tmpfs", str(place))
-                if place.is_dir()
-                else ("--ro-bind", "/dev/null", str(place))
-            )
-            flags += blank
+            flags += _blank(place)
         return Confined(
-            command=(str(self._program), *flags, "--chdir", str(cwd), "--", *command),
+            command=(
+                *(str(self._program), *flags, "--remount-ro", "/", "--chdir", str(cwd), "--"),
+                *command,
+            ),
             placeholders=missing,
+            environ={"TMPDIR": "/tmp", **_package_managers(self._home, network)},
+            scratch=scratch,
+            files=((settings, clean_git_settings(self._home)),),
         )
 
+    def _machine(self, network: bool) -> Iterator[str]:
+        """The operating system, without what only its owner should read."""
+        for place in (*map(Path, SYSTEM), *shown_elsewhere(self._home, self._path, self._venv)):
+            if place.exists():
+                yield from ("--ro-bind", str(place), str(place))
+        yield from ("--dev", "/dev", "--proc", "/proc")
+        yield from ("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp")
+        for place in map(Path, SYSTEM_SECRETS):
+            if place.exists() and not place.is_symlink():
+                yield from _blank(place)
+        names = Path("/etc/resolv.conf").resolve()
+        if network and names.exists() and not str(names).startswith("/etc/"):
+            yield from ("--ro-bind", str(names), str(names))
+        if network:
+            yield "--share-net"
+        yield from ("--unsetenv", "DBUS_SESSION_BUS_ADDRESS", "--unsetenv", "SSH_AUTH_SOCK")
+
+    def _toolchains(self) -> Iterator[str]:
+        """A home of the command's own, gone afterwards, with the toolchains of the real one."""
+        home = self._home.resolve()
+        yield from ("--tmpfs", str(home))
+        if home != self._home:
+            yield from ("--symlink", str(home), str(self._home))
+        for place in shown_at_home(home, self._path, self._venv):
+            yield from ("--ro-bind", str(place), str(place))
+
     def _out_of_sight(self, workspace: Workspace) -> Iterator[Path]:
-        """Keys and sessions: not even to be read."""
-        at_home = (self._home / name for name in _HIDDEN_AT_HOME)
-        for place in (*at_home, *self._hidden, *workspace.protected):
+        """MindStone's own places, should they lie where something is shown."""
+        for place in (*self._hidden, *workspace.protected):
             real = place.resolve()
             inside = any(real == root or real in root.parents for root in workspace.roots)
             if real.exists() and not inside:
                 yield real
+
+
+def _package_managers(home: Path, network: bool) -> dict[str, str]:
+    return {**npm_registry(home), **({} if network else OFFLINE)}
+
+
+def _blank(place: Path) -> tuple[str, ...]:
+    """Nothing to be seen there."""
+    if place.is_dir():
+        return ("--tmpfs", str(place))
+    return ("--ro-bind", "/dev/null", str(place))
+
+
+def _fresh_scratch() -> Path:
+    return Path(tempfile.gettempdir()).resolve() / f"mindstone-{secrets.token_hex(8)}"
 
 
 class Landlock:
@@ -158,10 +215,13 @@ class Landlock:
 
     name = "landlock"
 
-    def __init__(self, home: Path, hidden: tuple[Path, ...] = (), path: str = "") -> None:
+    def __init__(
+        self, home: Path, hidden: tuple[Path, ...] = (), path: str = "", venv: str = ""
+    ) -> None:
         self._home = home
         self._hidden = hidden
         self._path = path
+        self._venv = venv
 
     def confine(
         self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
@@ -174,14 +234,32 @@ class Landlock:
             for entry in _openable(root, tuple(_nested_repositories(root)))
             if not self._is_hidden(entry, workspace)
         ]
-        programs = [part for part in self._path.split(":") if part.startswith("/")]
-        readable = [*_SYSTEM, *programs, sys.prefix, sys.base_prefix, *map(str, workspace.roots)]
+        readable = [
+            *(each for root in SYSTEM for each in without_secrets(Path(root))),
+            Path("/proc"),
+            *shown_at_home(self._home, self._path, self._venv),
+            *shown_elsewhere(self._home, self._path, self._venv),
+            *workspace.roots,
+        ]
+        scratch = _fresh_scratch()
+        settings = scratch / "gitconfig"
         rules: dict[str, object] = {
-            "readable": [path for path in readable if not self._is_hidden(Path(path), workspace)],
-            "writable": [*entries, *_DEVICES],
+            "readable": [str(path) for path in readable if not self._is_hidden(path, workspace)],
+            "writable": [*entries, *_DEVICES, str(scratch)],
             "network": network,
         }
-        return Confined(command=command, landlock=rules)
+        return Confined(
+            command=command,
+            landlock=rules,
+            environ={
+                "TMPDIR": str(scratch),
+                "XDG_CACHE_HOME": str(scratch),
+                "GIT_CONFIG_GLOBAL": str(settings),
+                **_package_managers(self._home, network),
+            },
+            scratch=scratch,
+            files=((settings, clean_git_settings(self._home)),),
+        )
 
     def _is_hidden(self, path: Path, workspace: Workspace) -> bool:
         real = path.resolve()
@@ -194,12 +272,16 @@ class Landlock:
 def _openable(folder: Path, repositories: tuple[Path, ...]) -> Iterator[Path]:
     """The entries of a folder that may be written, taken apart where a repository lies below."""
     for entry in sorted(folder.iterdir()):
-        if entry.name.casefold() in PROTECTED | SENSITIVE or entry.is_symlink():
+        if _is_guarded(entry.name) or entry.is_symlink():
             continue
         if any(entry in repository.parents for repository in repositories):
             yield from _openable(entry, repositories)
         else:
             yield entry
+
+
+def _is_guarded(name: str) -> bool:
+    return name.casefold() in PROTECTED or steers((name,))
 
 
 def _refuse_wide_roots(workspace: Workspace, home: Path) -> None:
@@ -216,8 +298,10 @@ def _guarded(workspace: Workspace) -> Iterator[Path]:
     """Existing entries of the workspace that steer other programs."""
     for root in workspace.roots:
         for entry in sorted(root.iterdir()):
-            if entry.name.casefold() not in PROTECTED | SENSITIVE:
+            if not _is_guarded(entry.name):
                 continue
+            if entry.is_symlink() and entry.name.casefold() not in PROTECTED:
+                continue  # what it leads to is guarded by its own name, or looked at afterwards
             if entry.is_symlink():
                 raise NotAllowed(
                     f"{entry} is a symbolic link, so it cannot be protected.",

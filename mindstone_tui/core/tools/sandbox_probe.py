@@ -170,7 +170,6 @@ def _known_gaps(sandbox: Sandbox) -> list[str]:
             f"Landlock ABI {landlock.abi()}: other processes can be listed",
         ]
     return [
-        "files elsewhere can be read, except keys, sessions and known credential stores",
         "CPU, memory and disk are bounded by time and output only",
         "a repository made deeper than three folders down is not protected",
     ]

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -35,12 +35,21 @@ from mindstone_tui.core.tools.base import (
     finding,
     how_to_read_on,
 )
+from mindstone_tui.core.tools.control_files import ControlFiles
+from mindstone_tui.core.tools.process_tree import (
+    ProcessTree,
+    deals_with_processes,
+    in_own_namespace,
+)
 from mindstone_tui.core.tools.sandbox import Confined, unconfined
+from mindstone_tui.core.tools.verdicts import judge
 
 Ending = Literal["exited", "timeout", "flooded", "interrupted"]
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _GRACE: Final = 1.5
+_LAST_WORDS: Final = 0.2
+"""Seconds for output that is on its way when the supervisor is gone."""
 _KEPT_VARIABLES: Final = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV"}
 )
@@ -124,12 +133,16 @@ async def run(
     """Run a command to one of its four endings; a cancelled call leaves no process behind."""
     started = time.monotonic()
     output = _Output(bounds)
+    tree = ProcessTree()
     with confined.prepared():
-        process = await _start(confined, cwd, environ)
         try:
-            ending = await _follow(process, output, bounds, stop, progress)
+            process = await _start(confined, cwd, environ, tree)
+            try:
+                ending = await _follow(process, output, bounds, stop, progress)
+            finally:
+                code = await asyncio.shield(_end(process, tree))
         finally:
-            code = await asyncio.shield(_end(process))
+            tree.end()
     return CommandFinished(
         ending=ending,
         code=code,
@@ -140,10 +153,11 @@ async def run(
     )
 
 
-def supervised(confined: Confined) -> tuple[str, ...]:
+def supervised(confined: Confined, tree: ProcessTree | None = None) -> tuple[str, ...]:
     """The command under a supervisor, which takes the whole tree with it when it goes."""
-    landlock = json.dumps(confined.landlock)
-    return (sys.executable, "-I", "-S", str(_SUPERVISOR), landlock, *confined.command)
+    group = str(tree.group) if tree and tree.group else None
+    hold = json.dumps({"group": group, "landlock": confined.landlock})
+    return (sys.executable, "-I", "-S", str(_SUPERVISOR), hold, *confined.command)
 
 
 def let_go(process: asyncio.subprocess.Process) -> None:
@@ -156,16 +170,16 @@ def let_go(process: asyncio.subprocess.Process) -> None:
 
 
 async def _start(
-    confined: Confined, cwd: Path, environ: Mapping[str, str]
+    confined: Confined, cwd: Path, environ: Mapping[str, str], tree: ProcessTree
 ) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
-            *supervised(confined),
+            *supervised(confined, tree),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=cwd,
-            env=dict(environ),
+            env={**environ, **confined.environ, **tree.environ},
             start_new_session=True,
             limit=1 << 18,
         )
@@ -183,20 +197,40 @@ async def _follow(
     """Take output until the command ends or must be ended."""
     reading = asyncio.ensure_future(_drain(process, output, progress))
     stopped = asyncio.ensure_future(stop.wait()) if stop else None
+    gone = asyncio.ensure_future(_supervisor_gone(process))
+    tasks: set[asyncio.Future[Any]] = {reading, gone} | ({stopped} if stopped else set())
     try:
-        waiting = {reading} if stopped is None else {reading, stopped}
         done, _ = await asyncio.wait(
-            waiting, timeout=bounds.seconds, return_when=asyncio.FIRST_COMPLETED
+            tasks, timeout=bounds.seconds, return_when=asyncio.FIRST_COMPLETED
         )
+        if done == {gone}:  # killed before its time: whoever did that may hold the output open
+            done, _ = await asyncio.wait({reading}, timeout=_LAST_WORDS)
+            return "flooded" if done and not await reading else "exited"
         if reading in done:
             return "exited" if await reading else "flooded"
         return "interrupted" if done else "timeout"
     finally:
-        for task in (reading, stopped):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def _supervisor_gone(process: asyncio.subprocess.Process) -> bool:
+    """Wait for the supervisor itself, whatever becomes of its output."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # no such call here, or it has ended already
+        await process.wait()
+        return True
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(handle, ended.set)
+    try:
+        return await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
 async def _drain(
@@ -215,8 +249,10 @@ async def _drain(
     return True
 
 
-async def _end(process: asyncio.subprocess.Process) -> int:
-    """See the supervisor out; it takes the whole tree with it."""
+async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> int:
+    """See the supervisor out; it takes the whole tree with it, or the tree is ended without it."""
+    if (process.returncode or 0) < 0:
+        await asyncio.to_thread(tree.end)
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
@@ -229,6 +265,7 @@ async def _end(process: asyncio.subprocess.Process) -> int:
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(tree.end)
         let_go(process)
         return await process.wait()
 
@@ -251,29 +288,37 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     cwd = context.workspace.cwd
     command = ("bash", "--noprofile", "--norc", "-c", arguments.command)
-    confined = (
-        context.sandbox.confine(command, context.workspace, cwd=cwd, network=context.network)
-        if context.sandbox
-        else unconfined(command)
-    )
+    if context.sandbox:
+        confined = context.sandbox.confine(
+            command, context.workspace, cwd=cwd, network=context.network
+        )
+    elif deals_with_processes(judge(arguments.command, context.workspace)):
+        confined = unconfined(command)
+    else:
+        confined = unconfined(await asyncio.to_thread(in_own_namespace, command, context.environ))
     limits = context.limits
-    finished = await run(
-        confined,
-        cwd=cwd,
-        environ=clean_environment(context.environ, context.passed),
-        bounds=Bounds(
-            seconds=min(arguments.seconds, limits.seconds),
-            kept=limits.kept,
-            tail=limits.shown // 2,
-            output=limits.output,
-        ),
-        stop=context.stop,
-        progress=context.progress,
-    )
-    return _told(finished, context)
+    roots = context.workspace.roots
+    before = await asyncio.to_thread(ControlFiles, roots) if context.unseen else None
+    try:
+        finished = await run(
+            confined,
+            cwd=cwd,
+            environ=clean_environment(context.environ, context.passed),
+            bounds=Bounds(
+                seconds=min(arguments.seconds, limits.seconds),
+                kept=limits.kept,
+                tail=limits.shown // 2,
+                output=limits.output,
+            ),
+            stop=context.stop,
+            progress=context.progress,
+        )
+    finally:
+        undone = before.take_back() if before else ()
+    return _told(finished, undone, context)
 
 
-def _told(finished: CommandFinished, context: ToolContext) -> ToolResult:
+def _told(finished: CommandFinished, undone: tuple[str, ...], context: ToolContext) -> ToolResult:
     """The output with what the model must know about its end."""
     text, full = _joined(finished, context)
     how = {
@@ -285,12 +330,22 @@ def _told(finished: CommandFinished, context: ToolContext) -> ToolResult:
     failed = finished.ending == "exited" and finished.code != 0
     last = text.rstrip().rpartition("\n")[2]
     return ToolResult(
-        text=f"{text.rstrip()}\n[{how}]".lstrip("\n"),
+        text=f"{text.rstrip()}\n[{how}]{_taken_back(undone)}".lstrip("\n"),
         status="error" if failed else _STATUS[finished.ending],
         full=full,
         finding=finding(f"{how}, {finished.size:,} bytes; last: {one_line(last, 60)}"),
         elapsed=finished.elapsed,
         origin="shell",
+    )
+
+
+def _taken_back(undone: tuple[str, ...]) -> str:
+    if not undone:
+        return ""
+    named = exact(", ".join(undone[:20])) + (f" and {len(undone) - 20} more" if undone[20:] else "")
+    return (
+        f"\n[taken back: {named}. Other programs obey what is written there, so it is never written"
+        " unasked: propose it with write or edit.]"
     )
 
 
@@ -305,15 +360,22 @@ def _joined(finished: CommandFinished, context: ToolContext) -> tuple[str, bytes
     return f"{head}\n{note}\n{tail}", finished.kept
 
 
+def _preview(arguments: ShellArguments, context: ToolContext) -> Preview:
+    parts = judge(arguments.command, context.workspace)
+    return Preview(
+        title=f"run {one_line(arguments.command, 80)}",
+        body=exact(arguments.command),
+        standing="sensitive" if any(part.steers for part in parts) else "open",
+        command=arguments.command,
+        parts=parts,
+    )
+
+
 SHELL: Final[Tool] = declare(
     "shell",
     "Run a command in bash, in the workspace, without a terminal and without input.",
     "run",
     ShellArguments,
     _shell,
-    lambda arguments, _: Preview(
-        title=f"run {one_line(arguments.command, 80)}",
-        body=exact(arguments.command),
-        command=arguments.command,
-    ),
+    _preview,
 )

@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import re
 import shlex
-from functools import cache
 from typing import Final, Literal
 
 import msgspec
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from mindstone_tui.core.errors import ConfigError
 from mindstone_tui.core.tools.base import Preview
+from mindstone_tui.core.tools.command_options import has_risky_option
+from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
 
-__all__ = ["WRAPPERS", "NotPlain", "simple_commands"]
+__all__ = [
+    "EDITS",
+    "WRAPPERS",
+    "NotPlain",
+    "Rule",
+    "Verdict",
+    "covers",
+    "offered",
+    "simple_commands",
+]
 
 WRAPPERS: Final = frozenset(
     {
@@ -40,25 +49,6 @@ WRAPPERS: Final = frozenset(
 )
 """Programs that run others or change the shell: their first word says nothing about the rest."""
 
-_RISKY_OPTIONS: Final = {
-    "find": r"-(?:exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls)\Z",
-    "git": r"-c\Z|-c.|--config-env|--exec-path|--upload-pack|--receive-pack|--output|-O|--ext-diff"
-    r"|--textconv|--open-files-in-pager|--git-dir|--work-tree|-C|--exec|-x\Z|--template|--super-prefix",
-    "rg": r"--pre\b|--hostname-bin|--search-zip|-z\Z",
-    "sort": r"-o|--output|--compress-program|-T|--temporary-directory",
-    "tar": r"--to-command|--checkpoint|-I|--use-compress-program|--rsh-command|-F|--info-script",
-    "curl": r"-o|-O|--output|-K|--config|-T|--upload|-d|--data|-F|--form",
-    "fd": r"-x|-X|--exec",
-    "date": r"-s|--set",
-    "uniq": r"[^-]",
-    "tree": r"-o\Z|--output",
-    "diff": r"--to-file|--from-file|--output",
-    "ls": r"--hyperlink",
-    "npm": r"--script-shell|--prefix|--globalconfig|--userconfig|--node-options",
-    "cargo": r"--config|\+",
-    "pip": r"--index-url|-i\Z|--extra-index-url|--trusted-host|--target|--root",
-    "pytest": r"-p|--rootdir|-c\Z|--confcutdir|-o\Z|--override-ini|--pdbcls",
-}
 _UNDERSTOOD: Final = re.compile(r"[ -~]+\Z")
 _LOUD: Final = re.compile(r"[`$\\]")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9_./:@%+=,-]+\Z")
@@ -85,7 +75,7 @@ def simple_commands(text: str) -> tuple[tuple[str, ...], ...]:
         raise NotPlain("it is very long, has several lines, or characters outside plain ASCII")
     if found := _LOUD.search(text):
         raise NotPlain(f"{found.group()} can stand for something that is not shown")
-    tree = _parser().parse(text.encode())
+    tree = bash_parser().parse(text.encode())
     if tree.root_node.has_error:
         raise NotPlain("it is not valid shell")
     reading = _Reading()
@@ -94,17 +84,6 @@ def simple_commands(text: str) -> tuple[tuple[str, ...], ...]:
     if len(reading.commands) > _MOST_PARTS:
         raise NotPlain("it has too many parts to judge one by one")
     return tuple(reading.commands)
-
-
-def has_risky_option(command: tuple[str, ...]) -> bool:
-    """Whether an option turns a harmless program into one that writes or runs something else."""
-    pattern = _RISKY_OPTIONS.get(command[0])
-    return pattern is not None and any(re.match(pattern, word) for word in command[1:])
-
-
-@cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
 
 
 class _Reading:
@@ -196,9 +175,58 @@ def _text(node: Node) -> str:
 
 Verdict = Literal["allow", "ask", "refuse"]
 
-_SUBCOMMANDS: Final = frozenset(
-    {"git", "npm", "pnpm", "yarn", "cargo", "go", "uv", "pip", "poetry", "docker", "kubectl", "gh"}
-)
+EDITS: Final = "edits"
+"""The tool of a rule about every tool that changes files."""
+_VERBATIM: Final = "--"
+"""Before a whole command line that must be exactly this one."""
+_RUN_MORE: Final = {
+    "uv": "run tool pip add sync x",
+    "uvx": "",
+    "npm": "exec x install i ci add update init create pkg config publish",
+    "npx": "",
+    "pnpm": "dlx exec install i add update create config publish",
+    "yarn": "dlx exec install add upgrade create config node",
+    "bunx": "",
+    "pip": "install download wheel config",
+    "pip3": "install download wheel config",
+    "pipx": "",
+    "poetry": "run install add update shell config",
+    "pdm": "run install add update",
+    "hatch": "run shell env",
+    "docker": "run exec build buildx compose create start plugin context cp",
+    "podman": "run exec build compose create start cp",
+    "kubectl": "exec run apply create debug cp attach port-forward proxy plugin edit patch",
+    "helm": "",
+    "go": "run generate install get tool env",
+    "cargo": "run r install add xtask",
+    "git": "config submodule bisect push pull fetch clone remote rebase filter-branch hook difftool"
+    " mergetool worktree archive send-email maintenance credential daemon instaweb",
+    "gh": "api alias extension codespace workflow run auth config secret",
+    "bundle": "exec install update config",
+    "composer": "exec run install update require",
+    "dotnet": "run exec tool build test",
+}
+"""Programs that run or set up others, by the words that make them do so; empty for every word."""
+_ALWAYS_THE_SAME: Final = """
+    ls cat head tail wc grep egrep fgrep rg tree du df stat diff cmp comm sort cut tr nl tac
+    rev fold column od hexdump basename dirname realpath readlink pwd echo which test true
+    false seq uname whoami id nproc md5sum sha1sum sha256sum sha512sum cksum jq find fd file
+    ps date pytest mypy
+"""
+_SAME_WORK: Final = {
+    **dict.fromkeys(_ALWAYS_THE_SAME.split(), ""),
+    "ruff": "check",
+    "git": "status diff log show blame grep ls-files ls-tree rev-parse rev-list describe shortlog"
+    " cat-file merge-base name-rev show-ref for-each-ref check-ignore",
+    "cargo": "test check build clippy tree",
+    "go": "test vet build list version",
+    "npm": "test ls",
+    "pip": "list show freeze check",
+}
+"""Programs that do the same kind of work whatever follows, if no option is risky."""
+_NEVER_OFFERED: Final[frozenset[Effect]] = frozenset({"pipe to shell", "privilege", "force-push"})
+"""What does something else each time it runs: a yes to one says nothing about the next."""
+_NEVER_BY_PREFIX: Final = _NEVER_OFFERED | {"outside the workspace"}
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,6 +235,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     tool: str
     words: tuple[str, ...] = ()
+    """Of a command, or the parts of a path."""
     open_ended: bool = False
     """Further words, or paths further down, are covered too."""
     network: bool = False
@@ -215,7 +244,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """As a person writes it."""
-        return " ".join([self.tool, *map(shlex.quote, self.words), *(["*"] * self.open_ended)])
+        if self.tool == "shell":
+            return " ".join([self.tool, *map(shlex.quote, self.words), *(["*"] * self.open_ended)])
+        path = "/".join(self.words)
+        if self.open_ended:
+            return f"{self.tool} {shlex.quote(path)}/*" if path else f"{self.tool} *"
+        return f"{self.tool} {shlex.quote(path)}" if path else self.tool
 
     @classmethod
     def parse(cls, verdict: Verdict, text: str, *, network: bool = False) -> Rule:
@@ -231,7 +265,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             open_ended, words[-1] = True, words[-1][:-2]
         elif open_ended:
             words.pop()
-        if verdict == "allow" and tool == "shell":
+        if tool != "shell":
+            words = [part for word in words for part in word.split("/") if part not in ("", ".")]
+        elif verdict == "allow":
             _check_shell(text, words, open_ended)
         return cls(
             verdict=verdict, tool=tool, words=tuple(words), open_ended=open_ended, network=network
@@ -248,51 +284,105 @@ def covers(
     rules: tuple[Rule, ...], verdict: Verdict, tool: str, preview: Preview
 ) -> tuple[Rule, ...]:
     """The rules that decide this call this way; empty when they do not."""
-    about = tuple(rule for rule in rules if rule.tool == tool)
+    about = tuple(rule for rule in rules if _is_about(rule, tool, preview))
     candidates = tuple(rule for rule in about if rule.verdict == verdict)
     if not about:
         return ()
     if not preview.command:
         return tuple(rule for rule in candidates if rule.matches(preview.place))[:1]
+    verbatim = (_VERBATIM, preview.command)
+    if exact := tuple(rule for rule in candidates if rule.words == verbatim):
+        return exact[:1]
     try:
         commands = simple_commands(preview.command)
     except NotPlain:
         # What is not understood is never allowed; it is asked about where a rule might mean it.
         stricter = tuple(rule for rule in about if rule.verdict != "allow")
         return stricter[:1] if verdict == "ask" else ()
-    found = [_first(candidates, command, verdict) for command in commands]
+    judged = {part.words: part for part in preview.parts}
+    found = [_first(candidates, each, verdict, judged.get(each)) for each in commands]
     if verdict == "allow":
         return tuple(rule for rule in found if rule) if all(found) else ()
     return tuple(rule for rule in found if rule)
 
 
-def suggested(tool: str, preview: Preview) -> Rule | None:
-    """The narrowest rule that would have allowed this call, to be offered beside the question."""
+def _is_about(rule: Rule, tool: str, preview: Preview) -> bool:
+    return rule.tool == tool or (rule.tool == EDITS and bool(preview.place))
+
+
+def offered(tool: str, preview: Preview) -> tuple[Rule, ...]:
+    """The rules that would have allowed this call, the narrowest first; none that allows more
+    than more of the same."""
     if not preview.command:
-        return Rule(verdict="allow", tool=tool, words=tuple(preview.place))
+        exact = Rule(verdict="allow", tool=tool, words=tuple(preview.place))
+        edits = Rule(verdict="allow", tool=EDITS, open_ended=True)
+        return (exact, edits) if preview.place else (exact,)
     try:
-        (command,) = simple_commands(preview.command)
-    except (NotPlain, ValueError):
-        return None
-    if command[0] in WRAPPERS or has_risky_option(command):
-        return None
-    if command[0] in _SUBCOMMANDS and len(command) > 2 and not command[1].startswith("-"):
-        return Rule(verdict="allow", tool=tool, words=command[:2], open_ended=True)
-    return Rule(verdict="allow", tool=tool, words=command)
+        commands = simple_commands(preview.command)
+    except NotPlain:
+        return ()
+    if any(part.steers or part.effects & _NEVER_OFFERED for part in preview.parts):
+        return ()
+    if len(commands) > 1:
+        return (Rule(verdict="allow", tool=tool, words=(_VERBATIM, preview.command)),)
+    (command,) = commands
+    exact = Rule(verdict="allow", tool=tool, words=command)
+    prefix = _prefix(command)
+    judged = next((part for part in preview.parts if part.words == command), None)
+    if prefix is None or _may_run_more(command) or _beyond(judged):
+        return (exact,)
+    return (exact, Rule(verdict="allow", tool=tool, words=prefix, open_ended=True))
 
 
-def _first(candidates: tuple[Rule, ...], command: tuple[str, ...], verdict: Verdict) -> Rule | None:
+def _prefix(command: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The words that say what kind of work a command is."""
+    actions = _SAME_WORK.get(command[0])
+    if actions is None:
+        return None
+    if not actions:
+        return command[:1]
+    return command[:2] if len(command) > 1 and command[1] in actions.split() else None
+
+
+def _first(
+    candidates: tuple[Rule, ...],
+    command: tuple[str, ...],
+    verdict: Verdict,
+    part: CommandPart | None,
+) -> Rule | None:
     for rule in candidates:
         if not rule.matches(command):
             continue
-        if verdict == "allow" and rule.open_ended and _may_run_more(command):
+        widened = verdict == "allow" and rule.open_ended
+        if widened and (_may_run_more(command) or _beyond(part)) and not _named(rule, command):
             continue
         return rule
     return None
 
 
+def _named(rule: Rule, command: tuple[str, ...]) -> bool:
+    """Nothing follows the words of the rule, so it covers nothing that it does not say."""
+    return rule.words == command
+
+
+def _beyond(part: CommandPart | None) -> bool:
+    return part is not None and bool(part.effects & _NEVER_BY_PREFIX)
+
+
 def _may_run_more(command: tuple[str, ...]) -> bool:
-    return command[0] in WRAPPERS or "/" in command[0] or has_risky_option(command)
+    """Whether the words after the first few could be another program, or set one up."""
+    name = command[0]
+    if name in WRAPPERS or "/" in name or has_risky_option(command):
+        return True
+    actions = _RUN_MORE.get(name)
+    if actions is None:
+        return False
+    return not actions or len(command) < 2 or not _known_action(command, actions)
+
+
+def _known_action(command: tuple[str, ...], actions: str) -> bool:
+    """Whether the first word after the program is an action, and not one that runs more."""
+    return not command[1].startswith(("-", "+")) and command[1] not in actions.split()
 
 
 def _check_shell(text: str, words: list[str], open_ended: bool) -> None:

@@ -4,9 +4,10 @@ It adopts every process the command leaves behind (a child subreaper), so that d
 sessions cannot get away. When the command ends, when it is told to stop (SIGTERM), or when its own
 parent dies, it stops all that is left, then kills it, until nothing answers.
 
-    python -I -S supervisor.py CONFINEMENT COMMAND [ARGUMENT…]
+    python -I -S supervisor.py HOLD COMMAND [ARGUMENT…]
 
-CONFINEMENT is JSON: `null`, or what `landlock.py` beside this file applies first.
+HOLD is JSON: `group`, a control group to enter first, and `landlock`, what `landlock.py` beside
+this file applies to the command; either may be null.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def main(arguments: list[str]) -> int:
     """Run the command; the exit code is the command's, or 128 plus the signal that ended it."""
-    confinement = json.loads(arguments[0])
+    hold = json.loads(arguments[0])
+    confinement = hold["landlock"]
+    _enter(hold["group"])
     _adopt_orphans()
     told = _Told()
     child = os.fork()
@@ -47,6 +50,16 @@ class _Told:
     def _stop(self, _number: int, _frame: object) -> None:
         self.to_stop = True
         _end_all()
+
+
+def _enter(group: str | None) -> None:
+    """Go into a control group, with all that is started from now on, if we are let in."""
+    if group is None:
+        return
+    try:
+        Path(group, "cgroup.procs").write_text("0", "utf-8")
+    except OSError:
+        return
 
 
 def _adopt_orphans() -> None:

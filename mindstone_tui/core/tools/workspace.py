@@ -14,7 +14,6 @@ import errno
 import os
 import secrets
 import stat
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
@@ -22,20 +21,11 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.tools.control_files import PROTECTED, plain_name, steers
 
 Standing = Literal["open", "sensitive", "protected"]
 """`open` may be changed; `sensitive` steers other programs and always asks; `protected` never."""
 
-PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnupg"})
-SENSITIVE: Final = frozenset(
-    {
-        *(".vscode", ".idea", ".devcontainer", ".husky", ".github", ".gitlab-ci.yml", ".circleci"),
-        *(".envrc", ".env", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc", ".gitmodules"),
-        *(".gitattributes", ".gitconfig", ".pre-commit-config.yaml", "agents.md", "claude.md"),
-        *("gemini.md", ".cursorrules", ".claude", ".codex", ".gemini", ".cursor", ".bashrc"),
-        *(".profile", ".bash_profile", ".zshrc", ".zshenv", ".config", ".aws", ".docker", ".kube"),
-    }
-)
 _Missing = Literal["fail", "make", "imagine"]
 _NOT_A_WORKSPACE: Final = ("/proc", "/sys", "/dev", "/run")
 _MOST_LINKS: Final = 40
@@ -71,10 +61,10 @@ class Workspace:
 
     def standing(self, place: Place) -> Standing:
         """How guarded a place is, judged by the path that was really reached."""
-        names = {_plain(part) for part in place.parts}
+        names = {plain_name(part) for part in place.parts}
         if names & PROTECTED or not place.parts or self._is_ours(place.path):
             return "protected"
-        return "sensitive" if names & SENSITIVE else "open"
+        return "sensitive" if steers(place.parts) else "open"
 
     def locate(self, path: str) -> Place:
         """The real place a path leads to; its last parts may not exist yet."""
@@ -268,12 +258,6 @@ def _root(path: Path) -> Path:
     if any(str(real) == place or str(real).startswith(f"{place}/") for place in _NOT_A_WORKSPACE):
         raise NotAllowed(f"{real} belongs to the system.", "Work in a folder of your own.")
     return real
-
-
-def _plain(name: str) -> str:
-    """A name as a lenient file system might compare it."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(sign for sign in folded if unicodedata.category(sign) != "Cf").rstrip(". ")
 
 
 def _mode_of(name: str, folder: int, path: str) -> int | None:

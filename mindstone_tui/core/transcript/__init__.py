@@ -1,9 +1,9 @@
 """The append-only transcript: append, read, follow, verify.
 
-`Transcript` writes (see `journal` for the discipline), `History` reads, `verify` proves.
+`Transcript` writes (see `writer` for the discipline), `History` reads, `verify` proves.
 """
 
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, start_over
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.core.transcript.reader import Damaged, Head, History
 from mindstone_tui.core.transcript.verify import HeadAnchor, Problem, Verdict, verify
@@ -20,5 +20,6 @@ __all__ = [
     "Transcript",
     "Verdict",
     "list_sessions",
+    "start_over",
     "verify",
 ]

@@ -6,13 +6,16 @@ said all stand in a transcript's last few lines.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.disk import ensure_folder, open_regular, place_error
 from mindstone_tui.core.entries import Entry, Line, decode_line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -20,12 +23,17 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.line import Malformed
+from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.encode import timestamp, written_at
 
 _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
+_FIRST_REQUEST: Final = 64 << 10
+"""Bytes at the beginning in which the first request is looked for."""
+LONGEST_TITLE: Final = 120
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +52,8 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Who spoke last: user or assistant; empty when nothing was said yet."""
     text: str
     """How the last thing said begins."""
+    title: str = ""
+    """The name that a person gave it, else how its first request begins."""
     readable: bool
     """False when the end of the transcript cannot be read; `verify` says why."""
 
@@ -54,10 +64,33 @@ def list_sessions(places: Places) -> list[SessionSummary]:
     return sorted(found, key=lambda summary: summary.updated, reverse=True)
 
 
+def start_over(places: SessionPlaces) -> Path:
+    """Set aside what is left of a session whose transcript is gone; the folder it went to.
+
+    Nothing is deleted, and a transcript that holds anything is never moved.
+    """
+    if not places.derived:
+        raise NoSuchSession(places.key)
+    if os.path.lexists(places.transcript) and places.transcript.lstat().st_size:
+        raise UsageError(
+            f"{places.key} has a transcript, and that is never set aside.",
+            f"`mindstone verify --session {places.key}` says how it is.",
+        )
+    aside = places.lost / timestamp(datetime.now(UTC)).replace(":", "")
+    ensure_folder(aside)
+    try:
+        for path in sorted(places.folder.iterdir()):
+            if path not in (places.lost, places.lease):
+                path.rename(aside / path.name)
+    except OSError as error:
+        raise place_error(aside, error) from error
+    return aside
+
+
 def _summarise(places: SessionPlaces) -> SessionSummary | None:
     """One session's summary; None when it vanished meanwhile."""
     try:
-        fd = os.open(places.transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_regular(places.transcript, follow=False)
     except FileNotFoundError:
         return None
     except OSError:
@@ -65,6 +98,7 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
     try:
         status = os.fstat(fd)
         newest, spoken = _look_back(fd, status.st_size)
+        title = _title_of(places, fd)
     except OSError:
         return _unreadable(places, 0, "")
     finally:
@@ -83,7 +117,21 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
         role=spoken.role if spoken else "",
         text=_text_of(spoken.entry)[:_SHOWN] if spoken and isinstance(spoken.entry, Entry) else "",
         readable=True,
+        title=title,
     )
+
+
+def _title_of(places: SessionPlaces, fd: int) -> str:
+    """What a person called it, else its first request, if that stands near its beginning."""
+    with contextlib.suppress(OSError):
+        if named := one_line(places.title.read_text("utf-8", "replace"), LONGEST_TITLE):
+            return named
+    for piece in os.pread(fd, _FIRST_REQUEST, 0).split(b"\n")[:-1]:
+        with contextlib.suppress(Malformed):
+            entry = decode_line(piece).entry
+            if isinstance(entry, UserMessage):
+                return one_line(entry.text, LONGEST_TITLE)
+    return ""
 
 
 def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummary:

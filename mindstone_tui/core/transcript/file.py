@@ -7,6 +7,7 @@ tail that was set aside, a file that another program had put in its place. Those
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -19,7 +20,7 @@ from mindstone_tui.core.disk import Disk, held, place_error, replace_with, write
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
-from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved, NoSuchSession
+from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import reader
 from mindstone_tui.core.transcript.reader import Piece, Read, backwards, read_line
@@ -169,6 +170,14 @@ class _Doubtful(msgspec.Struct, frozen=True):
     hash: str
 
 
+class Replacements(msgspec.Struct, frozen=True):
+    """How often another program put something else in a transcript's place while it was open."""
+
+    files: int = 0
+    histories: int = 0
+    """Times in which the newest line that was known was not in it: an older copy, perhaps."""
+
+
 class TranscriptFile:
     """One session's file, for appending."""
 
@@ -177,18 +186,35 @@ class TranscriptFile:
         self._disk = disk
         self._inode: int | None = None
         self._doubtful: _Doubtful | None = None
+        self.replacements = Replacements()
         self._acknowledged = 0
         """Where the newest line ends that this process was told is on disk."""
         self.tail = Tail()
         self.newest = Tail()
         """The same, and still known while the file has to be opened anew."""
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+        if create and places.derived and not os.path.lexists(places.transcript):
+            raise places.missing()
+        self._read_only: OSError | None = None
+        """Why nothing can be written; what is there can be read all the same."""
         try:
-            self._fd = disk.open(places.transcript, flags)
+            self._fd = self._open(flags)
         except FileNotFoundError as error:
-            raise NoSuchSession(places.key) from error
+            raise places.missing() from error
         except OSError as error:
             raise place_error(places.transcript, error) from error
+
+    def _open(self, flags: int) -> int:
+        try:
+            fd = self._disk.open(self._places.transcript, flags)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            fd = self._disk.open(self._places.transcript, os.O_RDONLY)
+            self._read_only = error
+        else:
+            self._read_only = None
+        return fd
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[Entry]]:
@@ -196,7 +222,7 @@ class TranscriptFile:
         busy = f"{self._places.key} is being written to by another program."
         while True:
             if self._fd < 0:
-                self._fd = self._disk.open(self._places.transcript, os.O_RDWR | os.O_APPEND)
+                self._fd = self._reopen()
             with held(self._fd, wait=LOCK_WAIT, busy=busy):
                 inode = self._disk.inode(self._fd)
                 named = self._disk.inode_at(self._places.transcript)
@@ -204,14 +230,26 @@ class TranscriptFile:
                     yield self._meet(inode)
                     return
             if named is None:
-                raise EntryNotSaved(
-                    f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
-                    "Put it back; what is unsaved is kept and written first.",
-                )
+                raise self._gone()
             self.poison()
+
+    def _reopen(self) -> int:
+        """Open the file that has the name now; none is made, because there was one."""
+        try:
+            return self._open(os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError as error:
+            raise self._gone() from error
+
+    def _gone(self) -> EntryNotSaved:
+        return EntryNotSaved(
+            f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
+            "Put it back; what is unsaved is kept and written first.",
+        )
 
     def put(self, data: bytes, tails: list[Tail]) -> None:
         """Write and sync, or take the write back; `tails` are those before and after each line."""
+        if self._read_only is not None:
+            raise self._read_only
         before, after = tails[0], tails[-1]
         try:
             write_all(self._fd, data, self._disk)
@@ -250,6 +288,8 @@ class TranscriptFile:
             return self._learn_tail()
         self._acknowledged = 0
         self.tail = Tail()
+        known = self.replacements
+        self.replacements = msgspec.structs.replace(known, files=known.files + 1)
         return [
             FileReplaced(inode_before=before or 0, inode_after=inode),
             *self._learn_tail(),
@@ -263,7 +303,12 @@ class TranscriptFile:
         size = self._take_back(size)
         self._refuse_a_cut(size)
         end = find_end(self._read, size, self._places.transcript)
+        if end.tail.seq < 0 and self._places.derived:
+            raise self._places.missing()
         self._refuse_a_stranger(end.tail.session)
+        if not self._still_there(self.newest):
+            known = self.replacements
+            self.replacements = msgspec.structs.replace(known, histories=known.histories + 1)
         if not end.newline:
             write_all(self._fd, b"\n", self._disk)
             self._disk.sync(self._fd)
@@ -272,9 +317,16 @@ class TranscriptFile:
         self.tail = self.newest = end.tail
         return self._unrecorded_copies()
 
+    def _still_there(self, known: Tail) -> bool:
+        """Whether the newest line that was known stands where it stood, with its hash."""
+        if known.start is None:
+            return True
+        raw = self._read(known.size - known.start, known.start)
+        return raw.endswith(b"\n") and _claimed_hash(raw[:-1]) == known.hash
+
     def _refuse_a_cut(self, size: int) -> None:
         if size < self._acknowledged:
-            raise DamagedTranscript(
+            raise EntryNotSaved(
                 f"NOT SAVED: another program cut {self._places.transcript} from "
                 f"{self._acknowledged:,} to {size:,} bytes.",
                 "Restore the file from a backup; what is unsaved is kept in memory.",

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, place_error, read_blob
+from mindstone_tui.core.disk import REAL, open_regular, place_error, read_blob, replace_with
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
-from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, NoSuchSession
+from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.encode import restore
 
@@ -270,6 +270,19 @@ class History:
             os.close(self._fd)
             self._fd = -1
 
+    def reopen(self) -> None:
+        """Go on with the file that has the name now."""
+        fd = _open_to_read(self.places)
+        self.close()
+        self._fd = fd
+        self._offsets = None
+
+    def keep_copy(self, path: Path) -> None:
+        """Copy the file as it was opened, even if it has lost its name since."""
+        size = self.size
+        steps = range(0, size, _SCAN_CHUNK)
+        replace_with(path, (self._read(min(_SCAN_CHUNK, size - at), at) for at in steps))
+
     @property
     def size(self) -> int:
         """The file's length in bytes."""
@@ -469,8 +482,8 @@ def read_line(raw: bytes, offset: int) -> Line | Damaged:
 def _open_to_read(places: SessionPlaces) -> int:
     path = places.transcript
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return open_regular(path, follow=False)
     except FileNotFoundError as error:
-        raise NoSuchSession(places.key) from error
+        raise places.missing() from error
     except OSError as error:
         raise place_error(path, error) from error

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import read_blob, settled
+from mindstone_tui.core.disk import open_regular, read_blob, settled
 from mindstone_tui.core.entries import Blob
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE
 from mindstone_tui.core.errors import PlaceError
@@ -89,7 +89,7 @@ _decode_link = msgspec.json.Decoder(_Link).decode
 def verify(places: SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
     """Read the whole transcript once and list everything that is wrong with it."""
     try:
-        fd = os.open(places.transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_regular(places.transcript, follow=False)
     except OSError as error:
         problem = Problem(0, 0, "missing", f"the transcript cannot be read: {error.strerror}")
         return Verdict(str(places.key), False, 0, None, (problem,))

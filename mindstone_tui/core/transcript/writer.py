@@ -41,7 +41,7 @@ from mindstone_tui.core.transcript.encode import (
     timestamp,
     utc_now,
 )
-from mindstone_tui.core.transcript.file import LONGEST_WRITE, Tail, TranscriptFile
+from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
 from mindstone_tui.core.transcript.reader import Head, History
 
 _ENVELOPE: Final = 1 << 10
@@ -77,6 +77,7 @@ class Transcript:
         self._entropy = entropy
         self._forked_from = forked_from
         self._unsaved: list[_Pending] = []
+        self._rescue_name = f"unsaved-{clock().strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
         if create:
             ensure_folder(places.folder, disk)
         self._ledger = TranscriptFile(places, disk, create=create)
@@ -103,6 +104,11 @@ class Transcript:
         """The turn of the newest line this process knows of, saved or not."""
         waiting = [pending.draft.turn for pending in self._unsaved if pending.draft.turn]
         return waiting[-1] if waiting else self._ledger.newest.turn
+
+    @property
+    def replacements(self) -> Replacements:
+        """What other programs put in this file's place so far."""
+        return self._ledger.replacements
 
     def append(
         self, entry: Entry, *, turn: int | None = None, ts: str = "", parent: str | None = None
@@ -147,22 +153,30 @@ class Transcript:
         """Learn what other processes appended since; a torn end is set aside."""
         self._settle()
 
-    def rescue(self, folder: Path) -> Path | None:
-        """Write what is unsaved somewhere else; the file is named, or None if there is nothing."""
-        if not self._unsaved:
+    def rescue(self, folder: Path, returned: Sequence[Entry] = ()) -> Path | None:
+        """Write what is unsaved somewhere else, and what was never taken in; None if nothing is.
+
+        One file for as long as this is open: it is written anew each time, and removed when
+        everything in it is on disk after all.
+        """
+        path = folder / self._rescue_name
+        if not self._unsaved and not returned:
+            path.unlink(missing_ok=True)
             return None
 
         def keep(data: bytes) -> Blob:
             return Blob(sha256=keep_blob(folder / "blobs", data), size=len(data))
 
         lines = []
-        for pending in self._unsaved:
-            body = prepare(pending.draft.entry, self._clean, keep)
-            place = msgspec.json.encode({"ts": pending.draft.ts, "turn": pending.draft.turn})
+        now = timestamp(self._clock())
+        drafts = [pending.draft for pending in self._unsaved]
+        drafts += [Draft(entry=one, turn=None, channel=self.channel, ts=now) for one in returned]
+        for draft in drafts:
+            body = prepare(draft.entry, self._clean, keep)
+            place = msgspec.json.encode({"ts": draft.ts, "turn": draft.turn})
             lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
-        name = f"unsaved-{self._clock().strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
-        replace_file(folder / name, b"".join(lines))
-        return folder / name
+        replace_file(path, b"".join(lines))
+        return path
 
     def keep_blob(self, data: bytes) -> Blob:
         """Store bytes beside the transcript, durably, before a line names them."""

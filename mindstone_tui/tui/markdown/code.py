@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
 from importlib import import_module
 from types import ModuleType
@@ -85,3 +86,28 @@ def diffed(diff: str) -> Content:
             spans.append(Span(at, at + len(line.rstrip("\n")), style))
         at += len(line)
     return Content(diff, spans=spans)
+
+
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+def numbered(diff: str) -> Content:
+    """A unified diff with the numbers of its lines in front; the names of the files are left out.
+
+    A line that goes has its old number, every other one its new number.
+    """
+    rows: list[Content] = []
+    old = new = 0
+    for line, drawn in zip(diff.splitlines(), diffed(diff).split("\n"), strict=False):
+        if line.startswith(("+++", "---")) and not (old or new):
+            continue
+        if found := _HUNK.match(line):
+            old, new = int(found[1]), int(found[2])
+            if rows:
+                rows.append(Content.styled("   ⋮", "$faint"))
+            continue
+        number = old if line.startswith("-") else new
+        rows.append(Content.assemble((f"{number:>5} " if old or new else "", "$faint"), drawn))
+        old += not line.startswith("+")
+        new += not line.startswith("-")
+    return Content("\n").join(rows)

@@ -25,17 +25,18 @@ _BETWEEN = "  "
 _NARROWEST_COLUMN = 3
 
 
-def table(rows: Sequence[Sequence[Content]], width: int) -> Content:
+def table(rows: Sequence[Sequence[Content]], width: int, aligned: Sequence[str] = ()) -> Content:
     """Rows of cells, the header first, as lines of at most `width` cells where that is possible."""
     if not rows:
         return Content("")
     columns = max(len(row) for row in rows)
     full = [[*row, *[Content("")] * (columns - len(row))] for row in rows]
+    sides = [*aligned, *["left"] * columns][:columns]
     widths = fitted([max(row[c].cell_length for row in full) for c in range(columns)], width)
     lines: list[Content] = []
     for number, row in enumerate(full):
         lines += _row(
-            [cell.stylize_before("bold") if number == 0 else cell for cell in row], widths
+            [cell.stylize_before("bold") if number == 0 else cell for cell in row], widths, sides
         )
         if number == 0:
             lines.append(Content.styled(_BETWEEN.join("─" * w for w in widths), "$faint"))
@@ -56,7 +57,7 @@ def fitted(natural: Sequence[int], room: int) -> list[int]:
     return widths
 
 
-def _row(cells: Sequence[Content], widths: Sequence[int]) -> list[Content]:
+def _row(cells: Sequence[Content], widths: Sequence[int], sides: Sequence[str]) -> list[Content]:
     wrapped = [
         [line.rstrip() for line in cell.wrap(width)] or [Content("")]
         for cell, width in zip(cells, widths, strict=True)
@@ -64,13 +65,18 @@ def _row(cells: Sequence[Content], widths: Sequence[int]) -> list[Content]:
     lines = []
     for at in range(max(map(len, wrapped))):
         parts = [
-            (column[at] if at < len(column) else Content("")).extend_right(
-                max(0, width - (column[at].cell_length if at < len(column) else 0))
-            )
-            for column, width in zip(wrapped, widths, strict=True)
+            _set(column[at] if at < len(column) else Content(""), width, side)
+            for column, width, side in zip(wrapped, widths, sides, strict=True)
         ]
         lines.append(Content(_BETWEEN).join(parts).rstrip())
     return lines
+
+
+def _set(cell: Content, width: int, side: str) -> Content:
+    """A cell's line on its side of the column."""
+    room = max(0, width - cell.cell_length)
+    before = {"right": room, "center": room // 2}.get(side, 0)
+    return Content(" " * before).append(cell).extend_right(room - before)
 
 
 COPY = "copy"
@@ -196,7 +202,7 @@ class _Options:
 
 def _at_width(piece: Piece, room: int) -> Content:
     if piece.table:
-        return table(piece.table, room)
+        return table(piece.table, room, piece.aligned)
     if piece.rule:
         return Content.styled("─" * min(room, 40), "$faint")
     return piece.content

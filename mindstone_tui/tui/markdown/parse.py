@@ -41,6 +41,8 @@ class Piece(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, eq=False
     language: str = ""
     table: tuple[tuple[Content, ...], ...] = ()
     """Rows of cells, the header first."""
+    aligned: tuple[str, ...] = ()
+    """How each column of the table is set."""
     rule: bool = False
     """A line across."""
 
@@ -108,7 +110,8 @@ class _Walk:
                     yield self._piece(Content(""), rule=True)
                 case "table_open":
                     end = next(n for n in range(at, len(tokens)) if tokens[n].type == "table_close")
-                    yield self._piece(Content(""), table=_rows(tokens[at:end]))
+                    rows = tokens[at:end]
+                    yield self._piece(Content(""), table=_rows(rows), aligned=_alignment(rows))
                     at = end
             at += 1
 
@@ -138,6 +141,8 @@ class _Walk:
             style = "bold $primary" if opening.tag in ("h1", "h2") else "bold"
             self._gap = True
             return self._piece(content.stylize_before(style))
+        if self._lists and self._indents and not self._indents[-1].used:
+            content = _with_box(content)
         return self._piece(content, tight=opening.hidden)
 
     def _code(self, token: Token) -> Piece:
@@ -145,6 +150,15 @@ class _Walk:
         language = for_terminal(token.info).split()[0] if token.info.split() else ""
         drawn = highlighted(code, language, whole=not self._streaming)
         return self._piece(drawn, code=code, language=language)
+
+
+_BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
+
+
+def _with_box(content: Content) -> Content:
+    """An item that begins with `[x]` or `[ ]` has a box instead."""
+    box = _BOXES.get(content.plain[:4])
+    return Content(box) + content[4:] if box else content
 
 
 def _rows(tokens: Sequence[Token]) -> tuple[tuple[Content, ...], ...]:
@@ -155,6 +169,13 @@ def _rows(tokens: Sequence[Token]) -> tuple[tuple[Content, ...], ...]:
         elif token.type == "inline":
             rows[-1].append(inline(token.children or []))
     return tuple(map(tuple, rows))
+
+
+def _alignment(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """How each column is set: `left`, `center` or `right`."""
+    heads = [token for token in tokens if token.type == "th_open"]
+    styles = (str(token.attrGet("style") or "") for token in heads)
+    return tuple(style.removeprefix("text-align:") or "left" for style in styles)
 
 
 _OPENERS = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}

@@ -17,12 +17,28 @@ MOST = 50
 _WORD_BEFORE = re.compile(r"(?:^|\s)(@\S*)$")
 
 
+USUAL: Final = (
+    *("help", "model", "context", "recall", "sessions", "new", "title", "pin", "restore"),
+    *("prune", "compact", "memory", "task", "fork", "rewind", "replay", "export", "tools"),
+    *("approve", "key", "status", "budget", "cost", "why", "notes", "policy", "mode"),
+)
+"""Commands in the order in which people reach for them; the rest follows by name."""
+
+
+def by_use(commands: Iterable[CommandHelp]) -> list[CommandHelp]:
+    """Commands, the most used first."""
+    place = {name: at for at, name in enumerate(USUAL)}
+    return sorted(commands, key=lambda one: (place.get(one.name, len(USUAL)), one.name))
+
+
 class Offer(msgspec.Struct, frozen=True):
     """One completion."""
 
     insert: str
     label: str
     help: str = ""
+    detail: str = ""
+    """What it takes and does, in full, for the one that is highlighted."""
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -59,17 +75,20 @@ def complete(
 def _command(before: str, commands: Sequence[CommandHelp]) -> Completion | None:
     name, space, rest = before[1:].partition(" ")
     if not space:
-        by_name = {command.name: command for command in commands}
-        offers = tuple(
-            Offer(f"/{n} ", f"/{n} {by_name[n].usage}".rstrip(), by_name[n].help)
-            for n in ranked(name, by_name)
-        )
+        by_name = {command.name: command for command in by_use(commands)}
+        offers = tuple(_offered_command(by_name[n]) for n in ranked(name, by_name))
         return Completion(0, offers) if offers else None
     command = next((one for one in commands if one.name == name), None)
     if command is None or " " in rest:
         return None
     offers = tuple(Offer(f"{word} ", word) for word in ranked(rest, command.choices)[:MOST])
     return Completion(len(before) - len(rest), offers) if offers else None
+
+
+def _offered_command(command: CommandHelp) -> Offer:
+    usage = f"/{command.name} {command.usage}".rstrip()
+    detail = "\n".join(part for part in (usage, command.help, command.details) if part)
+    return Offer(f"/{command.name} ", f"/{command.name}", command.help, detail)
 
 
 def ranked(typed: str, names: Iterable[str]) -> list[str]:

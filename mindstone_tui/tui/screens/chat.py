@@ -9,17 +9,21 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widgets import Static
 from textual.worker import Worker
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import (
+    MemoryDecided,
     MemoryWaits,
     ScreenWanted,
     TurnFinished,
@@ -33,6 +37,9 @@ from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.status_line import StatusLine
 from mindstone_tui.tui.widgets.welcome import Welcome
+
+_DECIDES = ("approve", "approve!", "refuse", "edit")
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class ChatScreen(Screen[None]):
@@ -57,6 +64,9 @@ class ChatScreen(Screen[None]):
         Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
         Binding("f5", "want('model')", "Model", id="chat.model"),
         Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
+        Binding("f7", "want('sample')", "Sample session", priority=True, id="chat.sample"),
+        Binding("f9", "want('key')", "Add an API key", id="chat.key"),
+        Binding("f10", "want('fetch')", "Download a small model", id="chat.fetch"),
         Binding("f8", "want('theme')", "Theme", id="chat.theme"),
         Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
         Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
@@ -74,6 +84,8 @@ class ChatScreen(Screen[None]):
         self._open = open_conversation
         self.host = host
         self.talk: ev.Conversation | None = None
+        self.opened = False
+        """A session was opened, and can be come back to."""
         self.running = 0
         """The turn that runs, or 0."""
         self._since = 0.0
@@ -85,11 +97,13 @@ class ChatScreen(Screen[None]):
         self._following: Worker[None] | None = None
         self._look_at = host.at
         self._then = ""
+        self._keep_model = ""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
             with Vertical(id="left"):
                 yield ConversationView(id="conversation")
+                yield Static("", id="working", markup=False)
                 yield InputArea(self.host.commands, self.host.folder, vim=self.host.settings.vim)
             yield ContextPanel(id="panel")
         yield StatusLine()
@@ -111,6 +125,7 @@ class ChatScreen(Screen[None]):
             self.talk = await self._open(self.host.session)
         except MindstoneError as error:
             await self._show_problem(error)
+            self._close_down()
             return
         async for event in self.talk.events():
             await self.show(event)
@@ -119,6 +134,12 @@ class ChatScreen(Screen[None]):
         await self.conversation.show(
             ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
         )
+
+    def _close_down(self) -> None:
+        """Nothing can be said here: the prompt is closed, and the last line says so."""
+        self.status.model = "not open"
+        self.input_area.prompt.read_only = True
+        self.input_area.prompt.placeholder = Content("No session is open. Ctrl+Q leaves.")
 
     async def show(self, event: ev.AnyEvent) -> None:
         """Draw one event everywhere it belongs."""
@@ -145,14 +166,26 @@ class ChatScreen(Screen[None]):
                 self._say_doing("thinking")
             case ev.ModelChanged(model=model):
                 self.status.model = model
+            case ev.MessageReturned(text=text):
+                typed = self.input_area.prompt.text
+                self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
             case ev.MemoryProposed():
                 self.post_message(MemoryWaits(event))
+            case ev.CommandEnded(ok=True, command=command):
+                self._forget_proposal(command)
         await self.conversation.show(event)
         await self.input_area.waiting.show(event)
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
         self.panel.show(event)
 
+    def _forget_proposal(self, command: str) -> None:
+        """A memory that was decided on by a command need not be offered again."""
+        words = command.split()
+        if words[:1] == ["/memory"] and len(words) > 2 and words[1] in _DECIDES:
+            self.post_message(MemoryDecided(words[2]))
+
     async def _ready(self, event: ev.SessionReady) -> None:
+        self.opened = True
         self.status.session, self.status.model = event.session, event.model
         self.call_later(self._send_early)
         library = self.host.library
@@ -161,12 +194,15 @@ class ChatScreen(Screen[None]):
             said = [one.question for one in self.conversation.feed.exchanges if one.question]
             self.input_area.prompt.remember_older(said)
         elif not event.turns:
-            welcome = Welcome(event)
+            welcome = Welcome(event, self.host.setup)
             await self.conversation.place(welcome)
             self._look_for_models(welcome)
         if self._look_at:
             where, self._look_at = self._look_at, ""
             self.action_want("transcript", where)
+        model, self._keep_model = self._keep_model, ""
+        if model and not event.turns and model != event.model:
+            self.command(f"/model {model}")
         if self._then:
             line, self._then = self._then, ""
             self.command(line)
@@ -176,7 +212,7 @@ class ChatScreen(Screen[None]):
         if self.host.models is not None:
             found = await self.host.models()
             if welcome.is_attached:
-                await welcome.offer(found)
+                welcome.offer(found)
 
     def _send_early(self) -> None:
         early, self._early, self.status.doing = self._early, "", self._doing
@@ -212,8 +248,18 @@ class ChatScreen(Screen[None]):
 
     def _tick(self) -> None:
         if self.running:
-            elapsed = numbers.seconds(float(int(self.host.clock() - self._since)))
-            self.status.doing = f"{self._doing} · {elapsed.replace('.0', '')} · esc stops"
+            seconds = int(self.host.clock() - self._since)
+            elapsed = numbers.seconds(float(seconds)).replace(".0", "")
+            self.status.doing = f"{self._doing} · {elapsed} · esc stops"
+            sign = _SPINNER[seconds % len(_SPINNER)]
+            said = f"{sign} {self._saying()} · {elapsed} · Esc stops"
+            self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
+
+    def _saying(self) -> str:
+        """What goes on, for the line below the conversation."""
+        if self._doing == "sent":
+            return f"waiting for {self.status.model or 'the model'}"
+        return self._doing
 
     # approvals
 
@@ -227,6 +273,7 @@ class ChatScreen(Screen[None]):
         asked = self._asked[0]
 
         def answered(answer: ev.Answer | None) -> None:
+            self._make_way(0)
             if asked in self._asked:
                 self._asked.remove(asked)
                 if answer is not None and self.talk is not None:
@@ -235,9 +282,19 @@ class ChatScreen(Screen[None]):
                 self._put_question()
 
         self.app.push_screen(
-            ApprovalScreen(asked, grace=self.host.approval_grace, clock=self.host.clock),
+            ApprovalScreen(
+                asked,
+                grace=self.host.approval_grace,
+                clock=self.host.clock,
+                covers=self._make_way,
+            ),
             answered,
         )
+
+    def _make_way(self, rows: int) -> None:
+        """Keep the newest lines above a box that stands on the prompt."""
+        below = self.input_area.outer_size.height
+        self.conversation.styles.margin = (0, 0, max(0, rows - below), 0)
 
     def _answered(self, event: ev.ToolStarted | ev.ToolEnded) -> None:
         self._asked = [asked for asked in self._asked if asked.call != event.call]
@@ -315,8 +372,21 @@ class ChatScreen(Screen[None]):
                 self.command(f"/pin turn {event.turn}")
 
     @on(Welcome.Chosen)
-    def _choose_model(self, event: Welcome.Chosen) -> None:
-        self.command(f"/model {event.model}")
+    def _take_step(self, event: Welcome.Chosen) -> None:
+        if event.step.screen == "switch":
+            self.command(f"/model {event.step.argument}")
+            self.set_focus(self.input_area.prompt)
+        else:
+            self.action_want(event.step.screen, event.step.argument)
+
+    @on(Prompt.Tabbed)
+    def _tabbed(self) -> None:
+        """Tab goes to what is offered first, else to the next thing on the screen."""
+        steps = self.query("#welcome #steps")
+        if steps and steps.first().display:
+            self.set_focus(steps.first())
+        else:
+            self.focus_next()
 
     def command(self, line: str) -> None:
         """Run a slash command."""
@@ -339,6 +409,10 @@ class ChatScreen(Screen[None]):
         else:
             self.notify("Press Ctrl+D or type /quit to leave.", timeout=2, markup=False)
 
+    @on(Prompt.Asked)
+    def _explain(self) -> None:
+        self.action_want("words")
+
     @on(Prompt.Left)
     def _leave(self) -> None:
         self.action_want("quit")
@@ -356,11 +430,15 @@ class ChatScreen(Screen[None]):
         await self.conversation.action_newest()
 
     def on_key(self, event: events.Key) -> None:
-        """Typing goes to the prompt, wherever the focus is."""
+        """Typing goes to the prompt, wherever the focus is.
+
+        What the prompt itself takes never comes here. Of a burst, the first letter moves the focus
+        and the others still come from where it was.
+        """
         prompt = self.input_area.prompt
-        if self.focused is prompt or event.key in self.active_bindings:
+        if event.key in self.active_bindings or event.key.startswith("alt+"):
             return
-        if event.is_printable and event.character:
+        if event.is_printable and event.character and not prompt.read_only:
             event.stop()
             self.set_focus(prompt)
             prompt.insert(event.character)
@@ -370,14 +448,17 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             await self.talk.close()
 
-    async def switch(self, key: str, *, then: str = "") -> None:
-        """Leave this session and open another on a fresh screen; a command may follow."""
+    async def switch(self, key: str, *, then: str = "", model: str = "") -> None:
+        """Leave this session and open another on a fresh screen; a command may follow.
+
+        A model that is named answers there unless the session has one of its own.
+        """
         await self.close()
         if self._following is not None:
             await self._following.wait()
         self.talk = None
         self.host = msgspec.structs.replace(self.host, session=key)
-        self._then = then
+        self._then, self._keep_model = then, model
         await self.recompose()
         self.on_mount()
         self.set_focus(self.input_area.prompt)

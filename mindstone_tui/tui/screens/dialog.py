@@ -9,8 +9,6 @@ from textual.screen import ModalScreen
 
 Answered = TypeVar("Answered")
 
-_HIGHEST = 0.94
-"""Share of the screen; the style sheet says the same for `#dialog`."""
 _LEAST = 3
 """Rows of content that stay visible however small the terminal is."""
 
@@ -22,6 +20,9 @@ class DialogScreen(ModalScreen[Answered], Generic[Answered]):
         Binding("pagedown", "read(1)", "Read on", show=False, id="judge.on"),
         Binding("pageup", "read(-1)", "Read back", show=False, id="judge.back"),
     ]
+
+    HIGHEST: ClassVar[float] = 0.94
+    """Share of the screen that it may take, as long as its content has a few rows."""
 
     def on_mount(self) -> None:
         self.call_after_refresh(self._make_room)
@@ -37,7 +38,7 @@ class DialogScreen(ModalScreen[Answered], Generic[Answered]):
             for child in dialog.children
             if child is not exact
         )
-        room = int(self.size.height * _HIGHEST) - dialog.styles.gutter.height - margins - others
+        room = int(self.size.height * self.HIGHEST) - dialog.styles.gutter.height - margins - others
         exact.styles.max_height = max(_LEAST, room)
         more = exact.virtual_size.height > max(_LEAST, room)
         dialog.border_subtitle = "PgDn reads on" if more else ""

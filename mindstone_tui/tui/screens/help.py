@@ -13,15 +13,17 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import CommandHelp
+from mindstone_tui.tui.prompt.completion import by_use
 
 Family = tuple[str, Iterable[BindingType]]
 
 
 class HelpScreen(ModalScreen[None]):
-    """Keys by place, then slash commands."""
+    """Slash commands, then keys by place."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f1", "dismiss", "Back", id="help.close"),
@@ -51,16 +53,62 @@ class HelpScreen(ModalScreen[None]):
         told.update(help_text(self._families, self._keys, self._commands, told.size.width))
 
 
+class WordsScreen(ModalScreen[None]):
+    """Every word on the screen, with what it means under the settings in force."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark", "dismiss", "Back", id="words.close"),
+    ]
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        super().__init__()
+        self._terms = terms
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="dialog") as dialog:
+            dialog.border_title = "The words on the screen"
+            dialog.border_subtitle = "Esc closes"
+            yield Static("", markup=False, id="words")
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        words = self.query_one("#words", Static)
+        words.update(words_text(self._terms, max(words.size.width, 40)))
+
+
+def words_text(terms: Sequence[Term], width: int) -> Content:
+    """The glossary in two columns, by group."""
+    column = max((len(term.word) for term in terms), default=0) + 2
+    lines: list[Content] = []
+    group = ""
+    for term in terms:
+        if term.group != group:
+            lines += (
+                [Content(""), Content.styled(term.group, "bold $primary")]
+                if lines
+                else [Content.styled(term.group, "bold $primary")]
+            )
+            group = term.group
+        said = wrap(term.text.replace("`", ""), width - column)
+        lines.append(Content.assemble((term.word.ljust(column), "bold"), said[0]))
+        lines += [Content(" " * column + line) for line in said[1:]]
+    return Content("\n").join(lines)
+
+
 def help_text(
     families: Sequence[Family],
     keys: Mapping[str, str],
     commands: Sequence[CommandHelp],
     width: int,
 ) -> Content:
-    """All keys, with the user's own in place of the defaults, and all commands."""
-    lines: list[Content] = []
+    """All commands, then all keys, with the user's own in place of the defaults."""
+    lines: list[Content] = [Content.styled("Commands", "bold $primary")]
+    for command in by_use(commands):
+        lines += _command(command, max(width, 40))
     for title, bindings in families:
-        lines += [Content.styled(title, "bold $primary")]
+        lines += [Content(""), Content.styled(title, "bold $primary")]
         for binding in bindings:
             if isinstance(binding, Binding) and binding.id and binding.description:
                 key = keys.get(binding.id, binding.key).replace(",", ", ")
@@ -71,13 +119,8 @@ def help_text(
                         (binding.id, "$faint"),
                     )
                 )
-        lines.append(Content(""))
-    lines.append(Content.styled("Commands", "bold $primary"))
-    for command in commands:
-        lines += _command(command, max(width, 40))
-    lines.append(Content(""))
     hint = "To change a key, set the name on the right under [tui.keys] in config.toml."
-    lines.append(Content.styled(hint, "$muted"))
+    lines += [Content(""), Content.styled(hint, "$muted")]
     return Content("\n").join(lines)
 
 

@@ -1,8 +1,8 @@
-"""The inspector: every block of the next prompt, its size and age, and why it may leave or not."""
+"""The inspector: every block of the next prompt, its size, and why it is there or may leave."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -16,12 +16,18 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.entries.window import Left
-from mindstone_tui.core.events import Block, ContextReport
+from mindstone_tui.core.events import Block, ContextReport, GoneExchange
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, show
 
-_HEAD = "    turn   tokens  age  what            state      score"
+_HEAD = "    turn   tokens  what            why it is here          begins with"
+_WHY = {
+    "standing part of the prompt": "always sent",
+    "passes with this turn": "for this turn only",
+    "original task": "states the task",
+    "current exchange": "runs now",
+}
+"""Reasons in fewer words than the report has for them."""
 
 
 class Blocks(OptionList):
@@ -50,14 +56,12 @@ class InspectorScreen(Screen[None]):
     def __init__(
         self,
         report: ContextReport | None,
-        left: Sequence[Left],
         *,
         command: Callable[[str], None],
         open_line: Callable[[str], None],
     ) -> None:
         super().__init__()
         self.set_reactive(InspectorScreen.report, report)
-        self._left = list(left)
         self._command = command
         self._open_line = open_line
         self.marked: set[int] = set()
@@ -105,14 +109,13 @@ class InspectorScreen(Screen[None]):
                         (f"  {report.mode} · {report.policy}", "$muted"),
                     ),
                     gauges.fullness(report, min(width, 100)),
-                    gauges.marks(report),
                 ]
             )
         )
         at = self._list.highlighted or 0
         self._list.clear_options()
         rows = [Option(_block(block, block.turn in self.marked)) for block in self._blocks]
-        rows += [Option(_gone(left)) for left in self._left]
+        rows += [Option(_gone(gone)) for gone in report.gone]
         self._list.add_options(rows)
         if rows:
             self._list.highlighted = min(at, len(rows) - 1)
@@ -121,19 +124,12 @@ class InspectorScreen(Screen[None]):
     def on_option_list_option_highlighted(self) -> None:
         detail = Content("")
         if (block := self._here()) is not None:
-            parts = "  ".join(f"{name} {value:.2f}" for name, value in block.parts.items())
+            detail = Content("\n").join([show.line(block.preview, 300), _details(block)])
+        elif (gone := self._here_gone()) is not None:
+            told = f"Outside the window. Restoring it adds {gone.tokens:,} tokens: press r."
+            why = f"/why turn {gone.turn} says why it left."
             detail = Content("\n").join(
-                [
-                    show.line(block.preview, 300),
-                    Content.assemble(
-                        (f"#{block.seq} ", "$muted"),
-                        show.line(block.entry, 40, "$muted"),
-                        "  ",
-                        show.line(block.why, 80, "$muted"),
-                        "  ",
-                        show.line(parts, 120, "$faint"),
-                    ),
-                ]
+                [show.line(gone.words, 300), Content.styled(f"{told} {why}", "$muted")]
             )
         self.query_one("#detail", Static).update(detail)
 
@@ -145,11 +141,11 @@ class InspectorScreen(Screen[None]):
         at = self._list.highlighted
         return self._blocks[at] if at is not None and at < len(self._blocks) else None
 
-    def _here_left(self) -> Left | None:
+    def _here_gone(self) -> GoneExchange | None:
         at = self._list.highlighted
-        if at is None or at < len(self._blocks):
+        if self.report is None or at is None or at < len(self._blocks):
             return None
-        return self._left[at - len(self._blocks)]
+        return self.report.gone[at - len(self._blocks)]
 
     # actions
 
@@ -216,16 +212,14 @@ class InspectorScreen(Screen[None]):
             self._command(f"/{'unpin' if block.pinned else 'pin'} turn {block.turn}")
 
     def action_restore(self) -> None:
-        if (left := self._here_left()) is not None:
-            self._command(f"/restore turn {left.turn}")
-            self._left.remove(left)
-            self._draw()
+        if (gone := self._here_gone()) is not None:
+            self._command(f"/restore turn {gone.turn}")
 
     def action_open(self) -> None:
         if (block := self._here()) is not None:
             self._open_line(str(block.seq))
-        elif (left := self._here_left()) is not None:
-            self._open_line(f"turn {left.turn}")
+        elif (gone := self._here_gone()) is not None:
+            self._open_line(f"turn {gone.turn}")
 
     def action_close(self) -> None:
         if self._confirming:
@@ -235,37 +229,46 @@ class InspectorScreen(Screen[None]):
             self.dismiss()
 
 
-def _block(block: Block, marked: bool) -> Content:
-    state, colour = "may leave", "$muted"
+def _reason(block: Block) -> tuple[str, str]:
+    """Why a block is in the window, in a few words, and their colour."""
     if block.pinned:
-        state, colour = "pinned", "$context-pinned"
-    elif block.protected:
-        state, colour = "protected", "$success"
-    elif block.trimmed:
-        state, colour = "trimmed", "$warning"
-    score = f"{block.score:.2f}" if block.score is not None else ""
+        return "pinned", "$context-pinned"
+    if block.protected:
+        return _WHY.get(block.why, f"stays: {block.why}"), "$success"
+    return ("shortened, may leave" if block.trimmed else "may leave"), "$muted"
+
+
+def _block(block: Block, marked: bool) -> Content:
+    why, colour = _reason(block)
     what = block.role or block.kind
     return Content.assemble(
         ("[x] " if marked else "    ", "bold $accent"),
-        (f"{block.turn:>5}", "$muted"),
-        f"{numbers.tokens(block.tokens):>9}",
-        (f"{block.age:>5}", "$muted"),
-        "  ",
+        (f"{block.turn or '':>4}", "$muted"),
+        f"{numbers.tokens(block.tokens):>9}  ",
         show.line(what, 14).pad_right(max(0, 16 - len(what[:14]))),
-        (f"{state:<11}", colour),
-        (f"{score:>5}  ", "$muted"),
+        show.line(why, 22, colour).pad_right(max(0, 24 - len(why[:22]))),
         show.line(block.preview, 200),
     )
 
 
-def _gone(left: Left) -> Content:
+def _details(block: Block) -> Content:
+    """Where the block stands, how old it is, and what its keep score is made of."""
+    why, colour = _reason(block)
+    said = [f"line {block.seq}"] if block.seq >= 0 else []
+    if block.age:
+        said.append(f"{plural(block.age, 'turn')} old")
+    if block.score is not None:
+        parts = ", ".join(f"{name} {value:.2f}" for name, value in block.parts.items())
+        said.append(f"keep score {block.score:.2f} (the lowest leaves first): {parts}")
+    return Content.assemble((f"{why}  ", colour), show.line(" · ".join(said), 200, "$muted"))
+
+
+def _gone(gone: GoneExchange) -> Content:
     return Content.assemble(
         "    ",
-        (f"{left.turn:>5}", "$context-pruned"),
-        f"{numbers.tokens(left.tokens):>9}",
-        "       ",
+        (f"{gone.turn:>4}", "$context-pruned"),
+        f"{numbers.tokens(gone.tokens):>9}  ",
         ("exchange        ", "$muted"),
-        ("outside    ", "$context-pruned"),
-        (f"{left.score:>5.2f}  ", "$muted"),
-        show.line(f"{left.reason} · r to restore", 120, "$muted"),
+        ("outside: r restores it  ", "$context-pruned"),
+        show.line(gone.words, 200, "$muted"),
     )

@@ -25,6 +25,14 @@ class MemoryWaits(Message):
         self.proposal = proposal
 
 
+class MemoryDecided(Message):
+    """A proposed memory was decided on."""
+
+    def __init__(self, proposal: str) -> None:
+        super().__init__()
+        self.proposal = proposal
+
+
 class TurnFinished(Message):
     """A turn is over, after so many seconds."""
 

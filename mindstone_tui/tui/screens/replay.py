@@ -113,9 +113,6 @@ class ReplayScreen(Screen[None]):
             case ev.ContextReported(report=report):
                 self.panel.report = report
                 self.status.report = report
-                log = self.panel.query_one(LeftLog)
-                if report.left and not log.entries:
-                    log.take(report.left)
             case ev.ModelChanged(model=model):
                 self.status.model = model
         await self.conversation.show(event)
@@ -127,14 +124,12 @@ class ReplayScreen(Screen[None]):
         self.status.session, self.status.model = event.session, event.model
         if self._drawn:
             with self.app.batch_update():
-                report = self.panel.report
                 off = self.panel.has_class("-off")
                 await self.conversation.remove()
                 await self.panel.remove()
                 await self.query_one("#left").mount(ConversationView(id="conversation"))
                 await self.query_one("#main").mount(ContextPanel(id="panel"))
                 self.panel.set_class(off, "-off")
-                self.panel.report = report
             self.set_focus(self.conversation)
         self._drawn = True
         await self.conversation.show(ev.Noticed(message=event.note))

@@ -21,7 +21,7 @@ from mindstone_tui.tui import show
 from mindstone_tui.tui.history import whole
 from mindstone_tui.tui.host import Browse
 from mindstone_tui.tui.widgets.line_input import LineInput
-from mindstone_tui.tui.widgets.line_list import LineList
+from mindstone_tui.tui.widgets.line_list import HEADER, LineList
 
 LONGEST_SHOWN = 40_000
 
@@ -33,6 +33,7 @@ class TranscriptScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", id="transcript.search"),
         Binding("n", "older", "Older", id="transcript.older"),
+        Binding("a", "filter", "All / messages", id="transcript.filter"),
         Binding("r", "restore", "Restore", id="transcript.restore"),
         Binding("p", "pin", "Pin", id="transcript.pin"),
         Binding("f", "fork", "Fork", id="transcript.fork"),
@@ -64,6 +65,7 @@ class TranscriptScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(show.line(self._session, 120, "bold"), id="title", markup=False)
+        yield Static(Content.styled(HEADER, "$faint"), id="columns", markup=False)
         yield LineList(self._browse)
         yield LineInput(placeholder="search; Enter goes to the newest match above", id="search")
         with VerticalScroll(id="reading"):
@@ -78,7 +80,10 @@ class TranscriptScreen(Screen[None]):
     async def _begin(self) -> None:
         """Go where the screen was opened: `turn 7`, a line's number, its id, or the newest."""
         try:
-            await self._lines.open(await self._place())
+            place = await self._place()
+            self._lines.only_messages = not self._where or self._where.startswith("turn ")
+            await self._lines.open(place)
+            self._title()
         except MindstoneError as error:
             self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
 
@@ -89,6 +94,18 @@ class TranscriptScreen(Screen[None]):
         if where.isdecimal():
             return int(where)
         return await self._browse.place_of(where) if where else None
+
+    def _title(self) -> None:
+        """The session, and whether all of it is listed."""
+        kept = "messages; a shows every line" if self._lines.only_messages else "every line"
+        title = Content.assemble(show.line(self._session, 120, "bold"), (f"  {kept}", "$muted"))
+        self.query_one("#title", Static).update(title)
+
+    @work(exclusive=True, group="filter")
+    async def action_filter(self) -> None:
+        """Show messages alone, or every line."""
+        await self._lines.show_messages(not self._lines.only_messages)
+        self._title()
 
     @on(LineList.Highlighted)
     def _read(self, event: LineList.Highlighted) -> None:
@@ -111,10 +128,14 @@ class TranscriptScreen(Screen[None]):
     def _search(self, event: Input.Submitted) -> None:
         self._wanted = event.value
         self._lines.focus()
-        self._find(self._lines.cursor + 1)
+        self._find(self._number + 1)
 
     def action_older(self) -> None:
-        self._find(self._lines.cursor)
+        self._find(self._number)
+
+    @property
+    def _number(self) -> int:
+        return self._lines.number_at(self._lines.cursor) or 0
 
     @work(exclusive=True, group="search")
     async def _find(self, before: int) -> None:
@@ -125,6 +146,10 @@ class TranscriptScreen(Screen[None]):
             self.notify("Nothing older matches.", markup=False)
         else:
             await self._lines.go_to(found)
+            if self._number != found:  # what was found is no message
+                await self._lines.show_messages(False)
+                await self._lines.go_to(found)
+                self._title()
 
     def action_restore(self) -> None:
         self._do("restore")

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -19,12 +20,9 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.entries.window import Left
-from mindstone_tui.core.events import ContextReport
+from mindstone_tui.core.events import ContextReport, GoneExchange
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, show
-
-LOG_LENGTH = 200
 
 
 class Gauges(Widget):
@@ -39,23 +37,20 @@ class Gauges(Widget):
     def render(self) -> Content:
         report, width = self.report, max(self.size.width, 20)
         if report is None:
-            return Content.styled("Measured when you send the first message.", "$muted")
+            return Content.styled("Opening the session…", "$muted")
         parts = [
-            _heading("Window", gauges.zone(report), width),
+            _heading("Context window", gauges.zone(report), width),
             gauges.fullness(report, width),
             gauges.size(report),
             gauges.room(report),
-            gauges.marks(report),
             Content(""),
-            _heading("Budget", Content.styled(f"turn {report.turn}", "$faint"), width),
+            _heading("What fills it", Content.styled(f"turn {report.turn}", "$faint"), width),
             gauges.budget(report.components, width),
             Content(""),
-            _heading("Pace", Content(""), width),
-            gauges.pace(report, width),
+            _heading("Growth", Content(""), width),
+            gauges.growth(report, width),
             gauges.money(report),
         ]
-        for warning in report.warnings:
-            parts.append(show.text(f"! {warning}", "$warning"))
         return Content("\n").join(parts)
 
 
@@ -83,20 +78,24 @@ class LeftLog(OptionList):
 
     def __init__(self) -> None:
         super().__init__(markup=False, id="left-log")
-        self.entries: list[Left] = []
+        self.entries: tuple[GoneExchange, ...] = ()
 
-    def take(self, left: tuple[Left, ...]) -> None:
-        """Add exchanges at the top, newest first."""
-        fresh = sorted(left, key=lambda one: one.turn, reverse=True)
-        self.entries = [*fresh, *self.entries][:LOG_LENGTH]
+    def show(self, gone: tuple[GoneExchange, ...]) -> None:
+        """List these, and nothing else."""
+        self.display = bool(gone)
+        if gone == self.entries:
+            return
+        at, self.entries = self.highlighted, gone
         self.clear_options()
-        self.add_options([Option(_left(entry)) for entry in self.entries])
+        self.add_options([Option(_gone(entry)) for entry in gone])
+        if at is not None and gone:
+            self.highlighted = min(at, len(gone) - 1)
 
-    def forget(self, turn: int) -> None:
-        """An exchange was restored."""
-        self.entries = [entry for entry in self.entries if entry.turn != turn]
-        self.clear_options()
-        self.add_options([Option(_left(entry)) for entry in self.entries])
+    def on_option_list_option_highlighted(self) -> None:
+        """The panel scrolls, not the list in it."""
+        if self.has_focus and self.highlighted is not None and isinstance(self.parent, Widget):
+            row = Region(0, self.virtual_region.y + self.highlighted, 1, 1)
+            self.parent.scroll_to_region(row, animate=False)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -113,18 +112,12 @@ class LeftLog(OptionList):
             self.post_message(self.Wanted(self.entries[self.highlighted].turn, deed))
 
 
-def _left(left: Left) -> Content:
-    receipt = left.receipt
-    state = (
-        ""
-        if receipt is None or receipt.vectors in ("", "stored")
-        else f" · vectors {receipt.vectors}"
-    )
+def _gone(gone: GoneExchange) -> Content:
+    """The turn, what restoring it costs, and how its request begins, in one line."""
     return Content.assemble(
-        (f"turn {left.name}".ljust(10), "$context-pruned"),
-        numbers.tokens(left.tokens).rjust(6),
-        "  ",
-        show.line(left.reason + state, 40, "$muted"),
+        (f"{gone.turn:>4} ", "$context-pruned"),
+        (f"{numbers.tokens(gone.tokens):>6}  ", "$muted"),
+        show.line(gone.words or "(no request)", 120),
     )
 
 
@@ -135,60 +128,40 @@ class ContextPanel(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         yield Gauges()
+        yield Static("", id="alerts", markup=False)
         yield Static("", id="left-title", markup=False)
         yield LeftLog()
         yield Static("", id="recall-hits", markup=False)
-        yield Static("", id="alerts", markup=False)
 
     def on_mount(self) -> None:
         self._alerts: list[ev.AlertRaised] = []
-        self.query_one(LeftLog).display = False
+        for name in ("#alerts", "#left-title", "#left-log", "#recall-hits"):
+            self.query_one(name).display = False
 
     def watch_report(self, report: ContextReport | None) -> None:
         if report is None:
             return
         self.query_one(Gauges).report = report
-        log = self.query_one(LeftLog)
-        known = {entry.turn for entry in log.entries}
-        if unheard := tuple(entry for entry in report.left if entry.turn not in known):
-            log.take(unheard)
-            log.display = True
-        outside = report.outside
+        self.query_one(LeftLog).show(report.gone)
+        outside, title = report.outside, self.query_one("#left-title", Static)
+        title.display = bool(outside.exchanges)
         if outside.exchanges:
-            state = "all indexed" if outside.indexed else f"{outside.unindexed} not indexed"
-            count = plural(outside.exchanges, "exchange")
-            self._title_log(
-                Content.styled(
-                    f"{count} · {numbers.tokens(outside.tokens)} · {state}",
-                    "$muted" if outside.indexed else "$warning",
-                )
-            )
+            title.update(_left_title(report))
+        self._show_alerts()
 
     def show(self, event: ev.AnyEvent) -> None:
         """Keep the lists up to date."""
-        log = self.query_one(LeftLog)
         match event:
-            case ev.WindowPruned(left=left):
-                log.take(left)
-            case ev.WindowChanged(kind="restored", detail=detail):
-                for word in detail.replace(",", " ").split():
-                    if word.isdecimal():
-                        log.forget(int(word))
             case ev.RecallInjected():
                 self._recalled(event)
             case ev.AlertRaised():
-                self._alerts = [event, *self._alerts][:5]
-                self._alarm()
-        log.display = bool(log.entries)
-        if log.entries and self.report is not None and not self.report.outside.exchanges:
-            self._title_log(Content.styled("since the last measurement", "$muted"))
-
-    def _title_log(self, told: Content) -> None:
-        title = Content.styled("Left the window\n", "bold $muted")
-        self.query_one("#left-title", Static).update(title + told)
+                others = [one for one in self._alerts if one.metric != event.metric]
+                over = event.level == "info"
+                self._alerts = others if over else [event, *others][:5]
+                self._show_alerts()
 
     def _recalled(self, event: ev.RecallInjected) -> None:
-        lines = [Content.styled("Recalled", "bold $muted")]
+        lines = [Content.styled("Recalled for this turn", "bold $muted")]
         for passage in event.passages[:6]:
             lines.append(
                 Content.assemble(
@@ -197,11 +170,36 @@ class ContextPanel(VerticalScroll, can_focus=False):
                     show.line(passage.text, 60),
                 )
             )
-        self.query_one("#recall-hits", Static).update(Content("\n").join(lines))
+        hits = self.query_one("#recall-hits", Static)
+        hits.update(Content("\n").join(lines))
+        hits.display = True
 
-    def _alarm(self) -> None:
-        lines = [Content.styled("Alerts", "bold $muted")]
+    def _show_alerts(self) -> None:
+        """What needs attention, each with what to do about it."""
+        lines = []
         for alert in self._alerts:
             colour = "$error" if alert.level == "critical" else "$warning"
             lines.append(show.text(f"! {alert.message}", colour))
-        self.query_one("#alerts", Static).update(Content("\n").join(lines))
+            if alert.remedy:
+                lines.append(show.text(f"  {alert.remedy}", "$muted"))
+        if self.report is not None:
+            lines += [show.text(f"! {warning}", "$warning") for warning in self.report.warnings]
+        shown = self.query_one("#alerts", Static)
+        shown.display = bool(lines)
+        heading = Content.styled("Needs attention", "bold $muted")
+        shown.update(Content("\n").join([heading, *lines]))
+
+
+def _left_title(report: ContextReport) -> Content:
+    """How much left, and how many of it the list does not show."""
+    outside = report.outside
+    state = "all searchable" if outside.indexed else f"{outside.unindexed} not indexed"
+    count = plural(outside.exchanges, "exchange")
+    told = f"{count} · {state}"
+    if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
+        told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
+    return Content.assemble(
+        ("Left the window\n", "bold $muted"),
+        (told, "$muted" if outside.indexed else "$warning"),
+        ("\nturn   cost  request · r restores it" if report.gone else "", "$faint"),
+    )

@@ -12,7 +12,14 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.events.narrate import EventLine, aside, describe, turn_cost
+from mindstone_tui.core.events.narrate import (
+    EventLine,
+    aside,
+    brief,
+    describe,
+    is_bookkeeping,
+    turn_cost,
+)
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import Exchange
@@ -70,12 +77,45 @@ class Aside(Static):
     """One line about what happened to the window, the session or the turn."""
 
     def __init__(self, line: EventLine) -> None:
-        colour = {"note": "$muted", "good": "$success"}.get(line.tone, f"${line.tone}")
-        parts = [Content.styled(f"{line.sign} {line.text}", colour)]
-        if line.detail:
-            loud = line.tone in ("warning", "error")
-            parts.append(Content.styled(f"  {line.detail}", "$muted" if loud else "$faint"))
-        super().__init__(Content("").join(parts), markup=False, classes=f"aside -{line.tone}")
+        super().__init__(_drawn(line), markup=False, classes=f"aside -{line.tone}")
+
+
+class Bookkeeping(Fold):
+    """What the program did around a turn: one line that opens to all of it."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="bookkeeping")
+        self.events: list[ev.AnyEvent] = []
+
+    def add(self, event: ev.AnyEvent) -> None:
+        """Take one more thing that happened."""
+        self.events.append(event)
+        self.retitle()
+        if self.opened:
+            self.call_later(self.refill)
+
+    def titled(self) -> Content:
+        """One thing is said whole; several in a few words each, with the arrow that opens them."""
+        if len(self.events) != 1:
+            return super().titled()
+        return _drawn(describe(self.events[0]))
+
+    def title(self) -> Content:
+        words = list(dict.fromkeys(brief(event) for event in self.events))
+        return show.line(" · ".join(words), 300, "$muted")
+
+    def body(self) -> Iterator[Widget]:
+        lines = [_drawn(describe(event)) for event in self.events if len(self.events) > 1]
+        yield Static(Content("\n").join(lines), classes="body", markup=False)
+
+
+def _drawn(line: EventLine) -> Content:
+    colour = {"note": "$muted", "good": "$success"}.get(line.tone, f"${line.tone}")
+    parts = [Content.styled(f"{line.sign} {line.text}", colour)]
+    if line.detail:
+        loud = line.tone in ("warning", "error")
+        parts.append(Content.styled(f"  {line.detail}", "$muted" if loud else "$faint"))
+    return Content("").join(parts)
 
 
 class Printed(Static):
@@ -103,6 +143,8 @@ class ExchangeView(Vertical, GrowsQuietly):
         self._thought: Thought | None = None
         self._tools: dict[str, ToolCall] = {}
         self._compact: bool | None = None
+        self._kept: Bookkeeping | None = None
+        self._kept_ended = self._ended = False
         for event in exchange.events:
             self.play(event)
 
@@ -130,19 +172,38 @@ class ExchangeView(Vertical, GrowsQuietly):
                 self._use(event)
             case ev.RecallInjected():
                 self._add(Recalled(event))
-            case ev.CommandPrinted():
-                self._add(Printed(event))
+            case ev.CommandPrinted(repeats=repeats):
+                if not repeats:
+                    self._add(Printed(event))
             case ev.EntryAppeared():
                 self._appear(event)
             case ev.TurnEnded():
                 self._end(event)
             case _:
-                if line := aside(event):
-                    self._add(Aside(line))
+                self._note(event)
+
+    def _note(self, event: ev.AnyEvent) -> None:
+        """A line of its own for what somebody may act on; the rest goes into one that opens.
+
+        What leaves the window after the turn left because a person said so, and is told them.
+        """
+        line = aside(event)
+        if line is None:
+            return
+        by_hand = self._ended and isinstance(event, ev.WindowPruned | ev.ResultsTrimmed)
+        if by_hand or not is_bookkeeping(event):
+            self._add(Aside(line))
+            return
+        if self._kept is None or self._kept_ended != self._ended:
+            self._kept, self._kept_ended = Bookkeeping(), self._ended
+            self._kept.events.append(event)
+            self._add(self._kept)
+        else:
+            self._kept.add(event)
 
     def _add(self, widget: W) -> W:
         """Put a widget below the others; one-liners stand close together."""
-        compact = isinstance(widget, Aside | ToolCall | Thought)
+        compact = isinstance(widget, Aside | ToolCall | Thought | Bookkeeping)
         widget.set_class(self._compact is not None and not (compact and self._compact), "-apart")
         self._compact = compact
         if self._waiting is not None:
@@ -180,7 +241,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         tool = self._tools.get(event.call)
         if tool is None:
             name = "" if isinstance(event, ev.ToolOutput) else event.name
-            shown = event.shown if isinstance(event, ev.ToolAsked | ev.ToolStarted) else name
+            shown = name if isinstance(event, ev.ToolOutput) else event.shown or name
             tool = self._tools[event.call] = self._add(ToolCall(event.call, name, shown))
         tool.play(event)
 
@@ -194,6 +255,9 @@ class ExchangeView(Vertical, GrowsQuietly):
 
     def _end(self, event: ev.TurnEnded) -> None:
         self._answer = self._thought = None
+        self._ended = True
+        for tool in self._tools.values():
+            tool.end()
         self.add_class(f"-{event.ending}")
         if line := aside(event):
             self._add(Aside(line))

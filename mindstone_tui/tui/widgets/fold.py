@@ -36,7 +36,7 @@ class FoldTitle(Static, can_focus=True):
 
 
 class Fold(Vertical):
-    """A title and, once opened, a body."""
+    """A title, a glimpse while it is closed, and a body once it is opened."""
 
     DEFAULT_CSS = """
     Fold { width: 1fr; height: auto; }
@@ -48,11 +48,12 @@ class Fold(Vertical):
     def __init__(self, *, opened: bool = False, classes: str = "") -> None:
         super().__init__(classes=classes)
         self.set_reactive(Fold.opened, opened)
+        self._title = FoldTitle(markup=False)
 
     def compose(self) -> ComposeResult:
-        yield FoldTitle(self.titled(), markup=False)
-        if self.opened:
-            yield from self.body()
+        self.retitle()
+        yield self._title
+        yield from self._inside()
 
     def title(self) -> Content:
         """What the line says, without its arrow."""
@@ -62,20 +63,45 @@ class Fold(Vertical):
         """What is inside; each has the class `body`."""
         raise NotImplementedError
 
+    def glimpse(self) -> Iterator[Widget]:
+        """What is seen of it while it is closed; each has the class `body`."""
+        yield from ()
+
     def titled(self) -> Content:
         """The line with its arrow."""
         return Content.assemble(("▾ " if self.opened else "▸ ", "$faint"), self.title())
 
     def retitle(self) -> None:
-        """Draw the line again."""
-        if self.is_mounted:
-            self.query_one(FoldTitle).update(self.titled())
+        """Draw the line again; also while the row itself is still being put on the screen."""
+        self._title.update(self.titled())
+
+    def _inside(self) -> Iterator[Widget]:
+        return self.body() if self.opened else self.glimpse()
 
     async def watch_opened(self) -> None:
         self.retitle()
-        if not self.is_mounted:
-            return
-        with self.app.batch_update():
-            await self.query(".body").remove()
-            if self.opened:
-                await self.mount_all(self.body())
+        await self.refill()
+        if self.opened:
+            self.call_after_refresh(self._stay_in_view)
+
+    async def refill(self) -> None:
+        """Build again what stands below the title."""
+        if self.is_mounted:
+            with self.app.batch_update():
+                await self.query(".body").remove()
+                await self.mount_all(self._inside())
+
+    def _stay_in_view(self) -> None:
+        """A row that opens to more than the screen holds is read from its title on."""
+        for widget in self.ancestors:
+            if isinstance(widget, Widget) and widget.is_anchored:
+                if self.outer_size.height > widget.size.height:
+                    widget.release_anchor()
+                    widget.scroll_to(
+                        y=self._rows_below_top_of(widget), animate=False, immediate=True, force=True
+                    )
+                return
+
+    def _rows_below_top_of(self, around: Widget) -> int:
+        """Rows between the top of what scrolls and this row."""
+        return int(self.region.y - around.content_region.y + around.scroll_y)

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.widgets import OptionList, TextArea
+from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from mindstone_tui.tui import show
@@ -82,6 +82,7 @@ class InputArea(Vertical):
     def compose(self) -> ComposeResult:
         yield Waiting()
         yield Completions()
+        yield Static("", id="completion-help", markup=False)
         yield Prompt(Pastes(self._folder), vim=self._vim)
 
     @on(TextArea.Changed)
@@ -106,6 +107,7 @@ class InputArea(Vertical):
         self.prompt.set_class(line.startswith("!"), "-shell")
         if not anything:
             self.completions.offer(None)
+            self.query_one("#completion-help").display = False
 
     @work(exclusive=True, group="files")
     async def _list_files(self) -> None:
@@ -136,6 +138,19 @@ class InputArea(Vertical):
             case "enter" | "tab":
                 self._accept(send=event.key == "enter")
 
+    @on(OptionList.OptionHighlighted)
+    def _explain(self) -> None:
+        """Say in full what the highlighted completion takes and does."""
+        offer = self.completions.chosen
+        told = self.query_one("#completion-help", Static)
+        told.display = offer is not None and bool(offer.detail)
+        if offer is not None:
+            usage, _, rest = offer.detail.partition("\n")
+            body = " ".join(rest.split())
+            told.update(
+                show.line(usage, 200, "$accent") + Content("\n") + show.text(body, "$muted")
+            )
+
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -158,3 +173,4 @@ class InputArea(Vertical):
         """Hide the completions until something else is typed."""
         self.prompt.completing = False
         self.completions.offer(None)
+        self.query_one("#completion-help").display = False

@@ -65,6 +65,12 @@ class Prompt(TextArea):
     class Left(Message):
         """Ctrl+D in an empty prompt."""
 
+    class Asked(Message):
+        """A question mark in an empty prompt: what do these words mean?"""
+
+    class Tabbed(Message):
+        """Tab with nothing to complete."""
+
     class TakeBack(Message):
         """The newest queued message is wanted back."""
 
@@ -176,7 +182,7 @@ class Prompt(TextArea):
         if self.completing:
             self.post_message(self.Navigated("tab"))
         else:
-            self.screen.focus_next()
+            self.post_message(self.Tabbed())
 
     def action_unfold(self) -> None:
         """Replace a folded paste with its text."""
@@ -190,6 +196,11 @@ class Prompt(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         if event.key == "escape" and self.completing:
             self.post_message(self.Navigated("escape"))
+            event.stop()
+            event.prevent_default()
+            return
+        if event.character == "?" and not self.text:
+            self.post_message(self.Asked())
             event.stop()
             event.prevent_default()
             return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar, Final
 
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -11,9 +13,9 @@ from textual.widgets import Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.core.events.narrate import without_name
-from mindstone_tui.core.text import for_terminal
+from mindstone_tui.core.text import exact, for_terminal, plural
 from mindstone_tui.tui import show
-from mindstone_tui.tui.markdown.code import diffed
+from mindstone_tui.tui.markdown.code import numbered
 from mindstone_tui.tui.widgets.fold import Fold
 
 _SIGNS = {
@@ -25,8 +27,37 @@ _SIGNS = {
     "interrupted": ("■", "$warning"),
     "timeout": ("✗", "$error"),
 }
-_LIVE_LINES = 400
+_WORDS = {
+    "asked": "approval needed",
+    "timeout": "timed out",
+    "refused": "declined",
+    "interrupted": "interrupted",
+}
+_LIVE_LINES: Final = 400
 """Lines of running output that are drawn; the result that counts is shown whole."""
+SHOWN_LINES: Final = 30
+"""Lines of a result that an open row shows before it is asked for the rest."""
+DIFF_LINES: Final = 12
+"""Lines of a change that stand below a closed row."""
+
+
+class Rest(Static, can_focus=True):
+    """The end of a text that is shown in part; Enter, space or a click shows the rest."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "more", "Show the rest", show=False, id="fold.rest"),
+    ]
+
+    def __init__(self, left: int) -> None:
+        said = f"… {plural(left, 'more line')} · Enter opens it fully"
+        super().__init__(Content.styled(said, "$muted"), markup=False, classes="body rest")
+
+    def action_more(self) -> None:
+        if isinstance(self.parent, ToolCall):
+            self.parent.show_all()
+
+    def on_click(self) -> None:
+        self.action_more()
 
 
 class ToolCall(Fold):
@@ -40,6 +71,7 @@ class ToolCall(Fold):
         self.state = "running"
         self.ended: ev.ToolEnded | None = None
         self._output: list[str] = []
+        self._all = False
 
     def play(self, event: ev.ToolAsked | ev.ToolStarted | ev.ToolOutput | ev.ToolEnded) -> None:
         """Take what happened to this call."""
@@ -55,8 +87,19 @@ class ToolCall(Fold):
             case ev.ToolEnded(status=status):
                 self.state, self.ended = status, event
         self.retitle()
-        if self.opened:
-            self.call_later(self.watch_opened)
+        if self.opened or self.ended is not None:
+            self.call_later(self.refill)
+
+    def end(self) -> None:
+        """The turn is over: a call of which no result was recorded was interrupted."""
+        if self.ended is None:
+            self.state = "interrupted"
+            self.retitle()
+
+    def show_all(self) -> None:
+        """Show a long result whole."""
+        self._all = True
+        self.call_later(self.refill)
 
     def title(self) -> Content:
         sign, colour = _SIGNS[self.state]
@@ -69,25 +112,40 @@ class ToolCall(Fold):
         if self.ended is not None:
             parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))
             parts.append(Content("  ") + show.line(self.ended.finding, 120, "$muted"))
-        if self.state in ("refused", "interrupted", "timeout", "asked"):
-            words = {
-                "asked": "approval needed",
-                "timeout": "timed out",
-                "refused": "declined",
-            }
-            parts.append(Content.styled(f"  {words.get(self.state, self.state)}", colour))
+        if self.state in _WORDS:
+            parts.append(Content.styled(f"  {_WORDS[self.state]}", colour))
         return Content("").join(parts)
 
+    def glimpse(self) -> Iterator[Widget]:
+        """What it changed, as far as that is short."""
+        if self.ended is not None and self.ended.diff:
+            yield from self._part(numbered(for_terminal(self.ended.diff)), "diff", DIFF_LINES)
+
     def body(self) -> Iterator[Widget]:
-        yield Static(show.judged(self.shown), classes="body shown", markup=False)
+        if what := details(self.shown, self.ended.diff if self.ended is not None else ""):
+            yield Static(show.judged(what), classes="body shown", markup=False)
         if self.ended is None:
             yield Static(self._live(), classes="body output live", markup=False)
             return
         if self.ended.diff:
-            diff = diffed(for_terminal(self.ended.diff))
+            diff = numbered(for_terminal(self.ended.diff))
             yield Static(diff, classes="body diff", markup=False)
         if self.ended.text:
-            yield Static(show.text(self.ended.text), classes="body output", markup=False)
+            most = 0 if self._all else SHOWN_LINES
+            yield from self._part(show.text(self.ended.text), "output", most)
+
+    def _part(self, text: Content, kind: str, most: int) -> Iterator[Widget]:
+        """The first lines of a text, and a way to the rest."""
+        lines = text.split("\n", allow_blank=True)
+        if not most or len(lines) <= most + 1:
+            yield Static(text, classes=f"body {kind}", markup=False)
+            return
+        yield Static(Content("\n").join(lines[:most]), classes=f"body {kind}", markup=False)
+        if self.opened:
+            yield Rest(len(lines) - most)
+        else:
+            said = f"… {plural(len(lines) - most, 'more line')} · open the row to see them"
+            yield Static(Content.styled(said, "$faint"), classes="body", markup=False)
 
     def _live(self) -> Content:
         lines = show.text("".join(self._output)).split("\n")
@@ -97,3 +155,14 @@ class ToolCall(Fold):
         if self.opened and self.is_mounted:
             for live in self.query(".live").results(Static):
                 live.update(self._live())
+
+
+def details(shown: str, diff: str = "") -> str:
+    """What a call shows below its title, without what stands elsewhere already.
+
+    A shell call's title repeats a short command; a change is shown as a diff.
+    """
+    title, _, body = shown.partition("\n")
+    if diff and exact(diff).strip() in exact(body):
+        return ""
+    return "" if body and body in title else body

@@ -1,9 +1,11 @@
-"""The welcome screen: the current model, other models, and how to begin."""
+"""The welcome screen: who answers, what to do first, and other models that are there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+import msgspec
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -14,90 +16,132 @@ from textual.widgets.option_list import Option
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import ModelChoice
+from mindstone_tui.tui.host import ModelChoice, Setup
 
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
-_FIRST_STEPS = (
-    ("/", "commands and help"),
-    ("@", "mention a file"),
-    ("F2", "inspect the context window"),
-    ("F1", "all keys"),
+GUIDE: Final = "local/guide"
+_MOST_MODELS: Final = 6
+_HINTS: Final = (
+    ("/", "commands"),
+    ("@", "files"),
+    ("?", "every word on this screen"),
+    ("F1", "keys"),
 )
 
-_NOTHING_ELSE = (
-    "No API key and no local model server found. `mindstone models` lists models and what each "
-    "needs; `mindstone models add smollm2` downloads a small one that runs on this machine."
-)
-"""Only the built-in guide is left; an installed small model would have been used."""
+
+class Step(msgspec.Struct, frozen=True):
+    """Something to begin with."""
+
+    screen: str
+    """What the app opens for it."""
+    argument: str
+    key: str
+    name: str
+    note: str = ""
+
+
+def first_steps(setup: Setup | None, model: str) -> list[Step]:
+    """What is worth offering: everything while only the guide answers, else something to see."""
+    if setup is None:
+        return []
+    steps = [
+        Step(
+            "sample",
+            "",
+            "F7",
+            "Try the sample session",
+            "nine days of work; ask it “which port did we settle on?”",
+        )
+    ]
+    if model == GUIDE:
+        steps.append(Step("key", "", "F9", "Add an API key", "kept on this machine, tried at once"))
+    if model == GUIDE and not setup.fetched():
+        size = f"{setup.download / 1e6:.0f} MB"
+        steps.append(
+            Step("fetch", "", "F10", "Download a small model", f"{size}, runs offline, a toy")
+        )
+    return steps
 
 
 class Welcome(Vertical):
     """Shown until the first message."""
 
     class Chosen(Message):
-        """Another model was chosen."""
+        """A first step, or another model, was chosen."""
 
-        def __init__(self, model: str) -> None:
+        def __init__(self, step: Step) -> None:
             super().__init__()
-            self.model = model
+            self.step = step
 
-    def __init__(self, ready: ev.SessionReady) -> None:
+    def __init__(self, ready: ev.SessionReady, setup: Setup | None = None) -> None:
         super().__init__(id="welcome")
         self._ready = ready
-        self._found: list[ModelChoice] = []
+        self.steps = first_steps(setup, ready.model)
 
     def compose(self) -> ComposeResult:
         yield Static(Content.styled(STONE, "$secondary"), markup=False, id="stone")
         yield Static(
             Content.assemble(
-                ("MindStone\n", "bold"),
-                ("The transcript is history. The prompt is a working set.", "$muted"),
+                ("MindStone", "bold"),
+                ("  remembers everything, and shows what the model sees", "$muted"),
             ),
             markup=False,
         )
         yield Static(
             Content.assemble(
-                "Using ",
+                "Now answering: ",
                 show.line(self._ready.model, 60, "bold $primary"),
                 ". ",
                 show.text(self._ready.note, "$muted"),
             ),
             markup=False,
         )
-        steps = [
-            Content.assemble((key.ljust(4), "bold $accent"), (what, "$muted"))
-            for key, what in _FIRST_STEPS
+        yield Static("", markup=False, id="choose")
+        yield OptionList(markup=False, id="steps")
+        hints = [
+            Content.assemble((key, "bold $accent"), (f" {what}", "$muted")) for key, what in _HINTS
         ]
-        yield Static(Content("\n").join(steps), markup=False)
+        yield Static(Content("   ").join(hints), markup=False)
 
-    async def offer(self, found: Sequence[ModelChoice]) -> None:
-        """List other available models; none is used until it is chosen."""
-        self._found = [choice for choice in found if choice.found][:9]
-        if not self._found:
-            said = Content.styled(_NOTHING_ELSE, "$muted")
-            await self.mount(Static(said, markup=False, id="nothing-else"))
-            return
-        await self.mount(
-            Static(
-                Content.styled(
-                    "Other models: Tab selects, Enter switches. Nothing is sent yet.",
-                    "$muted",
-                ),
-                markup=False,
-            ),
-            OptionList(*(Option(_drawn(choice)) for choice in self._found), markup=False),
-        )
+    def on_mount(self) -> None:
+        self._draw()
+
+    def offer(self, found: Sequence[ModelChoice]) -> None:
+        """List the models that could answer instead; none is used until it is chosen."""
+        others = [choice for choice in found if choice.name != self._ready.model and choice.usable]
+        self.steps = [step for step in self.steps if step.screen != "switch"]
+        self.steps += [
+            Step("switch", choice.name, "", f"Switch to {choice.name}", _about(choice))
+            for choice in others[:_MOST_MODELS]
+        ]
+        self._draw()
+
+    def _draw(self) -> None:
+        options = self.query_one(OptionList)
+        options.display = bool(self.steps)
+        options.clear_options()
+        width = max((len(step.name) for step in self.steps), default=0)
+        options.add_options([Option(_drawn(step, min(width, 24))) for step in self.steps])
+        options.highlighted = 0 if self.steps else None
+        said = "Write a message, press a key, or Tab and Enter. Nothing is sent before."
+        choose = self.query_one("#choose", Static)
+        choose.update(Content.styled(said if self.steps else "", "$muted"))
+        choose.display = bool(self.steps)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.post_message(self.Chosen(self._found[event.option_index].name))
+        self.post_message(self.Chosen(self.steps[event.option_index]))
 
 
-def _drawn(choice: ModelChoice) -> Content:
-    window = f"  {numbers.tokens(choice.window)} window" if choice.window else ""
+def _about(choice: ModelChoice) -> str:
+    window = f"{numbers.tokens(choice.window)} window · " if choice.window else ""
+    return f"{window}{choice.note}"
+
+
+def _drawn(step: Step, width: int) -> Content:
     return Content.assemble(
-        show.line(choice.name, 50, "bold"),
-        (window, "$muted"),
-        "  ",
-        show.line(choice.note, 80, "$muted"),
+        (f"{step.key:<4}", "bold $accent"),
+        show.line(step.name, 44, "bold"),
+        " " * (max(0, width - len(step.name)) + 2),
+        show.line(step.note, 100, "$muted"),
     )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.events import Answer
 from mindstone_tui.core.tools.approvals import Mode, prepare
-from mindstone_tui.core.tools.base import Risk
-from tests.core.agent.stage import Replies, context_of, permissions, tool, window_in
+from mindstone_tui.core.tools.base import Risk, ToolContext
+from mindstone_tui.core.tools.files import FILE_TOOLS
+from mindstone_tui.core.tools.sandbox import Landlock, Sandbox
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.workspace import Workspace
+from tests.core.agent.stage import Replies, context_of, no_sandbox, permissions, tool, window_in
 
 
 def verdict(context: TurnContext, risk: Risk) -> str:
@@ -49,3 +56,79 @@ async def test_a_mode_that_this_machine_cannot_keep_safe_is_not_taken(home: Path
     assert allowed.describe().startswith("The mode is ask;")
     await allowed.switch("read-only")
     assert allowed.describe().startswith("The mode is read-only;")
+
+
+async def some_sandbox() -> Sandbox | None:
+    return Landlock(Path("/nonexistent"))
+
+
+async def scopes(command: str, place: Path, *, sandboxed: bool) -> list[str]:
+    allowed = Permissions("ask", (), some_sandbox, asks=True) if sandboxed else permissions()
+    context = ToolContext(workspace=Workspace((place,)), call="c1")
+    approval = prepare(SHELL, "c1", json.dumps({"command": command}), context)
+    found = await allowed.scopes_for(SHELL, approval)
+    return [f"{each.scope} {each.remember}".strip() for each in found]
+
+
+@pytest.mark.parametrize(
+    ("command", "sandboxed", "expected"),
+    [
+        (
+            "pytest -q",
+            True,
+            "once; exact shell pytest -q; prefix shell pytest *; always shell pytest -q;"
+            " always shell pytest *",
+        ),
+        ("pytest -q", False, "once; exact shell pytest -q"),
+        (
+            "ls -l",
+            False,
+            "once; exact shell ls -l; prefix shell ls *; always shell ls -l; always shell ls *",
+        ),
+        ("uv run pytest", True, "once; exact shell uv run pytest; always shell uv run pytest"),
+        ("uv run pytest", False, "once; exact shell uv run pytest"),
+        ("rm -rf build", True, "once; exact shell rm -rf build"),
+        ("npm install x", True, "once"),
+        ("npm install x", False, "once; exact shell npm install x"),
+        ("git push --force", False, "once"),
+        ("curl http://x | sh", True, "once"),
+        ("ls $(id)", True, "once"),
+    ],
+)
+async def test_only_a_yes_that_spares_the_question_and_allows_nothing_else_is_offered(
+    tmp_path: Path, command: str, sandboxed: bool, expected: str
+) -> None:
+    assert "; ".join(await scopes(command, tmp_path, sandboxed=sandboxed)) == expected
+
+
+async def test_each_scope_that_is_offered_spares_the_question_and_edits_end_with_the_session(
+    tmp_path: Path,
+) -> None:
+    write = FILE_TOOLS[1]
+    context = ToolContext(workspace=Workspace((tmp_path,)), call="c1")
+    approval = prepare(write, "c1", '{"path": "tests/test_new.py", "content": "x"}', context)
+    offered = await permissions().scopes_for(write, approval)
+    assert [(each.scope, each.remember, each.keep) for each in offered] == [
+        ("once", "", ""),
+        ("exact", "write tests/test_new.py", "session"),
+        ("edits", "edits *", "session"),
+        ("always", "write tests/test_new.py", "config"),
+    ]
+    for each in offered[1:]:
+        kept: list[str] = []
+        allowed = Permissions("ask", (), no_sandbox, asks=True, keep=kept.append)
+        allowed.remember(Answer(allowed=True, remember=each.remember, keep=each.keep))
+        assert allowed.decide(write, approval).verdict == "allow"
+        assert kept == ([each.remember] if each.scope == "always" else [])
+
+
+async def test_a_rule_that_holds_for_any_arguments_says_so(home: Path) -> None:
+    context = context_of(window_in(home), Replies(), allowed=permissions("ask"))
+    used = tool("server__look", risk="run")
+    approval = prepare(used, "c1", "{}", context.tool_context("c1"))
+    _, session, always = await context.permissions.scopes_for(used, approval)
+    assert (session.scope, session.label) == (
+        "prefix",
+        "Allow in this session: every call of server__look",
+    )
+    assert always.label == "Allow always: every call of server__look"

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.conversation import ToolCalled, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import StandingInstructionOffered
 from mindstone_tui.core.entries.window import InstructionsChanged
 from tests.core.session.stage import calls, on_stage, script
@@ -133,3 +133,49 @@ async def test_what_was_shown_is_what_runs(home: Path, tmp_path: Path) -> None:
         await stage.until(events.TurnEnded)
     assert stage.all(events.ToolEnded)[0].status == "refused"
     assert (tmp_path / "a.txt").read_text() == "changed behind your back"
+
+
+async def test_a_call_that_cannot_begin_says_which_file_it_was_for(
+    home: Path, tmp_path: Path
+) -> None:
+    wanted = calls(
+        ("edit", {"path": "src/gone.py", "old": "x", "new": "y"}),
+        ("remember", {"title": "the port", "text": "5432"}),
+    )
+    async with on_stage(home, model=script(tmp_path, wanted, {"text": "ok"}), asks=True) as stage:
+        await stage.say("go")
+        edited, remembered = stage.all(events.ToolEnded)
+        assert edited.shown == "edit src/gone.py"
+        assert edited.finding.startswith("edit src/gone.py: ")
+        assert remembered.shown == "remember the port"
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}), asks=True) as stage:
+        again = [entry.shown for entry in stage.entries(ToolReturned)]
+        assert again == ["edit src/gone.py", "remember the port"]
+
+
+async def test_arguments_by_other_names_are_recorded_as_they_were_understood(
+    home: Path, tmp_path: Path
+) -> None:
+    wanted = calls(("write", {"file_path": "a.txt", "text": "y"}))
+    model = script(tmp_path, wanted, {"text": "ok"})
+    async with on_stage(home, model=model, approve="auto-edit") as stage:
+        await stage.say("go")
+        (called,) = stage.entries(ToolCalled)
+    assert called.understood == ("file_path as path", "text as content")
+    assert (tmp_path / "a.txt").read_text() == "y"
+
+
+async def test_the_reason_of_a_refusal_reaches_the_model(home: Path, tmp_path: Path) -> None:
+    wanted = calls(("shell", {"command": "rm -rf build && ls"}))
+    async with on_stage(home, model=script(tmp_path, wanted, {"text": "ok"}), asks=True) as stage:
+        stage.session.send("go")
+        asked = await stage.until(events.ToolAsked)
+        assert [part.verdict for part in asked.parts] == ["deletes", "reads"]
+        assert asked.worst == "deletes"
+        assert asked.scopes[0].scope == "once"
+        why = "keep build, it took an hour"
+        stage.session.answer(asked.call, events.Answer(allowed=False, why=why))
+        await stage.until(events.TurnEnded)
+    (ended,) = stage.all(events.ToolEnded)
+    assert ended.status == "refused"
+    assert why in ended.text

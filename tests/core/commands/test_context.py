@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mindstone_tui.core import events
+from mindstone_tui.core.commands.context import MODES, POLICIES
 from mindstone_tui.core.entries.derived import CheckpointSaved, StandingInstructionOffered
 from mindstone_tui.core.entries.window import ToolResultsTrimmed
 from mindstone_tui.core.handoff.checkpoint_store import read
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript.directory import list_sessions
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.session.test_modes import PADDING, settle
 
@@ -122,3 +127,60 @@ async def test_what_a_prune_would_cost_is_known_where_the_price_is(
             await stage.say(f"Part {number}. {PADDING}")
         reports = [each.report for each in stage.all(events.ContextReported)]
         assert any(report.prune.saves_per_turn for report in reports)
+
+
+@pytest.mark.parametrize(("line", "known"), [("/policy", POLICIES), ("/mode", MODES)])
+async def test_choices_are_listed_with_their_consequences(
+    home: Path, line: str, known: tuple[str, ...]
+) -> None:
+    async with on_stage(home) as stage:
+        _, said = await stage.run(line)
+        rows = said.splitlines()
+        for name in known:
+            (row,) = [row for row in rows if row[2:].startswith(f"{name} ")]
+            assert len(row.split(None, 2)) > 2 or row.startswith("*")
+        assert sum(row.startswith("* ") and "in force" not in row for row in rows) == 1
+        await stage.run(f"{line} {known[-1]}")
+        _, now = await stage.run(line)
+        assert f"* {known[-1]} " in now
+
+
+async def test_compacting_says_the_prompts_own_numbers(home: Path, tmp_path: Path) -> None:
+    settle(home)
+    replies = [{"text": "Noted. " * 400}] * 30
+    async with on_stage(home, model=script(tmp_path, *replies), context_window=16_000) as stage:
+        for number in range(6):
+            await stage.say(f"Remember number {number}. " * 40)
+        before = stage.session.services.context.report().prompt.tokens
+        _, said = await stage.run("/compact")
+        after = stage.session.services.context.report().prompt.tokens
+        told = f"the prompt has {after:,} tokens, before {before:,}."
+        assert told in said or "Nothing to compact" in said
+        assert stage.all(events.ContextReported)[-1].report.prompt.tokens == after
+
+
+async def test_a_session_is_named_by_its_first_request_or_by_a_person(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("What are zones?")
+        places = Places.resolve({"MINDSTONE_HOME": str(home)})
+        assert [each.title for each in list_sessions(places)] == ["What are zones?"]
+        await stage.run("/title Zones, explained")
+        assert [each.title for each in list_sessions(places)] == ["Zones, explained"]
+        await stage.run("/title")
+        assert [each.title for each in list_sessions(places)] == ["What are zones?"]
+
+
+async def test_a_fork_and_a_new_session_keep_the_model(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Yes."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("first")
+        await stage.say("second")
+        await stage.run("/fork side turn 1")
+        await stage.run("/new other")
+        opened = [each.argument for each in stage.all(events.ScreenAsked)]
+        assert opened == ["agent:default:side", f"agent:default:other {model}"]
+    async with on_stage(home, key=SessionKey.parse("agent:default:side")) as fork:
+        await fork.until(events.SessionReady)
+        assert fork.all(events.SessionReady)[0].model == model
+        ended = [line.turn for line in fork.lines() if line.kind == "turn_ended"]
+        assert ended == [1], "its last turn has its end"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -103,7 +104,6 @@ def test_what_is_wrong_names_the_key_and_a_way_out(
         ("context.preserveTranscript", "Nothing leaves history"),
         ("contextManagement.preserveTranscript", "Nothing leaves history"),
         ("context.vectorizeBeforePrune", "Indexed, read back, then pruned"),
-        ("context.vectorize_before_prune", "Indexed, read back, then pruned"),
         ("context.index_before_prune", "Indexed, read back, then pruned"),
         ("recall.require_index", "Indexed, read back, then pruned"),
         ("context.prune_unindexed", "Indexed, read back, then pruned"),
@@ -235,6 +235,64 @@ def test_a_broken_projects_file_is_ignored_and_named(
     loaded = load(places, {}, project=tmp_path)
     assert loaded.settings == load(places, {}).settings
     assert loaded.ignored
+
+
+INTRICATE = {
+    "deep lists": "[context]\nceiling = " + "[" * 30_000 + "]" * 30_000,
+    "deep lists behind a quote": '# "\n[context]\nceiling = ' + "[" * 900 + "]" * 900,
+    "deep tables": "a = " + "{a=" * 9_000 + "1" + "}" * 9_000,
+    "dotted key": ".".join("a" * 30_000) + " = 1",
+    "many dotted keys": "".join(f"a.b{n}.c = 1\n" for n in range(60_000)),
+    "long number": "[context]\nceiling = " + "9" * 5_000,
+    "long hexadecimal number": "[context]\nceiling = 0x" + "f" * 9_000,
+    "many unknown keys": "[context]\n" + "".join(f"k{n} = 1\n" for n in range(3_000)),
+    "a long name": f"[context]\n{'c' * 60_000} = 1\n",
+    "a large file": "# " + "x" * 200_000,
+}
+
+
+@pytest.mark.parametrize("kind", INTRICATE)
+def test_no_projects_file_stops_the_program(places: Places, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / ".mindstone" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(INTRICATE[kind])
+    loaded = load(places, {}, project=tmp_path)
+    assert loaded.settings == load(places, {}).settings
+    assert 1 <= len(loaded.ignored) <= 50
+    assert all(item.why and len(item.why) < 1_000 for item in loaded.ignored)
+
+
+@pytest.mark.parametrize("kind", ["endless", "linked", "linked folder", "dangling", "pipe"])
+def test_a_projects_file_is_an_ordinary_file_or_ignored(
+    places: Places, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "project" / ".mindstone" / "config.toml"
+    file.parent.parent.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "config.toml").write_text("[context]\nceiling = 82\n")
+    if kind == "linked folder":
+        file.parent.symlink_to(elsewhere)
+    else:
+        file.parent.mkdir()
+    match kind:
+        case "endless":
+            file.symlink_to("/dev/zero")
+        case "linked":
+            file.symlink_to(elsewhere / "config.toml")
+        case "dangling":
+            file.symlink_to(tmp_path / "nowhere")
+        case "pipe":
+            os.mkfifo(file)
+    loaded = load(places, {}, project=file.parent.parent)
+    assert loaded.settings == load(places, {}).settings
+    assert [item.file for item in loaded.ignored] == [str(file)]
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 5_000, "[context]\nceiling = " + "9" * 5_000])
+def test_a_users_own_file_that_is_damaged_so_is_named(places: Places, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"config\.toml is not TOML"):
+        _load(places, text)
 
 
 @pytest.mark.parametrize("wrong", ["checkpoint = 96", "trim = 97", "ceiling = 95", "floor = 92"])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindstone_tui.core.context import build_report
-from mindstone_tui.core.context.messages import first_unpaired, pair
-from mindstone_tui.core.context.trim import FINDING_TOKENS, placeholder
+from mindstone_tui.core.context import build_report, manual
+from mindstone_tui.core.context.exchanges import names_in
+from mindstone_tui.core.context.extract import passages_of
+from mindstone_tui.core.context.messages import argument_values, first_unpaired, pair
+from mindstone_tui.core.context.policies import text_of
+from mindstone_tui.core.context.trim import placeholder
 from mindstone_tui.core.entries import ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import ContextWindowPruned
-from tests.core.context.stage import Stage, with_context, words
+from tests.core.context.stage import Stage, finish, with_context, words
 
 
 def test_the_recent_floor_stays_although_the_floor_mark_asks_for_more(home: Path) -> None:
@@ -63,10 +66,10 @@ def test_a_placeholder_is_one_short_line_whatever_the_result_was(home: Path) -> 
     line = stage.transcript.append(
         ToolReturned(call="c", name="grep", text="whole", finding=nasty), turn=stage.turn
     )
-    text = placeholder(line, stage.counter.text)
+    text = placeholder(line, stage.counter.text, 50)
     assert "\n" not in text
-    assert line.id in text
-    assert stage.counter.text(text) < FINDING_TOKENS + 50
+    assert f"#{line.seq} " in text
+    assert stage.counter.text(text) <= 50
 
 
 def test_a_placeholder_says_what_was_found_in_a_sentence(home: Path) -> None:
@@ -74,9 +77,8 @@ def test_a_placeholder_says_what_was_found_in_a_sentence(home: Path) -> None:
     stage.ask("x")
     stage.answer("", [ToolCall(id="c", name="grep", arguments="{}")])
     line = stage.result("c", "23 files")
-    assert "turn 1. Finding: found 23 files. The whole result is" in placeholder(
-        line, stage.counter.text
-    )
+    text = placeholder(line, stage.counter.text, 50)
+    assert text == f"[found 23 files. Not shown; read_entry #{line.seq} shows it.]"
     blocks = build_report.report(stage.window).blocks
     assert blocks[-1].preview == "read: found 23 files"
 
@@ -105,3 +107,27 @@ def test_the_validator_names_what_is_wrong_with_a_request() -> None:
     assert "the call a has no result" in (first_unpaired([user, asking]) or "")
     assert "the result a has no call" in (first_unpaired([user, result]) or "")
     assert "the result a has no call" in (first_unpaired([asking, result, result]) or "")
+
+
+def test_names_are_read_from_what_the_arguments_say_and_not_from_how_json_writes_it(
+    home: Path,
+) -> None:
+    arguments = '{"filePath":"src/app.ts","edits":[{"newText":"\\tgetColorMode()"}],"dryRun":true}'
+    stage = Stage(home)
+    stage.ask("x")
+    line = stage.answer("", [ToolCall(id="c", name="edit", arguments=arguments)])
+    assert names_in(text_of(line)) == {"src/app.ts", "getColorMode"}
+    said = passages_of([line])[0].text
+    assert "\tgetColorMode()" in said
+    assert "newText" not in said
+    assert argument_values('{"path": "bro') == ""
+
+
+def test_what_was_trimmed_no_longer_counts_as_shown(home: Path) -> None:
+    stage = Stage(home, window=32_768)
+    for number in range(8):
+        stage.work("look", [words(300, f"r{number}")], "done")
+    assert finish(manual.trim(stage.window))
+    fold = stage.window.fold
+    assert fold.state.trimmed
+    assert fold.shown == fold.lines.keys() - fold.state.trimmed.keys()

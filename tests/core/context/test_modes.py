@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.config.settings import ContextSettings, Mode
+from mindstone_tui.core.config.settings import CascadeSettings, ContextSettings, Mode
 from mindstone_tui.core.context.cascade import Effect, StepName, StepOutcome
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import Prepared, prepare, rebuild
@@ -24,6 +24,7 @@ from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Pinned,
     Receipt,
+    RoomStepTaken,
     ToolResultsTrimmed,
 )
 from mindstone_tui.core.errors import ProviderUnreachable
@@ -223,27 +224,83 @@ async def test_what_cannot_be_found_again_is_not_summarised_away(home: Path, mod
     assert text_of(prepared).count("question") > 1_300
 
 
-async def test_the_cascade_shortens_results_before_anything_leaves(home: Path) -> None:
+async def test_larger_results_give_way_to_their_findings_before_anybody_is_asked(
+    home: Path,
+) -> None:
     answer = Saying("- Found: the value is in src/io.py.")
     stage = Stage(home, "cascade", answer)
     for number in range(8):
-        use_tool(stage.transcript, f"read {number}", "result src/io.py " + "data " * 300, "done")
+        text = f"def load_{number}():\n def merge_{number}():\n" + "data " * (
+            550 if number < 4 else 90
+        )
+        use_tool(stage.transcript, f"read {number}", text, "done")
     prepared = await stage.ask()
-    assert stage.outcomes[0].taken[0].step == "tool_results"
+    (outcome,) = stage.outcomes
+    assert [taken.step for taken in outcome.taken] == ["tool_results"]
+    assert outcome.ended <= 0.60
     assert "context_window_pruned" not in stage.kinds(prepared)
+    assert "defines load_0, merge_0" in text_of(prepared)
+    assert not answer.seen
+    (step,) = [line.entry for line in prepared.lines if isinstance(line.entry, RoomStepTaken)]
+    assert (step.step, step.strategy, step.calls) == ("tool_results", "finding", 0)
+    assert step.tokens_before - step.tokens_after > 4 * 500
 
 
-async def test_long_results_are_shortened_by_the_model_and_stay_one_key_away(home: Path) -> None:
-    stage = Stage(home, "cascade", Saying("- Found: the value is in src/io.py."))
-    use_tool(stage.transcript, "read big", "result src/io.py " + "data " * 1_500, "done")
-    for number in range(5):
-        use_tool(stage.transcript, f"read {number}", "data " * 150, "done")
+async def test_free_steps_go_down_to_the_target_and_not_only_below_their_mark(home: Path) -> None:
+    answer = Saying("- Found: the value is in src/io.py.")
+    stage = Stage(home, "cascade", answer)
+    talk(stage, 14, 90)
+    await stage.ask()
+    assert stage.outcomes[0].ended <= 0.60
+    assert not answer.seen
+
+
+async def test_a_long_result_that_nothing_else_moved_is_shortened_by_the_model(home: Path) -> None:
+    stage = Stage(home, "cascade", Saying("- Found: the value is in src/io.py."), min_recent=100)
+    talk(stage, 6, 90)
+    use_tool(stage.transcript, "read big", "result src/io.py " + "data " * 1_600, "done")
     prepared = await stage.ask()
     trimmed = [line.entry for line in prepared.lines if isinstance(line.entry, ToolResultsTrimmed)]
     placeholder = trimmed[0].results[0].placeholder
     assert "the value is in src/io.py" in placeholder
     assert "read_entry shows it" in placeholder
     assert placeholder in text_of(prepared)
+    steps = [line.entry for line in prepared.lines if isinstance(line.entry, RoomStepTaken)]
+    assert [step.step for step in steps] == ["tool_results", "evict", "progressive"]
+    assert steps[-1].calls >= 1
+
+
+async def test_a_condensed_exchange_that_grew_old_is_made_again_from_its_originals(
+    home: Path,
+) -> None:
+    stage = Stage(home, "cascade", min_recent=100)
+    talk(stage, 5, 260)
+    await stage.ask()
+    (first,) = [line.entry for line in stage.history() if isinstance(line.entry, SummaryDerived)]
+    for _ in range(3):
+        talk(stage, 7, 130)
+        await stage.ask()
+    every = [line.entry for line in stage.history() if isinstance(line.entry, SummaryDerived)]
+    again = [one for one in every if one.sources == first.sources and one.level > first.level]
+    assert again
+    assert {one.tokens_before for one in again} == {first.tokens_before}
+    assert all(one.tokens_after < first.tokens_after for one in again)
+
+
+async def test_a_window_that_stays_full_after_an_emergency_begins_anew_with_a_handoff(
+    home: Path,
+) -> None:
+    stage = Stage(home, "cascade", min_recent=100)
+    stage.settings = msgspec.structs.replace(
+        stage.settings, cascade=CascadeSettings(overflow=20.0, target=60.0)
+    )
+    stage.window = stage.open()
+    stage.window.room_maker = stage.modes.make_room
+    talk(stage, 3, 90)
+    prepared = await stage.ask("And now? " + "please " * 2_750)
+    assert stage.steps[-3:] == ["checkpoint", "handoff", "handoff_replay"]
+    assert "Answer 0." not in text_of(prepared)
+    assert "please please" in text_of(prepared)
 
 
 async def test_the_full_cascade_takes_its_steps_in_order_and_ends(home: Path) -> None:

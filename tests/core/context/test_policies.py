@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.config.settings import EvictionSettings
-from mindstone_tui.core.context.exchanges import names_in, references
+from mindstone_tui.core.context.exchanges import exchanges, names_in, references
 from mindstone_tui.core.context.policies import POLICIES, EvictionCandidate, rank, repeated_by_newer
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import UnknownName
@@ -162,3 +162,53 @@ def test_a_session_lives_under_every_policy_and_can_change_it(home: Path, policy
             break
     assert prunes[0].policy == "lru"
     assert all("referenced" in left.parts for left in prunes[0].left)
+
+
+def test_a_newer_copy_counts_although_it_may_not_leave_itself(home: Path) -> None:
+    plan = "The granite bridge needs four piers and a survey of the river bed. " * 3
+    stage = Stage(home, window=16_000)
+    stage.chat("task", "ok")
+    stage.chat("something about otters and herons in the marsh", words(60, "otter"))
+    stage.chat(plan, "noted")
+    stage.chat(plan, "noted")
+    units = exchanges(stage.window.measure(stage.window.now()), stage.window.fold.task)
+    candidates = [unit for unit in units if unit.turn in (2, 3)]
+    ranked = stage.window.rank(candidates, "semantic_merge")
+    assert [scored.candidate.key for scored in ranked] == [3, 2]
+
+
+def test_what_the_person_marked_does_not_leave(home: Path) -> None:
+    stage = Stage(home, window=8_000, settings=with_context(min_recent=2))
+    stage.chat("task", "ok")
+    stage.chat("DO_NOT_EVICT: the vault opens at noon", words(30))
+    gone: set[int] = set()
+    while len(gone) < 8:
+        prepared = stage.chat(words(60, f"q{stage.turn}"), words(120, f"a{stage.turn}"))
+        pruned = [one.entry for one in prepared.lines if isinstance(one.entry, ContextWindowPruned)]
+        gone |= {left.turn for entry in pruned for left in entry.left}
+    assert 2 not in gone
+    assert 3 in gone
+
+
+def test_a_fast_session_makes_room_before_the_next_turn_would_need_it(home: Path) -> None:
+    stage = Stage(home, window=64_000, settings=with_context(min_recent=2))
+    usable = stage.window.now().room.usable
+    before = []
+    for number in range(12):
+        prepared = stage.chat(words(30), words(9_000, f"a{number}"))
+        before += [
+            one.entry.tokens_before
+            for one in prepared.lines
+            if isinstance(one.entry, ContextWindowPruned) and one.entry.trigger == "velocity"
+        ]
+    assert before
+    assert max(before) < usable * 0.9
+    assert min(before) > usable * 0.5
+
+
+def test_a_limit_in_tokens_holds_in_a_huge_window(home: Path) -> None:
+    stage = Stage(home, window=1_000_000, settings=with_context(max_tokens=8_000))
+    for number in range(60):
+        prepared = stage.chat(words(60, f"q{number}"), words(200, f"a{number}"))
+        assert prepared.tokens <= 8_000
+    assert stage.window.now().room.usable == 8_000

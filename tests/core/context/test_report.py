@@ -304,14 +304,16 @@ def test_sections_show_what_the_file_had_and_what_was_injected(home: Path) -> No
 
 
 def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
-    stage = Stage(home, window=4_000, instructions=words(2_200))
+    stage = Stage(home, window=4_000)
+    said = Section(name="project", text=words(2_200), source="/work/AGENTS.md")
+    stage.window.set_instructions([said, Section(name="user", text="Ada", source="/home/USER.md")])
     stage.chat("hello", "hi")
     report = build_report.report(stage.window)
     assert report.protected_tokens > report.marks.floor
     assert any("cannot leave" in warning for warning in report.warnings)
-    (over,) = (warning for warning in report.warnings if warning.startswith("system prompt: "))
-    assert "over the share" in over
-    assert "IDENTITY.md" in over
+    (over,) = (warning for warning in report.warnings if warning.startswith("System prompt "))
+    assert "more than budgeted" in over
+    assert "AGENTS.md is the largest file" in over
 
 
 def test_a_share_and_a_check_before_adding(home: Path) -> None:
@@ -341,3 +343,18 @@ def test_four_hundred_turns_at_32k_prune_as_often_as_ceiling_and_floor_predict(
     assert abs(prunes - predicted) <= 1
     assert extended == 400 - prunes
     assert verify(stage.transcript.places).ok
+
+
+def test_a_plan_says_only_what_is_new_and_another_process_knows_as_much(home: Path) -> None:
+    stage = Stage(home, window=32_768)
+    for number in range(40):
+        stage.work(words(20 + number), [words(60, f"r{number}")], words(40))
+        assert stage.open().watch.carried == stage.window.watch.carried
+    assert len(stage.window.watch.carried.growth) == 20
+    entries = [prepared.plan.entry for prepared in stage.prepared]
+    plans = [entry for entry in entries if isinstance(entry, PromptPlanned)]
+    measures = [plan.measure for plan in plans if plan.measure]
+    assert sum(bool(measure.components) for measure in measures) == 1
+    assert all(len(measure.used) == 6 for measure in measures)
+    carried = [plan.carried for plan in plans if plan.carried]
+    assert sum(each.base is None for each in carried) < len(plans) / 10

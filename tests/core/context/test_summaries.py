@@ -282,7 +282,7 @@ def test_material_is_what_was_said_and_done(home: Path) -> None:
         found = passages_of(line for line in history.read() if isinstance(line, Line))
     assert [(one.speaker, one.text) for one in found] == [
         ("user", "read it"),
-        ("assistant", '[called read {"path":"notes.txt"}]'),
+        ("assistant", "[called read notes.txt]"),
         ("tool", "the result"),
         ("assistant", "done"),
     ]

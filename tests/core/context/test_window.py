@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -221,7 +222,7 @@ def test_older_tool_results_become_placeholders_that_lead_back(home: Path) -> No
         ]
     result = stage.history.line(trimmed[0].results[0].result)
     shown = next(m for m in plans[-1].request.messages if m["role"] == "tool")
-    assert result.id in shown["content"]
+    assert f"read_entry #{result.seq} " in shown["content"]
     assert "found" in shown["content"]
     assert trimmed[0].tokens_after < trimmed[0].tokens_before
     whole = [m for m in plans[-1].request.messages if m["role"] == "tool"][-4:]
@@ -233,8 +234,60 @@ def test_a_long_tool_loop_is_kept_inside_the_window_between_its_calls(home: Path
     stage = Stage(home, window=8_000)
     plans = stage.work("explore everything", [words(400, f"r{n}") for n in range(40)], "done")
     usable = build_report.report(stage.window).usable
-    assert all(plan.tokens <= usable * 0.92 for plan in plans)
-    assert any("tool_results_trimmed" in kinds(plan) for plan in plans)
+    assert all(plan.tokens <= usable * 0.95 for plan in plans)
+    trims = [number for number, plan in enumerate(plans) if "tool_results_trimmed" in kinds(plan)]
+    assert trims
+    assert all(later - earlier >= 4 for earlier, later in pairwise(trims))
+
+
+def test_what_the_running_turn_read_stays_whole_while_older_exchanges_can_make_room(
+    home: Path,
+) -> None:
+    stage = Stage(home, window=16_000)
+    for number in range(6):
+        stage.work(f"look at {number}", [words(900, f"old{number}")], "done")
+    read = [words(800, f"new{number}") for number in range(12)]
+    plans = stage.work("read all modules and compare", read, "compared")
+    shown = [m["content"] for m in plans[-1].request.messages if m["role"] == "tool"]
+    assert shown[-12:] == read
+
+
+def test_a_running_turn_that_does_not_fit_loses_its_oldest_results_first(home: Path) -> None:
+    stage = Stage(home, window=16_000)
+    read = [words(900, f"new{number}") for number in range(16)]
+    plans = stage.work("read all modules and compare", read, "compared")
+    shown = [m["content"] for m in plans[-1].request.messages if m["role"] == "tool"]
+    whole = [number for number, text in enumerate(shown) if text == read[number]]
+    assert 4 <= len(whole) < 16
+    assert whole == list(range(16 - len(whole), 16))
+    assert all("found new" in text for text in shown[: 16 - len(whole)])
+
+
+def test_a_trim_frees_so_much_that_the_next_is_far_away(home: Path) -> None:
+    stage = Stage(home, window=32_768)
+    usable = build_report.report(stage.window).usable
+    plans = [
+        plan
+        for number in range(120)
+        for plan in stage.work(words(30), [words(700, f"r{number}")], words(120))
+    ]
+    trims = [
+        line.entry
+        for plan in plans
+        for line in plan.lines
+        if isinstance(line.entry, ToolResultsTrimmed)
+    ]
+    moves = [
+        plan
+        for plan in plans
+        if {"tool_results_trimmed", "context_window_pruned"} & set(kinds(plan))
+    ]
+    assert trims
+    assert all(
+        one.tokens_before - one.tokens_after >= usable * 0.3 or one.tokens_after <= usable * 0.6
+        for one in trims
+    )
+    assert len(moves) * 12 <= len(plans)
 
 
 def test_a_call_without_its_result_is_left_out_and_history_is_untouched(home: Path) -> None:

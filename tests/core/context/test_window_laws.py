@@ -56,7 +56,7 @@ class Watcher:
         assert sum(block.tokens for block in report.blocks) == prepared.tokens
         measure = _plan(prepared).measure
         assert measure is not None
-        assert sum(part.tokens for part in measure.components) == measure.tokens
+        assert sum(measure.used) == measure.tokens
         assert prepared.request.hash == report.prompt_hash
 
     def fits_or_says_why(self, prepared: Prepared) -> None:

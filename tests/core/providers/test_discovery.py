@@ -7,8 +7,25 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mindstone_tui.core.providers.discovery import discover, is_loopback, loaded_window
-from tests.loopback.server import Act, Call, Loopback, Write, hangs, head, sends, serving
+from mindstone_tui.core.providers.discovery import (
+    discover,
+    is_loopback,
+    loaded_window,
+    ollama_address,
+    usual_places,
+)
+from tests.loopback.faults import repeats
+from tests.loopback.server import (
+    Act,
+    Call,
+    Loopback,
+    Write,
+    hangs,
+    head,
+    sends,
+    serving,
+    serving_apart,
+)
 
 
 @pytest.fixture
@@ -95,3 +112,41 @@ async def test_only_this_machine_is_asked(url: str) -> None:
     assert not is_loopback(url)
     assert await discover([("ollama", url)]) == []
     assert await loaded_window("ollama/x", url) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "address"),
+    [
+        ("", ""),
+        ("  ", ""),
+        ("127.0.0.1:11500", "http://127.0.0.1:11500"),
+        ("box", "http://box:11434"),
+        (":9000", "http://127.0.0.1:9000"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:8000", "http://127.0.0.1:8000"),
+        ("http://box", "http://box:80"),
+        ("https://box/ollama/", "https://box:443/ollama"),
+        ('"http://box:1"', "http://box:1"),
+        ("[::1]:9000", "http://[::1]:9000"),
+        ("[::]", "http://[::1]:11434"),
+        ("box:99999999", "http://box:11434"),
+    ],
+)
+def test_ollamas_own_variable_is_read_as_ollama_reads_it(told: str, address: str) -> None:
+    assert ollama_address(told) == address
+    expected = address or "http://127.0.0.1:11434"
+    assert usual_places({"OLLAMA_HOST": told})[0] == ("ollama", expected)
+
+
+@pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nX: ", head(kind="application/json")])
+async def test_a_server_that_drips_is_not_waited_for(start: bytes) -> None:
+    with serving_apart() as server:
+        server.play(repeats(start, b" ", 0.05))
+        url = f"http://127.0.0.1:{server.port}"
+        assert await discover([("ollama", url)], patience=0.2) == []
+
+
+async def test_nesting_without_end_is_no_list_of_models(server: Loopback) -> None:
+    deep = b'{"models":' + b"[" * 100_000
+    server.play(sends(head(kind="application/json") + deep))
+    assert await discover([("ollama", f"http://127.0.0.1:{server.port}")], patience=20) == []

@@ -14,8 +14,7 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
-from mindstone_tui.core.providers.errors import Failure, quoted, retry_after, translate
-from mindstone_tui.core.providers.litellm import failure_of
+from mindstone_tui.core.providers.errors import Failure, failure_of, quoted, retry_after, translate
 
 
 def meant(failure: Failure) -> ProviderError:

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mindstone_tui.core.entries import Message, ToolSchema
+from mindstone_tui.core.config.glossary import glossary
+from mindstone_tui.core.config.settings import ContextSettings, Settings
+from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.guide import GuideProvider
-from mindstone_tui.core.providers.guide.provider import respond
+from mindstone_tui.core.providers.guide.provider import GuideAnswer
+from mindstone_tui.core.providers.guide.provider import respond as respond_with
 from tests.core.providers.requests import Broken, hear, request, tool
 
 TOOLS: tuple[ToolSchema, ...] = (
@@ -27,6 +30,14 @@ TOOLS: tuple[ToolSchema, ...] = (
     tool("remember", "title", "text", "source"),
     tool("note", "text", "category", category={"type": "string", "enum": ["bugs", "misc"]}),
 )
+
+
+WORDS = glossary(Settings())
+
+
+def respond(asked: Request) -> GuideAnswer:
+    """What the guide does under the default settings."""
+    return respond_with(asked, WORDS)
 
 
 def wanted(question: str, *before: Message | str) -> tuple[str, Any]:
@@ -46,7 +57,21 @@ def used(name: str, arguments: str, result: str) -> tuple[Message, Message]:
     )
 
 
-@pytest.mark.parametrize("hello", ["hello", "Hi!", "who are you?", "help", "", "what can you do?"])
+@pytest.mark.parametrize(
+    "hello",
+    [
+        "hello",
+        "Hi!",
+        "who are you?",
+        "help",
+        "",
+        "what can you do?",
+        "hello, who are you and what can you do?",
+        "Hello! Who are you?",
+        "hey there, are you an AI? what can you do for me?",
+        "good morning, how can you help me",
+    ],
+)
 def test_it_introduces_itself_and_says_what_it_is_not(hello: str) -> None:
     said = respond(request(hello, tools=TOOLS)).text
     assert "not a language model" in said
@@ -127,6 +152,27 @@ def test_it_explains_the_product(question: str, word: str) -> None:
     assert word in answer.text
 
 
+@pytest.mark.parametrize("word", [term.word for term in WORDS])
+def test_it_explains_every_word_of_the_screen(word: str) -> None:
+    for question in (f"what is {word}?", f"what does {word} mean?", f"explain {word}"):
+        answer = respond(request(question, tools=TOOLS))
+        assert not answer.calls, question
+        assert answer.text.startswith("**"), question
+
+
+def test_it_explains_the_panel_word_by_word() -> None:
+    answer = respond(request("what does the panel on the right show?", tools=TOOLS))
+    assert all(f"**{term.word}**" in answer.text for term in WORDS)
+
+
+def test_the_numbers_it_names_are_those_of_the_session() -> None:
+    changed = Settings(context=ContextSettings(ceiling=88, trim=71, floor=50, trim_to=40))
+    words = glossary(changed)
+    assert "88 %" in respond_with(request("explain pruning"), words).text
+    assert "71 %" in respond_with(request("what is trim?"), words).text
+    assert "92" not in respond_with(request("explain pruning"), words).text
+
+
 def test_a_question_about_the_past_goes_to_recall_even_if_it_names_a_topic() -> None:
     assert wanted("What did we decide about the model railway?")[0] == "recall"
 
@@ -182,6 +228,47 @@ def test_recall_results_are_quoted_with_pointers_and_end_the_turn() -> None:
     assert "Nereid.\n> — main #2 · turn 1 · 2026-01-01" in answer.text
     assert "#7" not in answer.text
     assert "Rain" not in answer.text
+
+
+def recalled(*pieces: str) -> tuple[Message, Message]:
+    """What recall gave back, each piece with its pointer."""
+    inside = "\n\n".join(pieces)
+    block = f'<data-0123456789abcdef origin="recall">\n{inside}\n</data-0123456789abcdef>'
+    return used("recall", '{"query":"x"}', block)
+
+
+@pytest.mark.parametrize("score", ["0.09", "-0.07", "0.40"])
+def test_what_hardly_fits_is_not_quoted(score: str) -> None:
+    exchange = recalled(f"[main #4 · turn 2 · score {score}]\nThe staging port is 8443.")
+    answer = respond(request("what colour is the staging roof in winter?", *exchange, tools=TOOLS))
+    assert "8443" not in answer.text
+    assert "found nothing" in answer.text
+
+
+def test_what_recall_is_sure_of_is_quoted() -> None:
+    exchange = recalled("[main #4 · turn 2 · score 1.20]\nThe staging port is 8443.")
+    answer = respond(request("which port did we settle on last week?", *exchange, tools=TOOLS))
+    assert "> The staging port is 8443.\n> — main #4 · turn 2" in answer.text
+
+
+def test_it_does_not_quote_its_own_quotes() -> None:
+    own = "This was said before:\n\n> The staging port is 8443.\n> — main #4"
+    exchange = recalled(
+        f"[main #9 · turn 3 · score 1.40]\n{own}",
+        "[main #4 · turn 2 · score 1.20]\nThe staging port is 8443.",
+    )
+    answer = respond(request("which staging port is it?", *exchange, tools=TOOLS))
+    assert answer.text.count("8443") == 1
+    assert answer.text.count("This was said before:") == 1
+
+
+def test_the_delimiters_of_data_never_show() -> None:
+    cut = '<data-0123456789abcdef origin="read a.md">\nhello\n… 200 lines were cut here'
+    shown = respond(request("read a.md", *used("read", '{"path":"a.md"}', cut), tools=TOOLS)).text
+    quoted = recalled(f"[main #4 · turn 2 · score 1.20]\nport 8443\n{cut}")
+    said = respond(request("which port?", *quoted, tools=TOOLS)).text
+    assert "data-0123456789abcdef" not in shown + said
+    assert "hello" in shown
 
 
 def test_when_recall_finds_nothing_it_says_so() -> None:

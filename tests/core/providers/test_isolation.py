@@ -34,7 +34,7 @@ async def main():
                 said.append(delta.text)
         await provider.close()
     registry.available(ModelSettings(), places, {})
-    registry.warm_up(name)
+    registry.warm_up(provider)
     heavy = {"litellm", "openai", "httpx", "aiohttp", "textual", "rich", "typer", "onnxruntime"}
     print(json.dumps({"said": "".join(said), "loaded": sorted(heavy & set(sys.modules))}))
 

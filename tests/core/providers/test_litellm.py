@@ -1,4 +1,4 @@
-"""What is sent through the real litellm, and what comes back, when nothing goes wrong."""
+"""What is sent, and what comes back, when nothing goes wrong: directly and through litellm."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.providers.address import Address, ApiKey
 from mindstone_tui.core.providers.base import Finished, Options, TextPart
 from mindstone_tui.core.providers.catalogue import look_up
-from mindstone_tui.core.providers.litellm import RemoteProvider
 from mindstone_tui.core.providers.stream import usage_of
 from tests.core.providers.requests import Broken, Heard, hear, request, tool
+from tests.core.providers.ways import WAYS, provider_for
 from tests.loopback.server import (
     Loopback,
     asked,
@@ -50,7 +50,13 @@ class Naps:
         self.taken.append(seconds)
 
 
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 async def answer(
+    way: str,
     server: Loopback,
     asked_for: Request,
     options: Options = PLAIN,
@@ -64,21 +70,18 @@ async def answer(
         base_url = base_url.removesuffix("/v1")
     model = asked_for.model.replace("ollama/", "ollama_chat/")
     key = ApiKey(secret=secret, origin="test")
-    made = RemoteProvider(
-        Address(model=model, provider=provider, base_url=base_url, key=key),
-        pause=naps or Naps(),
-        jitter=lambda: 0.0,
-    )
+    address = Address(model=model, provider=provider, base_url=base_url, key=key)
+    made = provider_for(way, address, naps or Naps())
     try:
         return await hear(made, asked_for, options)
     finally:
         await made.close()
 
 
-async def test_a_call_with_tools_works_through_the_pinned_litellm(server: Loopback) -> None:
+async def test_a_call_with_tools_works(way: str, server: Loopback) -> None:
     server.play(streams(asked(("a", "read", '{"path":"x"}'), ("b", "grep", '{"pattern":"y"}'))))
     tools = (tool("read", "path"), tool("grep", "pattern"))
-    heard = await answer(server, request("look", model="openai/m", tools=tools))
+    heard = await answer(way, server, request("look", model="openai/m", tools=tools))
     assert [(call.id, call.name) for call in heard.calls] == [("a", "read"), ("b", "grep")]
     assert [heard.arguments(0), heard.arguments(1)] == [{"path": "x"}, {"pattern": "y"}]
     assert heard.finished is not None
@@ -87,14 +90,14 @@ async def test_a_call_with_tools_works_through_the_pinned_litellm(server: Loopba
     assert [each["function"]["name"] for each in sent["tools"]] == ["read", "grep"]
 
 
-async def test_what_is_sent_is_what_was_asked(server: Loopback) -> None:
+async def test_what_is_sent_is_what_was_asked(way: str, server: Loopback) -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
     messages: tuple[Any, ...] = (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "See:"}, image]},
     )
     options = Options(max_tokens=77, timeout=20, temperature=0.5)
-    await answer(server, request(*messages, model="openai/m"), options)
+    await answer(way, server, request(*messages, model="openai/m"), options)
     (call,) = server.calls
     assert call.path == "/v1/chat/completions"
     assert call.headers["authorization"] == "Bearer sk-test-0123456789"
@@ -107,20 +110,21 @@ async def test_what_is_sent_is_what_was_asked(server: Loopback) -> None:
 
 
 async def test_usage_is_what_the_server_reported_and_unknown_when_it_did_not(
+    way: str,
     server: Loopback,
 ) -> None:
-    heard = await answer(server, request("hi", model="openai/m"))
+    heard = await answer(way, server, request("hi", model="openai/m"))
     assert heard.finished is not None
     usage = heard.finished.usage
     assert (usage.prompt, usage.completion, usage.cached, usage.reasoning) == (100, 5, 64, 2)
     assert heard.finished.model == "served-model"
     server.play(streams([chunk({"content": "Hi"}), chunk(finish="stop")], usage=None))
-    silent = await answer(server, request("hi", model="openai/m"))
+    silent = await answer(way, server, request("hi", model="openai/m"))
     assert silent.finished is not None
     assert silent.finished.usage.prompt is None
 
 
-async def test_thinking_is_kept_apart_from_the_answer(server: Loopback) -> None:
+async def test_thinking_is_told_apart_from_the_answer(way: str, server: Loopback) -> None:
     server.play(
         streams(
             [
@@ -131,14 +135,16 @@ async def test_thinking_is_kept_apart_from_the_answer(server: Loopback) -> None:
             ]
         )
     )
-    heard = await answer(server, request("hi", model="openai/m"))
+    heard = await answer(way, server, request("hi", model="openai/m"))
     assert (heard.thinking, heard.text) == ("Let me see.", "Yes.")
 
 
-async def test_a_busy_server_is_asked_again_when_it_says(server: Loopback) -> None:
+async def test_a_busy_server_is_asked_again_as_late_as_it_wishes(
+    way: str, server: Loopback
+) -> None:
     busy, naps = fails("429 X", {"error": {"message": "slow"}}, Retry_After="7"), Naps()
     server.play(busy, busy, says("Now."))
-    heard = await answer(server, request("hi", model="openai/m"), naps=naps)
+    heard = await answer(way, server, request("hi", model="openai/m"), naps=naps)
     assert heard.text == "Now."
     assert naps.taken == [7.0, 7.0]
     assert [each.attempt for each in heard.retries] == [1, 2]
@@ -146,29 +152,28 @@ async def test_a_busy_server_is_asked_again_when_it_says(server: Loopback) -> No
     assert heard.finished.retries == 2
 
 
-async def test_waiting_grows_and_ends(server: Loopback) -> None:
+async def test_waiting_grows_and_ends(way: str, server: Loopback) -> None:
     naps = Naps()
     server.play(fails("500 X", {"error": {"message": "boom"}}))
     with pytest.raises(Broken) as broken:
-        await answer(server, request("hi", model="openai/m"), naps=naps)
+        await answer(way, server, request("hi", model="openai/m"), naps=naps)
     assert isinstance(broken.value.error, ProviderBusy)
     assert naps.taken == [0.5, 1.0]
     assert len(server.calls) == 3
 
 
-async def test_the_key_never_comes_back_in_an_error(server: Loopback) -> None:
+async def test_the_key_never_comes_back_in_an_error(way: str, server: Loopback) -> None:
     server.play(fails("401 X", {"error": {"message": "Bad key hunter2-secret given"}}))
     with pytest.raises(Broken) as broken:
-        await answer(server, request("hi", model="openai/m"), secret="hunter2-secret")
+        await answer(way, server, request("hi", model="openai/m"), secret="hunter2-secret")
     assert isinstance(broken.value.error, ProviderRefused)
     assert "hunter2" not in str(broken.value.error)
 
 
-async def test_an_interrupted_answer_gives_its_connection_back(server: Loopback) -> None:
+async def test_an_interrupted_answer_gives_its_connection_back(way: str, server: Loopback) -> None:
     server.play(hangs(head() + event(chunk({"content": "Hel"}))))
-    made = RemoteProvider(
-        Address(model="openai/m", provider="openai", base_url=server.base_url), pause=Naps()
-    )
+    address = Address(model="openai/m", provider="openai", base_url=server.base_url)
+    made = provider_for(way, address, Naps())
     heard = asyncio.Event()
 
     async def listen() -> None:
@@ -222,7 +227,7 @@ def anthropic_stream() -> bytes:
     return b"".join(b"event: " + each["type"].encode() + b"\n" + event(each) for each in events)
 
 
-async def test_another_vendors_interface_gives_the_same_deltas(server: Loopback) -> None:
+async def test_another_vendors_interface_gives_the_same_deltas(way: str, server: Loopback) -> None:
     server.play(sends(head() + anthropic_stream()))
     asked_for = request(
         {"role": "system", "content": "Rules."},
@@ -233,7 +238,7 @@ async def test_another_vendors_interface_gives_the_same_deltas(server: Loopback)
         tools=(tool("read", "path"),),
     )
     options = Options(max_tokens=77, timeout=20, cache_marks=(0, 2))
-    heard = await answer(server, asked_for, options, provider="anthropic")
+    heard = await answer(way, server, asked_for, options, provider="anthropic")
     assert heard.thinking == "Hmm, yes."
     assert heard.signatures == ("c2ln",)
     assert heard.text == "Reading."
@@ -252,7 +257,7 @@ async def test_another_vendors_interface_gives_the_same_deltas(server: Loopback)
     assert [each["role"] for each in marked] == ["assistant"]
 
 
-async def test_ollama_is_told_the_window_it_must_load(server: Loopback) -> None:
+async def test_ollama_is_told_the_window_it_must_load(way: str, server: Loopback) -> None:
     line = b'{"model":"llama3.1","message":{"role":"assistant","content":"Hi."},"done":false}\n'
     last = (
         b'{"model":"llama3.1","message":{"role":"assistant","content":""},"done":true,'
@@ -260,7 +265,9 @@ async def test_ollama_is_told_the_window_it_must_load(server: Loopback) -> None:
     )
     server.play(sends(head(kind="application/x-ndjson") + line + last))
     options = Options(max_tokens=77, timeout=20, window=16_384)
-    heard = await answer(server, request("hi", model="ollama/llama3.1"), options, provider="ollama")
+    heard = await answer(
+        way, server, request("hi", model="ollama/llama3.1"), options, provider="ollama"
+    )
     assert heard.text == "Hi."
     (call,) = [each for each in server.calls if each.path == "/api/chat"]
     assert call.body["options"]["num_ctx"] == 16_384
@@ -288,14 +295,16 @@ def test_our_cost_is_litellms_cost(model: str, prompt: int) -> None:
     assert ours == pytest.approx(litellm.completion_cost(response, model=model))
 
 
-async def test_broken_arguments_in_history_do_not_spoil_the_next_request(server: Loopback) -> None:
+async def test_broken_arguments_in_history_do_not_spoil_the_next_request(
+    way: str, server: Loopback
+) -> None:
     call = {"id": "a", "type": "function", "function": {"name": "read", "arguments": '{"pa'}}
     history: tuple[Any, ...] = (
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "", "tool_calls": [call], "thinking_blocks": []},
         {"role": "tool", "tool_call_id": "a", "content": "these arguments are no JSON"},
     )
-    await answer(server, request(*history, model="openai/m"))
+    await answer(way, server, request(*history, model="openai/m"))
     sent = server.calls[0].body["messages"][1]
     assert sent["tool_calls"][0]["function"]["arguments"] == '{"unreadable_arguments":"{\\"pa"}'
     assert "thinking_blocks" not in sent

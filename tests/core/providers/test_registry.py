@@ -24,9 +24,9 @@ def places(home: Path) -> Places:
     return Places.resolve({"MINDSTONE_HOME": str(home)})
 
 
-def test_the_guide_answers_when_nothing_else_can(places: Places) -> None:
-    assert registry.default_model(ModelSettings(), places) == "local/guide"
-    assert registry.default_model(ModelSettings(default="openai/x"), places) == "openai/x"
+def test_the_guide_answers_until_a_model_is_chosen() -> None:
+    assert registry.default_model(ModelSettings()) == "local/guide"
+    assert registry.default_model(ModelSettings(default="openai/x")) == "openai/x"
 
 
 @pytest.mark.parametrize("name", ["local/nobody", "scripted/", "", "no-such-model", "/x", "x/"])
@@ -162,7 +162,18 @@ def test_ollama_is_asked_through_its_chat_interface(places: Places) -> None:
     assert address.local
 
 
-@pytest.mark.parametrize("url", ["ftp://x/v1", "file:///etc/passwd", "x.example"])
+@pytest.mark.parametrize("variable", ["OLLAMA_HOST", "OLLAMA_API_BASE", "OLLAMA_BASE_URL"])
+@pytest.mark.parametrize("name", ["ollama/m", "ollama_chat/m"])
+def test_ollama_is_asked_where_the_environment_says(
+    places: Places, name: str, variable: str
+) -> None:
+    environ = {variable: "http://127.0.0.1:9000"}
+    assert address_of(name, ModelSettings(), places, environ).base_url == "http://127.0.0.1:9000"
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/v1", "file:///etc/passwd", "x.example", "http://", "http://[::1", "http://a b"]
+)
 def test_an_address_that_is_none_is_refused(places: Places, url: str) -> None:
     with pytest.raises(UnknownName):
         address_of("openai/m", ModelSettings(base_url=url), places, {})

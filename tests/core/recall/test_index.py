@@ -237,6 +237,25 @@ def test_several_indexes_answer_as_one(tmp_path: Path) -> None:
     assert [hit.passage.session for hit in found.hits] == ["agent:default:other"]
 
 
+def test_answers_are_joined_without_undoing_their_order(tmp_path: Path) -> None:
+    own = RecallIndex.open(tmp_path / "own.db", None)
+    own.ensure(
+        [
+            said("The API of the billing service listens on port 8080.", 1),
+            said("Sorry, the API of the billing service is on port 9090.", 7),
+            *(said(f"Something else, number {at}.", at) for at in range(11, 40, 2)),
+        ]
+    )
+    other = RecallIndex.open(tmp_path / "other.db", None)
+    other.ensure([said("The port of Hamburg.", 1, session="agent:default:other")])
+    question = "Which port does the API of the billing service listen on?"
+    ordered = own.search(question, 5).hits
+    assert [hit.passage.seq for hit in ordered[:2]] == [7, 1]
+    assert ordered[0].score < ordered[1].score
+    joined = search_many([own, other], question, 5).hits
+    assert [hit.passage.seq for hit in joined if hit.passage.session.endswith("main")][:2] == [7, 1]
+
+
 def test_an_entry_that_helped_before_gains_and_one_that_did_not_loses(tmp_path: Path) -> None:
     index = RecallIndex.open(tmp_path / "index.db", None)
     index.ensure([said("deploy with make ship", 1), said("deploy with make push", 3)])

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from mindstone_tui.core.recall.inject import auto_query, fill, is_trivial, render
-from mindstone_tui.core.recall.passages import LONGEST_EXCERPT, excerpt
+from mindstone_tui.core.recall.index import SearchResult
+from mindstone_tui.core.recall.inject import NO_ROOM, auto_query, choose, fill, queries, render
 from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.recall.speak import ASKS_NOTHING, NOTHING_CLOSE, Judgement
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from tests.core.recall.talk import said
 
@@ -15,16 +17,42 @@ def hit(text: str, seq: int = 1, score: float = 1.0) -> Hit:
     )
 
 
-@pytest.mark.parametrize(
-    "message", ["ok", "Thanks!", "yes please", "/context", "go on", "👍", "  ", "!ls", "do it"]
-)
-def test_small_talk_and_commands_ask_for_nothing(message: str) -> None:
-    assert is_trivial(message)
+def answer(*hits: Hit, strength: float = 2.0) -> SearchResult:
+    judged = Judgement(strength=strength, reason="" if strength >= 1 else NOTHING_CLOSE)
+    return SearchResult(query="which port?", hits=hits, judged=judged, vectors=True)
 
 
-@pytest.mark.parametrize("message", ["why does the build fail", "ok, but which port?", "東京は？"])
-def test_a_real_message_is_not_trivial(message: str) -> None:
-    assert not is_trivial(message)
+def test_nothing_is_looked_for_when_a_message_asks_for_nothing() -> None:
+    assert queries("thanks, go on", ["The port is 8443."]) == ()
+    assert choose("thanks, go on", [], 1_000, len, most=5).silent == ASKS_NOTHING
+
+
+def test_an_answer_that_is_not_good_enough_is_not_brought_back() -> None:
+    choice = choose("which port?", [answer(hit("8443"), strength=0.9)], 1_000, len, most=5)
+    assert (choice.injected, choice.silent) == ((), NOTHING_CLOSE)
+
+
+def test_only_the_answers_that_have_something_to_say_are_heard() -> None:
+    weak, strong = answer(hit("a faint memory", 1, 0.9), strength=0.2), answer(hit("8443", 2, 0.8))
+    choice = choose("which port?", [weak, strong], 1_000, len, most=5)
+    assert [each.hit.passage.seq for each in choice.injected] == [2]
+    assert choice.silent == ""
+
+
+def test_a_question_that_was_asked_before_is_no_answer() -> None:
+    asked_before, told = hit("Which port?", 1, 1.2), hit("It is 8443.", 2)
+    choice = choose("which port was it?", [answer(asked_before, told)], 1_000, len, most=5)
+    assert [each.hit.passage.seq for each in choice.injected] == [2]
+
+
+def test_what_does_not_fit_is_said_to_be_too_large() -> None:
+    choice = choose("which port?", [answer(hit("8443 " * 99))], 10, len, most=5)
+    assert choice.silent == NO_ROOM
+
+
+def test_no_more_passages_are_brought_back_than_allowed() -> None:
+    many = answer(*(hit(f"port {at}", at) for at in range(1, 9)))
+    assert len(choose("which port?", [many], 10_000, len, most=3).injected) == 3
 
 
 def test_a_message_that_leans_on_the_conversation_takes_it_along() -> None:
@@ -37,30 +65,37 @@ def test_a_message_that_leans_on_the_conversation_takes_it_along() -> None:
 
 def test_recalled_text_stays_within_its_share_and_is_never_cut_to_fit() -> None:
     hits = [hit("word " * 50, 1), hit("word " * 500, 2), hit("short", 3)]
-    chosen = fill(hits, 100, lambda text: len(text.split()))
+    chosen = fill(hits, 100, lambda text: len(text.split()), "agent:default:main")
     assert [one.hit.passage.seq for one in chosen] == [1, 3]
     assert sum(one.tokens for one in chosen) <= 100
 
 
-def test_nothing_is_injected_below_the_floor() -> None:
-    assert fill([hit("faint", score=0.1)], 1_000, len) == []
+def test_the_heading_of_a_recalled_passage_is_short_and_leads_to_its_source() -> None:
+    text = render(hit("The code is 7719.", 42), "agent:default:main")
+    heading, _, body = text.partition("\n")
+    assert heading == "[#42 · 1 January 2026 · user]"
+    assert body == "The code is 7719."
 
 
-def test_a_recalled_passage_names_its_source_date_and_speaker() -> None:
-    text = render(hit("The code is 7719."))
-    assert "agent:default:main #1" in text
-    assert "1 January 2026" in text
-    assert "user" in text
-    assert text.endswith("The code is 7719.")
+def test_a_passage_from_elsewhere_names_its_session_or_its_file() -> None:
+    assert "agent:default:main #1" in render(hit("x"), "agent:default:other")
+    memory = said("x", -1, entry="memory/fact_port.md", kind="memory", speaker="memory")
+    file = Hit(passage=memory, score=1.0, parts={}, text="x")
+    assert render(file).startswith("[memory/fact_port.md · 28 January 2026 · memory]")
 
 
-def test_an_excerpt_holds_the_part_that_matches() -> None:
-    text = f"{'Nothing here. ' * 80}The valve is behind the blue door. {'Nor here. ' * 80}"
-    cut = excerpt(text, ["valve", "door"])
-    assert "behind the blue door" in cut
-    assert len(cut) <= LONGEST_EXCERPT + 4
-    assert cut.startswith("… ")
-    assert cut.endswith(" …")
+def test_a_correction_and_what_it_corrects_are_marked() -> None:
+    newer = msgspec.structs.replace(hit("Port 9090.", 7), supersedes=(3,))
+    older = msgspec.structs.replace(hit("Port 8080.", 3), superseded_by=7)
+    assert "newer than #3" in render(newer)
+    assert "superseded by #7" in render(older)
+
+
+def test_the_call_of_a_tool_is_shown_in_a_few_words() -> None:
+    result = said("ok", 4, role="tool", speaker="shell", about="shell " + "x" * 300)
+    heading = render(Hit(passage=result, score=1.0, parts={}, text="ok"), "agent:default:main")
+    assert heading.startswith("[#4 · 1 January 2026 · shell (shell xxx")
+    assert len(heading) < 90
 
 
 @pytest.mark.parametrize(

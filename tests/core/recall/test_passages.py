@@ -20,6 +20,10 @@ from mindstone_tui.core.entries.derived import (
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.recall.passages import (
     LONGEST_PIECE,
+    TOLD,
+    TOOL_HEAD,
+    TOOL_TAIL,
+    TOOL_VECTORS,
     passages_of,
     passages_of_file,
     pieces_of,
@@ -80,13 +84,13 @@ def test_a_long_output_keeps_its_ends_and_the_telling_words_of_its_middle() -> N
     assert passages[0].text.startswith("first line")
     assert passages[-1].text.endswith("last")
     assert "packages/core/src/loader.ts" in whole
-    assert len(passages) == 15
-    assert sum(passage.meaning for passage in passages) == 4
+    assert len(passages) == TOOL_HEAD + 1 + TOOL_TAIL
+    assert sum(passage.meaning for passage in passages) == TOOL_VECTORS
 
 
 def test_telling_words_are_bounded() -> None:
     text = " ".join(f"someName{n}Here src/deep/path{n}.py" for n in range(500))
-    assert len(telling_words(text)) <= LONGEST_PIECE
+    assert len(telling_words(text)) <= TOLD * LONGEST_PIECE
 
 
 def test_a_file_becomes_passages_that_name_it() -> None:
@@ -96,7 +100,7 @@ def test_a_file_becomes_passages_that_name_it() -> None:
 
 def test_code_and_prose_do_not_share_a_piece() -> None:
     code = "x = 1\n" * 60
-    text = f"{'Some words. ' * 60}\n```python\n{code}```\n{'More words. ' * 60}"
+    text = f"{'Some words. ' * 30}\n```python\n{code}```\n{'More words. ' * 30}"
     forms = [form for _, form in pieces_of(text)]
     assert forms == ["prose", "code", "prose"]
 

@@ -101,7 +101,7 @@ async def test_a_summary_in_the_head_is_not_recalled_besides(home: Path, tmp_pat
     model = script(tmp_path, {"text": LONG}, loop=True)
     async with on_stage(home, model=model, context_window=8_000) as stage:
         for turn in range(12):
-            await stage.say(f"Message {turn} about the keeper and topic number {turn}, please.")
+            await stage.say(f"Message {turn}: what about the keeper and topic number {turn}?")
         recalled = stage.entries(RecallInjected)
         kinds = {line.seq: line.kind for line in stage.lines()}
     brought = {kinds[one.seq] for each in recalled for one in each.passages}
@@ -116,7 +116,7 @@ async def test_a_handoff_is_found_by_those_who_ask_and_never_brought_back(
     model = script(tmp_path, {"text": LONG}, loop=True)
     async with on_stage(home, model=model, context_window=8_000) as stage:
         for turn in range(12):
-            await stage.say(f"Message {turn} about the keeper and topic number {turn}, please.")
+            await stage.say(f"Message {turn}: what about the keeper and topic number {turn}?")
         asked = await stage.session.services.recall.search(
             "requests word for word, next step", 40, "session", memories=True
         )

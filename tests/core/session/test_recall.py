@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.conversation import UserMessage
-from tests.core.session.stage import Stage, on_stage
+from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.inject import Vacancy
+from mindstone_tui.core.session.agent_files import AgentFilesIndex
+from mindstone_tui.core.session.recall import SessionRecall
+from tests.builders import places_in, say, transcript_in
+from tests.core.recall.talk import WordModel
+from tests.core.session.stage import Stage, calls, on_stage, script
 
 TURNS = 60
 FACT = "The launch code of the Heron project is cobalt-4417-marigold."
@@ -40,7 +47,7 @@ async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: P
         assert shown[-1].recall_tokens > 0
     answer = stage.all(events.AnswerRecorded)[-1].text
     assert "cobalt-4417-marigold" in answer
-    assert f"#{first.seq} · turn 1 " in answer
+    assert f"— #{first.seq} · " in answer
 
 
 async def test_the_original_task_stays_and_is_quoted_with_its_pointer_all_the_same(
@@ -94,3 +101,59 @@ def recalled_last(stage: Stage) -> list[int]:
     turn = stage.all(events.TurnStarted)[-1].turn
     came = [event for event in stage.all(events.RecallInjected) if event.turn == turn]
     return [passage.seq for event in came for passage in event.passages]
+
+
+async def test_a_result_that_was_trimmed_comes_back_when_it_is_asked_for(home: Path) -> None:
+    (home.parent / "heron.txt").write_text(f"{FACT}\n" + "The crew sleeps.\n" * 90)
+    others = [f"part{number}.txt" for number in range(6)]
+    for name in others:
+        (home.parent / name).write_text(f"Nothing to see in {name}.\n" * 60)
+    replies = [
+        each
+        for name in ("heron.txt", *others)
+        for each in (calls(("read", {"path": name})), {"text": "Read."})
+    ]
+    model = script(home.parent, *replies, {"text": "It is cobalt."})
+    async with on_stage(home, model=model, context_window=32_000) as stage:
+        for name in ("heron.txt", *others):
+            await stage.say(f"Please read the next file, {name}.")
+        result = next(line for line in stage.lines() if isinstance(line.entry, ToolReturned))
+        ended, _ = await stage.run("/prune results")
+        assert ended.ok
+        fold = stage.session.services.context.window.fold
+        assert result.seq in fold.state.trimmed
+        await stage.say(QUESTION)
+        assert result.seq in recalled_last(stage)
+
+
+async def test_a_turn_embeds_its_question_once_however_many_places_it_looks_at(home: Path) -> None:
+    for key in ("agent:default:main", "agent:default:other"):
+        say(transcript_in(home, key), "The heron nests in the reeds.", "Noted.")
+    homes = Places.resolve({"MINDSTONE_HOME": str(home)})
+    agent = homes.agent("default")
+    agent.log.write_text(
+        "# Log\n\n## 1 May · agent:default:third\nThe heron nests in the reeds again.\n"
+    )
+    model = WordModel()
+    for key in ("agent:default:main", "agent:default:other"):
+        made = SessionRecall(
+            homes, places_in(home, key), RecallSettings(), model, AgentFilesIndex(agent, model)
+        )
+        made.keep_up()
+        made.embed_within(60)
+        made.close()
+    files = AgentFilesIndex(agent, model)
+    recall = SessionRecall(homes, places_in(home), RecallSettings(scope="agent"), model, files)
+    question = "Where is the heron that nests in the reeds?"
+    try:
+        await recall.likeness(question)
+        injected = await recall.gather(
+            question, Vacancy(shown=(), recent=(), tokens=1_000, count=len)
+        )
+        await recall.search(question, 5, "agent", memories=True)
+    finally:
+        recall.close()
+    assert model.seen.count(question) == 1
+    assert injected is not None
+    sources = {passage.session for passage in injected.passages}
+    assert sources >= {"agent:default:main", "agent:default:other", agent.agent}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import unicodedata
 from pathlib import Path
@@ -26,7 +27,7 @@ from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.files import FILE_TOOLS
 from mindstone_tui.core.tools.history import RememberArguments, remember_tool
 from mindstone_tui.core.tools.shell import SHELL, ShellArguments
-from mindstone_tui.core.tools.shell_rules import Rule, suggested
+from mindstone_tui.core.tools.shell_rules import Rule, offered
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import lines, unescaped
 
@@ -164,28 +165,92 @@ def test_a_rule_for_files_covers_its_folder_only() -> None:
         assert decide(EDIT, preview, mode="ask", rules=rules, sandboxed=False).verdict == expected
 
 
-def test_the_rule_offered_beside_a_question_is_narrow() -> None:
-    offered = {
-        command: (
-            rule.text if (rule := suggested("shell", Preview(title="", command=command))) else ""
-        )
-        for command in (
-            "git diff --stat",
-            "ls -la",
-            "bash x.sh",
-            "ls; id",
-            "find . -delete",
-            "pytest -q",
-        )
-    }
-    assert offered == {
-        "git diff --stat": "shell git diff *",
-        "ls -la": "shell ls -la",
-        "bash x.sh": "",
-        "ls; id": "",
-        "find . -delete": "",
-        "pytest -q": "shell pytest -q",
-    }
+def offers(command: str, context: ToolContext) -> list[str]:
+    return [rule.text for rule in offered("shell", SHELL.preview({"command": command}, context))]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("git diff --stat", ["shell git diff --stat", "shell git diff *"]),
+        ("ls -la", ["shell ls -la", "shell ls *"]),
+        ("pytest -q", ["shell pytest -q", "shell pytest *"]),
+        ("bash x.sh", ["shell bash x.sh"]),
+        ("ls && pwd", ["shell -- 'ls && pwd'"]),
+        ("find . -delete", ["shell find . -delete"]),
+        ("cat /etc/hosts", ["shell cat /etc/hosts"]),
+        ("ls $(id)", []),
+        ("git push --force", []),
+        ("sudo ls", []),
+        ("curl x | sh", []),
+        ("cp a .envrc", []),
+    ],
+)
+def test_the_rules_offered_beside_a_question_are_narrow(
+    command: str, expected: list[str], context: ToolContext
+) -> None:
+    assert offers(command, context) == expected
+
+
+WRAPPED = """
+uv run pytest -q; npm exec x; npx x -y; docker run x; docker exec a b; kubectl exec a -- b; go run .
+poetry run x; pnpm dlx x; yarn dlx x; pip install x; git config a b; git submodule update
+git bisect run x; git push origin main; gh api x; env ls; xargs ls; nohup ls; timeout 5 ls
+bash -c ls; python -c 1; make test; uvx x; cargo run x; bundle exec x; ./run x; node a.js
+ssh host ls; git clone x
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [each.strip() for each in WRAPPED.replace("\n", ";").split(";") if each]
+)
+def test_of_what_runs_other_programs_only_the_exact_command_is_offered(
+    command: str, context: ToolContext
+) -> None:
+    texts = offers(command, context)
+    assert texts in ([], [f"shell {command}"])
+    for words in (command.split()[:1], command.split()[:2]):
+        with contextlib.suppress(ConfigError):
+            star = (Rule.parse("allow", f"shell {' '.join(words)} *"),)
+            assert verdict(f"{command} more", rules=star) == "ask"
+
+
+@given(st.sampled_from(lines("shell_plain.txt")), st.sampled_from(lines("shell_compositions.txt")))
+def test_a_rule_that_is_offered_spares_its_own_question_and_allows_no_composition(
+    plain: str, composed: str
+) -> None:
+    here = ToolContext(workspace=Workspace((Path(__file__).parent,)), call="c1")
+    preview = SHELL.preview({"command": plain}, here)
+    other = SHELL.preview({"command": unescaped(composed)}, here)
+    for rule in offered("shell", preview):
+        again = Rule.parse("allow", rule.text)
+        assert again == rule
+        for each, expected in ((preview, "allow"), (other, "ask")):
+            found = decide(SHELL, each, mode="ask", rules=(again,), sandboxed=False)
+            assert found.verdict == expected
+
+
+def test_a_star_stays_inside_the_workspace(context: ToolContext) -> None:
+    rules = (Rule.parse("allow", "shell cat *"),)
+    for command, expected in (("cat a", "allow"), ("cat ~/.netrc", "ask"), ("cat /etc/x", "ask")):
+        preview = SHELL.preview({"command": command}, context)
+        found = decide(SHELL, preview, mode="ask", rules=rules, sandboxed=False)
+        assert found.verdict == expected
+
+
+def test_a_rule_for_a_file_shows_its_path_and_reads_it_back(context: ToolContext) -> None:
+    preview = Preview(title="write", place=("tests", "unit", "test_new.py"))
+    exact, edits = offered("write", preview)
+    assert exact.text == "write tests/unit/test_new.py"
+    for text in (exact.text, "write tests unit test_new.py", "write tests/unit/*", "edits *"):
+        rules = (Rule.parse("allow", text),)
+        assert decide(WRITE, preview, mode="ask", rules=rules, sandboxed=False).verdict == "allow"
+    other = Preview(title="write", place=("tests", "unit2", "x"))
+    narrow = (exact, Rule.parse("allow", "write tests/unit/*"))
+    assert decide(WRITE, other, mode="ask", rules=narrow, sandboxed=False).verdict == "ask"
+    assert decide(EDIT, other, mode="ask", rules=(edits,), sandboxed=False).verdict == "allow"
+    sensitive = msgspec.structs.replace(other, standing="sensitive")
+    assert decide(EDIT, sensitive, mode="ask", rules=(edits,), sandboxed=False).verdict == "ask"
 
 
 SPOOFS = [unescaped(line) for line in lines("approval_spoofs.txt")]

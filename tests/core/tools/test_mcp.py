@@ -14,7 +14,7 @@ from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import carry_out, decide, prepare
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
-from mindstone_tui.core.tools.mcp import McpServer, Offer, ServerSettings
+from mindstone_tui.core.tools.mcp import McpServer, Offer, ServerSettings, unusable
 from mindstone_tui.core.tools.workspace import Workspace
 
 SERVERS = Path(__file__).parent / "servers"
@@ -194,3 +194,11 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError):
             McpServer(name, settings, environ={}, cwd=tmp_path)
+
+
+def test_a_schema_that_is_nested_too_deeply_is_left_out() -> None:
+    schema: dict[str, object] = {"type": "object"}
+    assert unusable("fine", schema, {}) == ""
+    for _ in range(60):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert "deep" in unusable("deep", schema, {})

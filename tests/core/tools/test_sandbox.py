@@ -199,7 +199,7 @@ async def test_the_sweep_would_notice_an_escape(scene: Scene) -> None:
 def confinements(scene: Scene) -> list[Sandbox]:
     found: list[Sandbox] = []
     if BWRAP:
-        found.append(Bubblewrap(Path(BWRAP), scene.home))
+        found.append(Bubblewrap(Path(BWRAP), scene.home, path=PATH))
     if landlock.usable():
         found.append(Landlock(scene.home, path=PATH))
     return found
@@ -287,3 +287,94 @@ async def test_the_probe_does_not_believe_a_sandbox_that_confines_nothing() -> N
     told = await probe({"PATH": PATH, "HOME": "/nonexistent"}, Pretender())
     assert not told.working
     assert "not so: there is no network" in told.does_not_hold
+
+
+SECRETS = (
+    *(".env", ".netrc", ".npmrc", ".pypirc", ".bash_history", ".zsh_history", ".psql_history"),
+    *(".ssh/id_ed25519", ".gnupg/x", ".aws/credentials", ".azure/x", ".kube/config", ".docker/x"),
+    *(".config/gh/hosts.yml", ".config/gcloud/x", ".config/op/x", ".claude/.credentials.json"),
+    *(".codex/auth.json", ".gemini/oauth_creds.json", ".config/opencode/x", ".ethereum/keystore/k"),
+    *(".bitcoin/wallet.dat", ".config/solana/id.json", ".electrum/w", ".cargo/credentials.toml"),
+    *(".cargo/config.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties"),
+    *(".local/share/uv/credentials/c", ".local/share/keyrings/k", ".config/pip/pip.conf"),
+    *(".terraform.d/credentials.tfrc.json", ".mozilla/x", ".config/chromium/x", "notes.txt"),
+    *(".git-credentials", ".config/git/credentials", ".local/state/x", "other-project/.env"),
+)
+GIT_SETTINGS = """
+[user]
+    name = A Person
+    email = person@example.org
+[credential]
+    helper = store --file TOPSECRET
+[url "https://TOPSECRET@example.org/"]
+    insteadOf = https://example.org/
+[http]
+    extraHeader = Authorization: TOPSECRET
+[core]
+    sshCommand = ssh -i TOPSECRET
+    autocrlf = input
+"""
+
+
+async def test_of_the_home_only_toolchains_can_be_read(scene: Scene) -> None:
+    for name in SECRETS:
+        (scene.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene.home / name).write_text("TOPSECRET\n")
+    (scene.home / ".gitconfig").write_text(GIT_SETTINGS)
+    for name in (".cargo/bin/tool", ".local/bin/uvtool", "go/bin/gotool"):
+        (scene.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene.home / name).write_text("#!/bin/sh\necho found $0\n")
+        (scene.home / name).chmod(0o755)
+    (scene.home / ".cargo/registry").mkdir()
+    (scene.home / ".cargo/registry/crate").write_text("a crate\n")
+    before = scene.guarded()
+    for sandbox in confinements(scene):
+        result = await attempt(
+            scene,
+            sandbox,
+            f"for name in {' '.join(SECRETS)}; do cat ~/$name; done 2>/dev/null; cat ~/.gitconfig;"
+            " grep -rs TOPSECRET ~ /proc/*/environ; cat ~/.cargo/registry/crate; ~/.cargo/bin/tool;"
+            " ~/.local/bin/uvtool; ~/go/bin/gotool; git config --global --list",
+        )
+        assert "TOPSECRET" not in result.text, (sandbox.name, result.text)
+        for word in ("a crate", "bin/tool", "bin/uvtool", "bin/gotool", "user.name=A Person"):
+            assert word in result.text, (sandbox.name, word)
+        assert "core.autocrlf=input" in result.text
+        again = await attempt(
+            scene, sandbox, "echo x > ~/.cargo/bin/tool; echo x > ~/.profile; true"
+        )
+        assert again.status == "ok"
+    assert scene.guarded() == before
+
+
+async def test_compilers_have_somewhere_to_put_what_they_need(scene: Scene) -> None:
+    told = "t=$(mktemp -d) && echo x > $t/a && cat $t/a && touch ${TMPDIR}/b && echo $TMPDIR"
+    for sandbox in confinements(scene):
+        result = await attempt(scene, sandbox, told)
+        assert result.status == "ok", (sandbox.name, result.text)
+        assert not is_there(f"{result.text.splitlines()[1]}/b")
+
+
+def is_there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+@needs_bwrap
+def test_nothing_that_is_shown_holds_the_home_or_anything_but_toolchains_in_it(
+    scene: Scene,
+) -> None:
+    for name in (*SECRETS, ".cargo/bin/tool", ".pyenv/versions/x"):
+        (scene.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene.home / name).write_text("x")
+    path = f"{scene.home}:{scene.home}/.config:{scene.home}/.ssh:{PATH}"
+    sandbox = Bubblewrap(Path(BWRAP or ""), scene.home, path=path)
+    words = sandbox.confine(
+        ("true",), Workspace((scene.work,)), cwd=scene.work, network=True
+    ).command
+    shown = {
+        Path(words[at + 1]) for at, word in enumerate(words) if word in ("--ro-bind", "--bind")
+    }
+    for name in SECRETS:
+        secret = scene.home / name
+        assert not shown & {secret, *secret.parents}, name
+    assert {scene.home / ".cargo/bin", scene.home / ".pyenv"} <= shown

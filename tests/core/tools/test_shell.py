@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
+from mindstone_tui.core.tools.process_tree import ProcessTree
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import FULL
@@ -30,8 +31,7 @@ def context(place: Path, **changes: object) -> ToolContext:
     return ToolContext(
         workspace=Workspace((place,)),
         call="c7",
-        environ=ENVIRON,
-        **{"limits": ToolLimits(seconds=10), **changes},  # type: ignore[arg-type]
+        **{"environ": ENVIRON, "limits": ToolLimits(seconds=10), **changes},  # type: ignore[arg-type]
     )
 
 
@@ -180,3 +180,101 @@ async def test_a_command_that_closes_its_output_is_waited_for(tmp_path: Path) ->
 
 async def test_a_missing_program_is_an_exit_code_not_a_crash(tmp_path: Path) -> None:
     assert "exit code 127" in (await shell(tmp_path, "no-such-program-here")).text
+
+
+HOSTILE = {
+    "kills its supervisor": "os.kill(boss, 9)",
+    "stops its supervisor": "os.kill(boss, 19)",
+    "kills every ancestor it finds below us": "climb(9)",
+    "stops every ancestor it finds below us": "climb(19)",
+    "kills its supervisor from a new session": "os.setsid(); os.kill(boss, 9)",
+}
+FOLLOW_UP = {
+    "sleeps on": "",
+    "forks twice": "\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)",
+    "ignores signals": "\nfor n in range(1, 65):\n  try: signal.signal(n, signal.SIG_IGN)\n"
+    "  except (OSError, ValueError): pass",
+}
+SCRIPT = """
+import os, signal, sys
+boss = os.getppid()
+def parent_of(pid):
+    try: return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+    except OSError: return 0
+def climb(number):
+    above, pid = [], os.getppid()
+    while pid not in (0, 1, int(sys.argv[2])):
+        above.append(pid); pid = parent_of(pid)
+    for each in reversed(above):
+        try: os.kill(each, number)
+        except OSError: pass
+print("began", flush=True)
+if os.fork(): signal.pause()
+try:
+    HOSTILE
+except OSError: pass
+FOLLOW
+os.execve("/bin/sleep", ["sleep", sys.argv[1]], ENVIRON)
+"""
+
+
+@pytest.fixture(params=["with bubblewrap", "without"])
+def held(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """An environment in which namespaces can be had, and one in which they cannot."""
+    if request.param == "with bubblewrap":
+        return ENVIRON
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "sleep"):
+        (tools / name).symlink_to(f"/bin/{name}")
+    return {**ENVIRON, "PATH": str(tools)}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "follow"),
+    [
+        ("kills its supervisor", "sleeps on"),
+        ("kills its supervisor", "ignores signals"),
+        ("stops its supervisor", "forks twice"),
+        ("kills every ancestor it finds below us", "forks twice"),
+        ("stops every ancestor it finds below us", "forks twice"),
+        ("kills its supervisor from a new session", "ignores signals"),
+    ],
+)
+async def test_no_child_outlives_its_call_whatever_it_does_to_its_supervisor(
+    tmp_path: Path, marker: str, held: dict[str, str], hostile: str, follow: str
+) -> None:
+    program = SCRIPT.replace("HOSTILE", HOSTILE[hostile]).replace("FOLLOW", FOLLOW_UP[follow])
+    (tmp_path / "evil.py").write_text(program.replace("ENVIRON", "os.environ"))
+    command = f"{sys.executable} -S evil.py {marker} {os.getpid()}"
+    await shell(tmp_path, command, environ=held, limits=ToolLimits(seconds=0.5))
+    assert alive(marker) == []
+
+
+@pytest.mark.skipif(ProcessTree().group is None, reason="no control group may be made here")
+async def test_a_child_that_wipes_its_environment_is_found_in_its_control_group(
+    tmp_path: Path, marker: str
+) -> None:
+    program = SCRIPT.replace("HOSTILE", "climb(9)").replace("FOLLOW", FOLLOW_UP["forks twice"])
+    (tmp_path / "evil.py").write_text(program.replace("ENVIRON", "{}"))
+    command = f"ps >/dev/null; {sys.executable} -S evil.py {marker} {os.getpid()}"
+    await shell(tmp_path, command, limits=ToolLimits(seconds=0.5))
+    assert alive(marker) == []
+
+
+def test_the_mark_alone_finds_who_was_left_behind(marker: str) -> None:
+    tree = ProcessTree()
+    if tree.group is not None:
+        tree.group.rmdir()
+        tree.group = None
+    with subprocess.Popen(["sleep", marker], env=tree.environ, start_new_session=True) as left:
+        assert alive(marker)
+        tree.end()
+        assert left.wait() == -9
+
+
+async def test_a_command_that_means_other_processes_still_finds_them(tmp_path: Path) -> None:
+    other = await asyncio.create_subprocess_exec("sleep", "60")
+    result = await shell(tmp_path, f"kill {other.pid}")
+    assert result.status == "ok", result.text
+    assert await other.wait() == -15

@@ -6,16 +6,28 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from textual.app import ComposeResult
+from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.screens.approval import ApprovalScreen
-from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView, Printed, Thought
+from mindstone_tui.tui.widgets.exchange import (
+    Aside,
+    Bookkeeping,
+    ExchangeView,
+    Printed,
+    Thought,
+)
+from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.markdown import Prose
 from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.tool_call import ToolCall
+from mindstone_tui.tui.widgets.tool_call import Rest, ToolCall
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.staged import (
+    Staged,
     around,
     asked,
     done,
@@ -127,6 +139,65 @@ async def test_a_tool_is_one_line_until_it_is_opened() -> None:
         assert "b.txt" in str(call.query_one(".output").render())
 
 
+async def test_a_call_that_ends_while_its_row_is_being_drawn_shows_how_it_ended() -> None:
+    """Tools may be quicker than the screen."""
+
+    class Slow(ToolCall):
+        def compose(self) -> ComposeResult:
+            yield from super().compose()
+            ended = tool(1, "c", "read", "read a.txt", "text")[1]
+            assert isinstance(ended, ev.ToolEnded)
+            self.play(ended)
+
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        row = Slow("c", "read", "read a.txt")
+        await app.screen.query_one(ExchangeView).mount(row)
+        await pilot.pause()
+        assert "✓ read  a.txt" in str(row.query_one(FoldTitle).render())
+
+
+async def test_no_call_looks_as_if_it_ran_after_its_turn_ended() -> None:
+    started = ev.ToolStarted(turn=1, call="c", name="shell", shown="run sleep 9")
+    app, talk = staged(asked(1, "go"), started, ev.TurnEnded(turn=1, ending="interrupted"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        assert "■ shell" in str(app.screen.query_one(FoldTitle).render())
+
+
+async def test_a_change_is_seen_below_its_row_and_folded_when_it_is_long() -> None:
+    diff = "--- a\n+++ b\n@@ -1,1 +1,40 @@\n" + "\n".join(f"+line {n}" for n in range(40))
+    app, talk = staged(
+        asked(1, "go"),
+        *tool(1, "c", "edit", "edit a.py", "ok", diff="--- a\n+++ b\n@@ -3 +3 @@\n-x\n+y"),
+        *tool(1, "d", "edit", "edit b.py", "ok", diff=diff),
+    )
+    async with app.run_test(size=(120, 60)) as pilot:
+        await settle(pilot, talk)
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("3 +y" in row for row in rows)
+        assert any("28 more lines" in row for row in rows)
+        assert not any("line 30" in row for row in rows)
+
+
+async def test_a_long_result_opens_to_its_first_lines_and_then_fully() -> None:
+    text = "\n".join(f"row {number}" for number in range(2_600))
+    app, talk = staged(asked(1, "go"), *tool(1, "c", "shell", "run seq", text))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        row = app.screen.query_one(ToolCall)
+        row.opened = True
+        await until(pilot, lambda: bool(row.query(Rest)))
+        await until(pilot, lambda: row.query_one(FoldTitle).region.y >= 0)
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("shell" in each for each in rows)
+        assert "2,570 more lines" in str(row.query_one(Rest).render())
+        row.query_one(Rest).action_more()
+        await until(pilot, lambda: not row.query(Rest))
+        assert "row 2599" in str(row.query_one(".output", Static).render())
+
+
 async def test_output_is_seen_while_the_tool_runs_and_replaced_by_its_result() -> None:
     app, talk = staged(
         asked(1, "go"),
@@ -216,7 +287,120 @@ async def test_whatever_happens_to_the_window_is_a_line_in_the_chat(
     app, talk = staged(asked(1, "go"), event)
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        assert words in str(app.screen.query_one(Aside).render())
+        said_of_it = [*app.screen.query(Aside), *app.screen.query("Bookkeeping FoldTitle")]
+        assert [words in str(each.render()) for each in said_of_it] == [True]
+
+
+async def test_the_bookkeeping_of_a_turn_is_one_line_that_opens() -> None:
+    app, talk = staged(
+        asked(1, "go"),
+        ev.ZoneChanged(turn=1, before="green", after="yellow", utilization=0.58),
+        ev.CheckpointSaved(turn=1, version=4, path="checkpoint.json"),
+        pruned(1, 3, 4),
+        recorded(1, "Done."),
+        done(1),
+    )
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        (row,) = app.screen.query(Bookkeeping)
+        title = str(row.query_one(FoldTitle).render())
+        assert "zone yellow · checkpoint 4 saved · 2 exchanges left the window" in title
+        assert not app.screen.query(Aside)
+        row.opened = True
+        await until(pilot, lambda: bool(row.query(".body")))
+        assert "green → yellow · 58 % full" in str(row.query_one(".body", Static).render())
+
+
+async def test_what_a_command_did_is_said_once() -> None:
+    changed = ev.WindowChanged(turn=1, entry="p", kind="pinned", detail="turn 1 is pinned")
+    told = ev.CommandPrinted(command="pin", text="Turn 1 is pinned.", repeats=True)
+    app, talk = staged(*said(1, "q", "a"), changed, told, ev.CommandPrinted(command="x", text="y"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert text.count("is pinned") == 1
+        assert len(app.screen.query(Printed)) == 1
+
+
+async def test_what_left_by_hand_is_told_in_full() -> None:
+    app, talk = staged(*said(1, "q", "a"), pruned(1, 3, 4))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        assert "2 exchanges left the window: turns 3–4" in str(app.screen.query_one(Aside).render())
+
+
+async def test_while_the_model_is_waited_for_a_line_below_the_message_says_so() -> None:
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        working = app.screen.query_one("#working", Static)
+        assert working.display
+        assert "waiting for local/guide · 0 s · Esc stops" in str(working.render())
+        talk.announce(ev.ToolStarted(turn=1, call="c", name="shell", shown="run make"))
+        await settle(pilot, talk)
+        assert "running shell" in str(working.render())
+        talk.announce(done(1))
+        await settle(pilot, talk)
+        assert not working.display
+
+
+async def test_a_session_that_cannot_be_opened_is_closed_to_messages() -> None:
+    async def refuse(key: str) -> ev.Conversation:
+        raise PlaceError("The folder cannot be written.", "Choose another MINDSTONE_HOME.")
+
+    app = MindstoneApp(refuse, around())
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.prompt.read_only)
+        await pilot.press(*"hello", "enter")
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "The folder cannot be written." in text
+        assert "opening…" not in text
+        assert "hello" not in text
+        assert not app.resume_name
+
+
+async def test_a_memory_decided_by_command_is_not_offered_again() -> None:
+    proposal = ev.MemoryProposed(
+        proposal="m171", path="memory/x.md", before="", after="x", why="", sources=()
+    )
+    app, talk = staged(proposal)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: len(app.proposals) == 1)
+        talk.announce(ev.CommandEnded(command="/memory approve m171", ok=True))
+        await settle(pilot, talk)
+        await until(pilot, lambda: not app.proposals)
+
+
+async def test_a_key_that_can_never_work_is_named_with_its_reason() -> None:
+    keys = {"chat.panle": "f9", "chat.copy": "ctrl+banana", "chat.help": "f1"}
+    settings = msgspec.structs.replace(around().settings, keys=keys)
+    app, talk = staged(given=msgspec.structs.replace(around(), settings=settings))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        problems = app.navigator.key_problems(keys)
+        assert problems == [
+            "tui.keys: there is no key named chat.panle; did you mean chat.panel?",
+            "tui.keys: chat.copy = 'ctrl+banana' is not a key; write f9, ctrl+b or alt+x.",
+        ]
+        await until(pilot, lambda: len(app._notifications) == 2)
+
+
+async def test_a_new_session_keeps_the_model_and_leaving_says_how_to_come_back() -> None:
+    talks: dict[str, Staged] = {}
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        talks[key] = Staged([ready(model="openai/x" if not key else "local/guide")])
+        return talks[key]
+
+    app = MindstoneApp(open_conversation, around())
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: bool(talks) and talks[""].settled)
+        talks[""].announce(ev.ScreenAsked(screen="open", argument="agent:default:side openai/x"))
+        await until(pilot, lambda: "agent:default:side" in talks)
+        side = talks["agent:default:side"]
+        await until(pilot, lambda: side.did == [("command", "/model openai/x")])
+        assert app.resume_name == "side"
 
 
 async def test_a_failed_turn_says_what_to_do() -> None:
@@ -400,3 +584,13 @@ async def test_the_last_line_says_that_a_turn_runs_however_narrow_it_is(width: i
         assert "0 s" in line
         assert "yellow 61 %" in line
         assert len(line.rstrip()) <= width
+
+
+async def test_a_message_that_was_not_taken_in_goes_back_into_the_prompt() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"next")
+        talk.announce(ev.MessageReturned(text="do not\nlose me", path="/rescued"))
+        await settle(pilot, talk)
+        assert app.chat.input_area.prompt.text == "do not\nlose me\nnext"

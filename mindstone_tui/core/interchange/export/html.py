@@ -11,6 +11,7 @@ import hashlib
 import html
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -93,6 +94,7 @@ _BARS: Final = 400
 _WIDTH: Final = 1_000
 _HEIGHT: Final = 100
 _NOTCH: Final = 18
+_APART: Final = 13.0
 _WIDEST_BAR: Final = 40.0
 
 
@@ -103,9 +105,13 @@ def timeline(session: Overview) -> str:
     bars = _bars(session.points)
     width = min(_WIDTH / len(bars), _WIDEST_BAR)
     drawn = "".join(_bar(at * width, width, point) for at, point in enumerate(bars))
-    notches = "".join(
-        _notch(_place(seq, bars) * width, seq, title) for _, seq, title in session.prunes
-    )
+    places = Counter[int]()
+    notches = ""
+    for _, seq, title in session.prunes:
+        place = _place(seq, bars)
+        # Several prunes before one request stand side by side, so that each can be counted.
+        notches += _notch(place * width + places[place] * _APART, seq, title)
+        places[place] += 1
     peak = max(point.utilization for point in session.points)
     words = (
         f"Context: {plural(len(session.points), 'request')}, fullest {peak:.0%}, "

@@ -19,6 +19,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.encode import Clean
 
@@ -159,7 +160,7 @@ def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
                     name=result.name,
                     arguments=call.arguments if call else "",
                     status=result.status,
-                    text=result.text,
+                    text=inside(result.text),
                     diff=result.diff,
                 )
             ]

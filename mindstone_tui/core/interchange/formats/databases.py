@@ -7,12 +7,14 @@ not even a lock file appears in the other program's folder.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from mindstone_tui.core.disk import open_regular
 from mindstone_tui.core.interchange.formats.base import Sample
 from mindstone_tui.core.interchange.formats.parts import document_of
 from mindstone_tui.core.interchange.read_bytes import LONGEST_RECORD, Flaw
@@ -24,7 +26,7 @@ _BUSY: Final = 5.0
 def is_database(path: Path) -> bool:
     """Whether a file is an SQLite database."""
     try:
-        with path.open("rb") as stream:
+        with os.fdopen(open_regular(path), "rb") as stream:
             return stream.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False

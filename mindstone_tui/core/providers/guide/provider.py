@@ -9,6 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.config.glossary import Term, glossary
+from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.providers.base import (
@@ -156,16 +159,9 @@ def _results(messages: list[Message]) -> Iterator[ToolOutcome]:
             function = asked.get(message.get("tool_call_id", ""), {})
             yield ToolOutcome(
                 name=str(function.get("name", "tool")),
-                arguments=_arguments(str(function.get("arguments", ""))),
+                arguments=read_arguments(str(function.get("arguments", ""))) or {},
                 text=text_of(message),
             )
-
-
-def _arguments(written: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(written, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return {}
 
 
 def _earlier(messages: list[Message]) -> Iterator[QuotedPassage]:
@@ -321,7 +317,12 @@ GUIDE: Final = "local/guide"
 WINDOW: Final = 32_768
 
 _ENOUGH: Final = 0.5
-"""Share of a question's words that a passage must hold to be quoted without looking further."""
+"""Share of a question's words that a passage must hold to be quoted."""
+_SURE: Final = 0.65
+"""Recall's own score from which a passage is quoted that holds at least one of the words."""
+_SCORE: Final = re.compile(r"\bscore (-?\d+\.\d+)")
+_MARKER: Final = re.compile(r"[<‹]/?data-[0-9a-z]{8,64}\b[^>›\n]*[>›]\n?")
+"""What is left of a block's delimiter when the block was cut."""
 _QUOTES: Final = 3
 _QUOTE_LENGTH: Final = 600
 _OUTPUT_LENGTH: Final = 4_000
@@ -332,16 +333,17 @@ _QUESTION: Final = re.compile(
 )
 _STANDING: Final = re.compile(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
 _SAID: Final = "This was said before:"
-_CLOSEST: Final = "The closest I found:"
 _NOTHING: Final = re.compile(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
 _NOT_FOUND: Final = (
-    "I found nothing about that in what was said before. I am only the guide and cannot make up an "
-    "answer; a language model may know more (`mindstone models`)."
+    "I found nothing about that in this session. I am the guide, not a language model, so I do not "
+    "make up an answer. F5 chooses a model that may know; “what can you do?” shows what I can."
 )
 _NOTED: Final = (
     "Saved: it stands in the transcript and recall can find it later. I am the guide, not a "
     "language model, so I have nothing to add; ask me about it any time."
 )
+
+_OWN: Final = (_SAID, _NOT_FOUND[:40], _NOTED[:40], GREETING[:40], BEYOND[:40])
 
 _LONGEST_QUERY: Final = 1_000
 """Recall refuses a book as a question; the beginning of one finds its topic."""
@@ -357,6 +359,9 @@ class GuideAnswer(Part):
 
 class GuideProvider:
     """Answers by rule, always the same way."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._words = glossary(settings or Settings())
 
     def info(self, model: str) -> ModelInfo:
         """The guide costs nothing and says what it is."""
@@ -375,7 +380,11 @@ class GuideProvider:
 
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Answer word by word, or ask for tools."""
-        answer = _for_purpose(request, options.purpose) if options.purpose else respond(request)
+        answer = (
+            _for_purpose(request, options.purpose)
+            if options.purpose
+            else respond(request, self._words)
+        )
         for piece in re.findall(r"\s*\S+|\s+\Z", answer.text):
             await asyncio.sleep(0)
             yield TextPart(text=piece)
@@ -389,7 +398,7 @@ class GuideProvider:
         """Nothing is held."""
 
 
-def respond(request: Request) -> GuideAnswer:
+def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     """The guide's whole behaviour, from one request alone."""
     situation = read(request)
     tools = {tool.name: tool for tool in request.tools}
@@ -401,16 +410,16 @@ def respond(request: Request) -> GuideAnswer:
         return GuideAnswer(text=polite)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
-    if known := explanation(situation.question):
+    if known := explanation(situation.question, words):
         return GuideAnswer(text=known)
     if is_work(situation.question):
         return GuideAnswer(text=BEYOND)
     if not _QUESTION.search(situation.question):
         return GuideAnswer(text=_acknowledge(situation.question))
-    found = _quotable(situation)
+    found = _best(situation)
     # What stands in the window has no pointer that the guide could see; recall knows it.
     if found and ("recall" not in tools or any(each.pointer != HERE for each in found)):
-        return GuideAnswer(text=_quote(found, _SAID))
+        return GuideAnswer(text=_quote(found))
     if "recall" in tools:
         return _use(
             [Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools
@@ -438,17 +447,30 @@ def _acknowledge(statement: str) -> str:
     return _NOTED
 
 
-def _quotable(situation: Situation) -> list[QuotedPassage]:
-    """What answers the question well enough to be quoted at once, best first."""
-    wanted = terms(situation.question)
+def _quotable(passages: Iterable[QuotedPassage], question: str) -> list[QuotedPassage]:
+    """What answers a question well enough to be quoted, best first."""
+    wanted = terms(question)
     scored = [
         (overlap(wanted, passage.text), passage)
-        for passage in (*situation.recalled, *situation.earlier)
-        if not is_asking(passage.text)
+        for passage in passages
+        if not is_asking(passage.text) and not is_own(passage.text)
     ]
-    good = [(score, passage) for score, passage in scored if score >= _ENOUGH]
-    best = max((score for score, _ in good), default=0.0)
-    return [passage for score, passage in good if score == best][:_QUOTES]
+    good = [each for each in scored if _answers(*each)]
+    return [passage for _, passage in sorted(good, key=lambda each: -each[0])][:_QUOTES]
+
+
+def _answers(share: float, passage: QuotedPassage) -> bool:
+    """Half of the question's words are in it; or recall is sure, and not by meaning alone."""
+    found = _SCORE.search(passage.pointer)
+    if found is None:
+        return share >= _ENOUGH
+    sure = float(found[1]) >= _SURE
+    return share > 0 if sure else share >= _ENOUGH and float(found[1]) > 0
+
+
+def is_own(text: str) -> bool:
+    """Whether a passage is something the guide itself said: a quote is not quoted again."""
+    return text.startswith(_OWN)
 
 
 def _report(situation: Situation) -> str:
@@ -460,38 +482,26 @@ def _report(situation: Situation) -> str:
 
 
 def _recalled(result: ToolOutcome, situation: Situation) -> str:
-    if _NOTHING.match(unwrapped(result.text)):
-        return _from_the_window(situation)
-    found = [
-        passage
-        for passage in passages(result.text)
-        if not is_asking(passage.text) and not passage.text.startswith((_SAID, _CLOSEST))
-    ]
-    wanted = terms(situation.question)
-    good = sorted(
-        (passage for passage in found if overlap(wanted, passage.text) > 0),
-        key=lambda passage: -overlap(wanted, passage.text),
-    )
-    if good:
-        return _quote(good, _SAID)
-    return _quote(found, _CLOSEST) if found else _from_the_window(situation)
+    found = [] if _NOTHING.match(unwrapped(result.text)) else passages(result.text)
+    good = _quotable(found, situation.question) or _best(situation)
+    return _quote(good) if good else _NOT_FOUND
 
 
-def _from_the_window(situation: Situation) -> str:
-    found = _quotable(situation)
-    return _quote(found, _SAID) if found else _NOT_FOUND
+def _best(situation: Situation) -> list[QuotedPassage]:
+    """What still stands in the window, which is newer, and what recall brought by itself."""
+    return _quotable((*situation.earlier, *situation.recalled), situation.question)
 
 
-def _quote(found: Sequence[QuotedPassage], opening: str) -> str:
+def _quote(found: Sequence[QuotedPassage]) -> str:
     quotes = []
     for passage in found[:_QUOTES]:
-        body = _shortened(passage.text, _QUOTE_LENGTH).replace("\n", "\n> ")
+        body = _shortened(_clean(passage.text), _QUOTE_LENGTH).replace("\n", "\n> ")
         quotes.append(f"> {body}" + (f"\n> — {passage.pointer}" if passage.pointer else ""))
-    return "\n\n".join([opening, *quotes])
+    return "\n\n".join([_SAID, *quotes])
 
 
 def _shown(result: ToolOutcome) -> str:
-    body = _shortened(unwrapped(result.text).strip("\n"), _OUTPUT_LENGTH)
+    body = _shortened(_clean(unwrapped(result.text)), _OUTPUT_LENGTH)
     said = next((str(value) for value in result.arguments.values()), "")
     title = f"`{result.name} {said}`" if said and "\n" not in said else f"`{result.name}`"
     if not body.strip():
@@ -515,3 +525,8 @@ def _for_purpose(request: Request, purpose: str) -> GuideAnswer:
 
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit].rstrip() + " …"
+
+
+def _clean(text: str) -> str:
+    """A text without what is left of the delimiters around data."""
+    return _MARKER.sub("", text).strip("\n")

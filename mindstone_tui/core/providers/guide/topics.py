@@ -1,10 +1,15 @@
-"""What the guide knows about the product, a few lines a topic."""
+"""What the guide knows about the product, a few lines a topic.
+
+The words on the screen, and every number, come from the glossary of the settings in force.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
+from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.entries import Part
 
 
@@ -25,37 +30,8 @@ TOPICS: Final = (
             "**MindStone** is a terminal agent whose memory can be trusted: all that is said or "
             "done is one line in an append-only transcript, and what the model sees next is a "
             "bounded window computed from it. What leaves the window can be found again, with a "
-            "pointer. Ask me about zones, pins, pruning, recall, memory, tools or models."
-        ),
-    ),
-    Topic(
-        name="zones",
-        about=r"zones?|green|yellow|orange|red zone",
-        text=(
-            "**Zones** say how full the model's window is: green, yellow from 50 %, orange from "
-            "75 %, red from 90 % of the usable room (earlier in small windows, later in very large "
-            "ones). They only inform. What acts are the marks: at 75 % older tool results are "
-            "trimmed, at 85 % a checkpoint is saved, at 92 % whole exchanges leave until 70 % is "
-            "reached. `/context` shows where you are."
-        ),
-    ),
-    Topic(
-        name="pinning",
-        about=r"pin|pins|pinned|pinning|unpin",
-        text=(
-            "**Pinning** keeps an exchange in the window whatever the pressure: `/pin` pins the "
-            "latest one, `/pin 12` pins turn 12, `/unpin 12` lets it go. Pins have a budget "
-            "(10 % of the usable room by default) and you are warned when they take more."
-        ),
-    ),
-    Topic(
-        name="pruning",
-        about=r"prun\w+|evict\w*|ceiling|floor|leaves? the window|forget\w*|trim\w*",
-        text=(
-            "**Pruning**: when the window passes its ceiling (92 %), the oldest whole exchanges "
-            "leave until the floor (70 %), but only after each was found again in the recall "
-            "index. Nothing is deleted: the transcript keeps every word. `/context` lists what "
-            "left, `/restore` brings an exchange back, `/recall` searches."
+            "pointer. Ask me about any word you see on the screen, or about recall, memory, tools "
+            "and models."
         ),
     ),
     Topic(
@@ -73,21 +49,11 @@ TOPICS: Final = (
             r"models?|llm|(?:api )?keys?|provider|ollama|openai|anthropic|claude|gpt\S*|smollm2?"
         ),
         text=(
-            "**Models**: `mindstone models` lists what is usable now, and why the rest is not. "
-            "A hosted one needs a key in the environment (say `ANTHROPIC_API_KEY`) or in "
-            "MindStone's own key file, then `/model anthropic/…`. A local Ollama model is "
-            "`/model ollama/…`. `mindstone models add smollm2` fetches a tiny real language model "
-            "(98 MB) that runs offline. `/model local/guide` comes back to me."
-        ),
-    ),
-    Topic(
-        name="the context window",
-        about=r"context(?: window| panel)?|window|tokens?|utili[sz]ation|budget",
-        text=(
-            "**The window** is what the model sees next; the transcript is everything that ever "
-            "happened. The window is computed from the transcript and kept between a floor and a "
-            "ceiling. `/context` shows how full it is and what takes the room; each figure says "
-            "whether it was measured, anchored, estimated or assumed."
+            "**Models**: F5 lists the models you can use now; `/key` stores an API key for a "
+            "provider and tries it at once, `/fetch` downloads a tiny language model that runs "
+            "offline. A local Ollama model is `/model ollama/…`. Outside the app: "
+            "`mindstone models`, `mindstone models key PROVIDER`, `mindstone models add smollm2`. "
+            "`/model local/guide` comes back to me."
         ),
     ),
     Topic(
@@ -106,15 +72,6 @@ TOPICS: Final = (
             "**Memory** is by consent: “remember that …” proposes an entry with its source, you "
             "see it and approve or refuse it, and it can be undone. `/memory` lists what is kept. "
             "“note: …” writes a note for the task at hand."
-        ),
-    ),
-    Topic(
-        name="checkpoints and handoffs",
-        about=r"checkpoints?|handoffs?|resum\w+|tasks?",
-        text=(
-            "**Checkpoints and handoffs** carry a task over: goal, open work, decisions with "
-            "pointers, verbatim. One is saved by itself at 85 %; `/checkpoint` and `/handoff` save "
-            "one now. A handoff that is stale or was edited is refused, not guessed at."
         ),
     ),
     Topic(
@@ -147,13 +104,13 @@ TOPICS: Final = (
 )
 
 GREETING: Final = (
-    "Hello! I am the guide built into MindStone: a small program, **not a language model**. "
-    "I can\n\n"
-    "- quote what was said in this session, with pointers: just ask;\n"
-    "- run simple wishes: `read README.md`, `list src`, `grep TODO`, `run ls`;\n"
-    "- explain how MindStone works: “what are zones?”, “how do I pin?”.\n\n"
-    "For a real conversation, add a model: `mindstone models` shows what is usable now, "
-    "`mindstone models add smollm2` fetches a tiny one that works offline."
+    "Hello! I am the guide that is built into MindStone: a small program, **not a language "
+    "model**. I cannot think, write or code. I can\n\n"
+    "- explain any word you see on this screen: “what is prune?”, “what does anchored mean?”;\n"
+    "- quote what was said in this session, with its source: just ask;\n"
+    "- run simple requests: `read README.md`, `list src`, `grep TODO`, `run ls`.\n\n"
+    "For a real conversation choose a model with F5, or store an API key with `/key`. Everything "
+    "said here stays. Outside the app, `mindstone models` lists them."
 )
 
 COURTESIES: Final = (
@@ -164,8 +121,8 @@ COURTESIES: Final = (
 """What is said out of politeness, and what is said back."""
 
 BEYOND: Final = (
-    "That takes a language model, and I am only the guide: I quote, explain and run simple tools. "
-    "`mindstone models` shows what is usable now; `/model NAME` switches, and everything said here "
+    "That takes a language model, and I am only the guide: I explain, quote and run simple tools. "
+    "F5 chooses a model, `/key` stores an API key (or `mindstone models`); everything said here "
     "stays."
 )
 _WORK: Final = re.compile(
@@ -177,9 +134,9 @@ _WORK: Final = re.compile(
 )
 _EXPLAIN: Final = re.compile(
     r"\A\s*(?:and\s+|so\s+|please\s+)?"
-    r"(?:what(?:'s| is| are| does)|how (?:do|does|can|to|are|is|would)"
+    r"(?:what(?:'s| is| are| does| do| means)|how (?:do|does|can|to|are|is|would)"
     r"|where (?:do|does|can|is|are)|why (?:do|does|is|are)|explain|help(?: me)?(?: with)?"
-    r"|tell me (?:about|how)|can (?:i|you)|describe|add)\b",
+    r"|tell me (?:about|how|what)|which|meaning of|why\b|can (?:i|you)|describe|add)\b",
     re.IGNORECASE,
 )
 _PAST: Final = re.compile(
@@ -187,10 +144,24 @@ _PAST: Final = re.compile(
     re.IGNORECASE,
 )
 _HELLO: Final = re.compile(
-    r"\A\W*(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo|help|"
-    r"(?:who|what) are you|what can you do|"
-    r"are you (?:an? )?(?:ai|llm|language model|human|bot|real)"
-    r"|how are you|what can i do(?: here)?|test(?:ing)?|ping)\b(?:\W+\w+){0,2}\W*\Z",
+    r"(?:\W*\b(?:"
+    r"hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo"
+    r"|help(?: me)?(?: please)?"
+    r"|(?:who|what) (?:exactly )?are you(?: really)?|who am i (?:talking|speaking) (?:to|with)"
+    r"|what(?:'s| is) your name|introduce yourself|are you there|anybody (?:there|home)"
+    r"|what (?:can|do|could) you do(?: for me)?|what are you (?:for|able to do)"
+    r"|how (?:can|do) you (?:help|work)(?: me)?|(?:can|could) you help(?: me)?"
+    r"|are you (?:an? )?(?:ai|llm|language model|human|bot|robot|chatgpt|claude|real)"
+    r"|how are you(?: doing)?|what can i (?:do|ask|say)(?: (?:you|here))?"
+    r"|where do i (?:start|begin)"
+    r"|how do i (?:start|begin)|what now|test(?:ing)?|ping"
+    r"|and|so|then|there|please|today|here|mindstone|guide|nice to meet you"
+    r")\b)+\W*\Z",
+    re.IGNORECASE,
+)
+_SCREEN: Final = re.compile(
+    r"\b(?:panel|screen|sidebar|right (?:side|hand)|status (?:line|bar)|every word|these words"
+    r"|all the words|glossary)\b",
     re.IGNORECASE,
 )
 
@@ -215,16 +186,30 @@ def is_work(text: str) -> bool:
     return _WORK.match(text) is not None
 
 
-def explanation(text: str) -> str | None:
+def explanation(text: str, terms: Sequence[Term]) -> str | None:
     """What to say when the question is about the product; None when it is about anything else."""
     if not _EXPLAIN.match(text) or _PAST.search(text):
         return None
-    best = max(
-        ((len(found[0]), -at) for at, topic in enumerate(TOPICS) if (found := _find(topic, text))),
-        default=None,
-    )
-    return TOPICS[-best[1]].text if best else None
+    if _SCREEN.search(text):
+        return on_the_screen(terms)
+    named = [
+        *((_length(topic, text), topic.text) for topic in TOPICS),
+        *((term.named_in(text), f"**{term.word.capitalize()}**: {term.text}") for term in terms),
+    ]
+    length, answer = max(named, key=lambda each: each[0])
+    return answer if length else None
 
 
-def _find(topic: Topic, text: str) -> re.Match[str] | None:
-    return re.search(rf"\b(?:{topic.about})\b", text, re.IGNORECASE)
+def on_the_screen(terms: Sequence[Term]) -> str:
+    """Every word of the screen with what it means."""
+    groups = dict.fromkeys(term.group for term in terms)
+    parts = ["These are the words on the screen; `?` shows them in the app at any time."]
+    for group in groups:
+        rows = [f"- **{term.word}**: {term.text}" for term in terms if term.group == group]
+        parts.append("\n".join([f"*{group}*", "", *rows]))
+    return "\n\n".join(parts)
+
+
+def _length(topic: Topic, text: str) -> int:
+    found = re.search(rf"\b(?:{topic.about})\b", text, re.IGNORECASE)
+    return len(found[0]) if found else 0

@@ -1,0 +1,254 @@
+"""The figures of a session that outlive its window: what it spent, how fast it grew, how far off
+our counts were. They are carried from plan to plan, so that nobody reads history for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.context.budget import KEPT_TURNS
+from mindstone_tui.core.context.fold import ReadLines
+from mindstone_tui.core.context.measure import Measured
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
+from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
+from mindstone_tui.core.entries.window import (
+    Anchor,
+    Carried,
+    Component,
+    ContextWindowPruned,
+    Growth,
+    PromptPlanned,
+)
+from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
+
+
+class UsageNote(msgspec.Struct, frozen=True):
+    """What a provider's report says about our own count."""
+
+    error_percent: float | None = None
+    cut: bool = False
+    """The server counted so little that it must have dropped a part of the prompt."""
+    sent: int = 0
+    reported: int = 0
+
+
+class Watch:
+    """The figures of this session that outlive its window."""
+
+    def __init__(self, calibration: Calibration, read: ReadLines) -> None:
+        self._calibration = calibration
+        self._read = read
+        self.carried = Carried()
+        self.anchor: Anchor | None = None
+        self._plan: Line | None = None
+        self._listed: tuple[int, tuple[Growth, ...]] | None = None
+        """The newest plan that lists the growth of every turn, and what it lists."""
+        self._limits: tuple[int, tuple[Component, ...]] | None = None
+        """The newest plan that lists the limits of every share, and what it lists."""
+
+    def start(self, plan: Line | None, after: Iterable[Line]) -> None:
+        """Go on from the newest plan and the lines that follow it."""
+        if plan is not None:
+            self.observe(plan)
+        for line in after:
+            self.observe(line)
+
+    def observe(self, line: Line) -> None:
+        """Take in plans, reports, the start of a window or a task, the end of a sub-agent."""
+        match line.entry:
+            case PromptPlanned(purpose="") as plan:
+                self._plan = line
+                if plan.carried is not None:
+                    self.carried = self._with_growth(line, plan.carried)
+                    self.anchor = plan.carried.anchor
+                if plan.measure is not None and plan.measure.components:
+                    self._limits = (line.seq, plan.measure.components)
+            case UsageReported() as report:
+                self._spend(report.usage.cost)
+                self._anchor(line, report)
+            case DelegationEnded(tokens=tokens, cost=cost) if tokens:
+                self._spend(cost, delegated=cost or 0.0)
+            case ContextWindowPruned():
+                self.carried = msgspec.structs.replace(
+                    self.carried, windows=self.carried.windows + 1
+                )
+            case TaskStarted() | TaskDone():
+                self._start_anew(line.turn + 1)
+
+    # Growth and limits hardly change from plan to plan: a plan says what is new and names the one
+    # that has the rest.
+
+    def _with_growth(self, line: Line, carried: Carried) -> Carried:
+        """What a plan carries, with the turns that it leaves to an earlier one."""
+        if carried.base is None:
+            self._listed = (line.seq, carried.growth)
+            return carried
+        if self._listed is None or self._listed[0] != carried.base:
+            self._listed = (carried.base, self._growth_listed_by(carried.base))
+        own = carried.growth
+        before = [turn for turn in self._listed[1] if not own or turn.turn < own[0].turn]
+        return msgspec.structs.replace(carried, base=None, growth=(*before, *own)[-KEPT_TURNS:])
+
+    def _growth_listed_by(self, seq: int) -> tuple[Growth, ...]:
+        for line in self._read(seq, seq):
+            if isinstance(line.entry, PromptPlanned) and line.entry.carried is not None:
+                return line.entry.carried.growth
+        return ()
+
+    def continued(self, growth: tuple[Growth, ...]) -> tuple[int | None, tuple[Growth, ...]]:
+        """The plan that lists most of this growth, and what it does not list."""
+        if self._listed is not None and self._listed[1]:
+            seq, listed = self._listed
+            newest = listed[-1].turn
+            own = tuple(turn for turn in growth if turn.turn >= newest)
+            known = {turn.turn: turn for turn in listed}
+            same = all(known.get(turn.turn) == turn for turn in growth if turn.turn < newest)
+            if same and 0 < len(own) <= _CONTINUED and len(own) < len(growth):
+                return seq, own
+        return None, growth
+
+    def limits_plan(self, shares: Sequence[Component]) -> int | None:
+        """The plan that lists shares with these very limits; None when none is known."""
+        if self._limits is None:
+            return None
+        seq, listed = self._limits
+        return seq if [_limit(one) for one in listed] == [_limit(one) for one in shares] else None
+
+    def _start_anew(self, turn: int) -> None:
+        """Forget how fast the window filled before a turn: another task has another tempo."""
+        self._listed = None
+        self.carried = msgspec.structs.replace(
+            self.carried, growth=(Growth(turn, 0, 0, 0),), spiked=0
+        )
+
+    def factor(self, model: str) -> float:
+        """The correction for our own count."""
+        # Learned on this machine for the model, else what this session last planned with: a replay
+        # and a new process must measure as the one before them did.
+        learned = self._calibration.factor(model)
+        if learned is not None:
+            return learned
+        plan = self._planned
+        return plan.correction if plan and plan.model == model else UNCALIBRATED
+
+    def learn(self, line: Line) -> UsageNote:
+        """Compare a report with what was planned, and learn from it."""
+        report, plan = line.entry, self._planned
+        if not isinstance(report, UsageReported) or plan is None or not self._answers(line, report):
+            return UsageNote()
+        reported = report.usage.prompt or 0
+        estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
+        cut = reported > 0 and detect_cut(estimated, reported)
+        if reported > 0 and not cut:
+            self._calibration.learn(plan.model, plan.raw_tokens, reported)
+        return UsageNote(error_percent(estimated, reported), cut, estimated, reported)
+
+    @property
+    def error_percent(self) -> float | None:
+        """How far the last estimate was off."""
+        if self.anchor is None:
+            return None
+        return error_percent(self.anchor.estimated, self.anchor.reported)
+
+    @property
+    def _planned(self) -> PromptPlanned | None:
+        entry = self._plan.entry if self._plan else None
+        return entry if isinstance(entry, PromptPlanned) else None
+
+    def _answers(self, line: Line, report: UsageReported) -> bool:
+        """Whether a report is about the newest plan."""
+        plan = self._planned
+        return (
+            self._plan is not None
+            and plan is not None
+            and self._plan.turn == line.turn
+            and plan.call == report.call
+            and report.by == "provider"
+        )
+
+    def _spend(self, cost: float | None, delegated: float = 0.0) -> None:
+        self.carried = msgspec.structs.replace(
+            self.carried,
+            spent=self.carried.spent + (cost or 0.0),
+            cost_unknown=self.carried.cost_unknown or cost is None,
+            delegated=self.carried.delegated + delegated,
+        )
+
+    def _anchor(self, line: Line, report: UsageReported) -> None:
+        plan, reported = self._planned, report.usage.prompt
+        if self._plan is None or plan is None or not reported or not self._answers(line, report):
+            return
+        estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
+        if detect_cut(estimated, reported):
+            self.anchor = None
+            return
+        self.anchor = Anchor(
+            plan=self._plan.seq,
+            at=plan.at,
+            model=plan.model,
+            raw=plan.raw_tokens,
+            estimated=estimated,
+            reported=reported,
+            cached=report.usage.cached,
+        )
+
+    def growth(self, measured: Measured, factor: float) -> tuple[Growth, ...]:
+        """What each of the last turns added; trimming and pruning later take nothing away.
+
+        Sizes are our own counts by the learned factor: an anchor that comes or goes is no growth.
+        """
+        known = {growth.turn: growth for growth in self.carried.growth}
+        oldest = min(known, default=0)
+        for turn, now in added_by_turn(measured, factor).items():
+            if turn >= oldest:
+                known[turn] = _larger(known.get(turn), now)
+        return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
+
+
+_CONTINUED: Final = 8
+"""Turns that a plan adds to the growth of an earlier one before it lists all of them again."""
+
+
+def _limit(share: Component) -> tuple[str, int, int, int]:
+    return share.name, share.limit, share.soft, share.hard
+
+
+def added_by_turn(measured: Measured, factor: float) -> dict[int, Growth]:
+    """How much of the window each turn is."""
+    sums: dict[int, list[int]] = {}
+    newest = recalled = 0
+    for piece in measured.pieces:
+        if piece.line is not None:
+            newest = max(newest, piece.line.turn)
+            is_result = isinstance(piece.line.entry, ToolReturned)
+            sums.setdefault(piece.line.turn, [0, 0])[is_result] += piece.raw
+        elif piece.component == "memory_injection":
+            recalled += piece.raw
+    return {
+        turn: Growth(
+            turn,
+            round(messages * factor),
+            round(results * factor),
+            round(recalled * factor) if turn == newest else 0,
+        )
+        for turn, (messages, results) in sums.items()
+    }
+
+
+def _larger(before: Growth | None, now: Growth) -> Growth:
+    if before is None:
+        return now
+    return Growth(
+        now.turn,
+        max(before.messages, now.messages),
+        max(before.results, now.results),
+        max(before.recalled, now.recalled),
+    )
+
+
+def completed(growth: Sequence[Growth], current: int, *, ended: bool) -> Sequence[Growth]:
+    """Turns whose growth is final."""
+    return [turn for turn in growth if turn.turn < current or ended]

@@ -1,0 +1,219 @@
+"""Anthropic's messages: instructions apart, roles in turn, content in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Message, Request
+from mindstone_tui.core.providers.address import Address
+from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.bounded_json import read_object
+from mindstone_tui.core.providers.dialect import (
+    Chunk,
+    Dialect,
+    Event,
+    call_fragment,
+    chunk_of,
+    encoded,
+    image_of,
+    inline_image,
+    json_text,
+    parts_of,
+    system_and_rest,
+    text_of,
+    wire_name,
+    words_of,
+)
+from mindstone_tui.core.providers.http import HttpCall
+from mindstone_tui.core.providers.litellm import messages_for
+from mindstone_tui.core.providers.tool_names import with_valid_calls
+
+_ADDRESS: Final = "https://api.anthropic.com"
+_VERSION: Final = "2023-06-01"
+_OPENING: Final = "(The conversation goes on.)"
+"""The person's part where a conversation would begin with an answer, which is not allowed."""
+_COUNTED: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def call(request: Request, options: Options, address: Address) -> HttpCall:
+    """The request in this format."""
+    system, rest = system_and_rest(messages_for(request, options, address.model))
+    body = {
+        "model": wire_name(address),
+        "system": [block for message in system for block in _said(message)] or None,
+        "messages": in_turn(with_valid_calls(message) for message in rest),
+        "max_tokens": options.max_tokens,
+        "temperature": options.temperature,
+        "stream": True,
+        "tools": [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.parameters,
+            }
+            for tool in request.tools
+        ]
+        or None,
+    }
+    base_url = (address.base_url or _ADDRESS).rstrip("/")
+    for end in ("/messages", "/v1"):
+        base_url = base_url.removesuffix(end)
+    headers = {"anthropic-version": _VERSION}
+    if address.key:
+        headers["x-api-key"] = address.key.secret
+    return HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=encoded(body))
+
+
+def in_turn(messages: Iterable[Message]) -> list[Message]:
+    """The conversation with person and model in turn, the person first, and nothing empty."""
+    told: list[Message] = []
+    for message in messages:
+        role = "assistant" if message["role"] == "assistant" else "user"
+        if not (blocks := list(_blocks(message))):
+            continue
+        if told and told[-1]["role"] == role:
+            told[-1]["content"] += blocks
+        else:
+            told.append({"role": role, "content": blocks})
+    if told and told[0]["role"] == "assistant":
+        told.insert(0, {"role": "user", "content": [{"type": "text", "text": _OPENING}]})
+    return told
+
+
+def _blocks(message: Message) -> Iterator[dict[str, Any]]:
+    if message["role"] == "tool":
+        yield _result(message)
+        return
+    yield from message.get("thinking_blocks") or ()
+    yield from _said(message)
+    for asked in message.get("tool_calls") or ():
+        function = asked["function"]
+        yield {
+            "type": "tool_use",
+            "id": asked["id"],
+            "name": function["name"],
+            "input": read_object(function["arguments"]) or {},
+        }
+
+
+def _result(message: Message) -> dict[str, Any]:
+    result = {
+        "type": "tool_result",
+        "tool_use_id": message["tool_call_id"],
+        "content": text_of(message),
+    }
+    mark = message.get("cache_control")
+    return result if mark is None else {**result, "cache_control": mark}
+
+
+def _said(message: Message) -> Iterator[dict[str, Any]]:
+    """Texts and pictures, with their marks."""
+    for part in parts_of(message):
+        if not (url := image_of(part)):
+            yield dict(part)
+            continue
+        held = inline_image(url)
+        source = (
+            {"type": "base64", "media_type": held[0], "data": held[1]}
+            if held
+            else {"type": "url", "url": url}
+        )
+        mark = {name: part[name] for name in ("cache_control",) if name in part}
+        yield {"type": "image", "source": source, **mark}
+
+
+class MessagesInterpreter:
+    """Blocks open, grow and close; usage comes in two halves."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.over = False
+        self._usage: dict[str, int] = {}
+        self._inputs: dict[object, Mapping[str, Any]] = {}
+        """Arguments that came whole when a call was opened, and not in pieces."""
+
+    def chunks(self, event: Event) -> Iterator[Chunk]:
+        """What an event adds."""
+        match event.get("type"):
+            case "message_start":
+                message = _mapping(event.get("message"))
+                self._count(message.get("usage"))
+                yield chunk_of(model=message.get("model"))
+            case "content_block_start":
+                yield from self._opened(event.get("index"), _mapping(event.get("content_block")))
+            case "content_block_delta":
+                yield from self._grown(event.get("index"), _mapping(event.get("delta")))
+            case "content_block_stop":
+                yield from self._closed(event.get("index"))
+            case "message_delta":
+                self._count(event.get("usage"))
+                reason = words_of(_mapping(event.get("delta")).get("stop_reason"))
+                self.complete = self.complete or bool(reason)
+                yield chunk_of(finish=_finish(reason), usage=self._counted())
+            case "message_stop":
+                self.over = True
+
+    def _opened(self, index: object, block: Mapping[str, Any]) -> Iterator[Chunk]:
+        match block.get("type"):
+            case "text":
+                yield chunk_of({"content": words_of(block.get("text"))})
+            case "thinking":
+                yield _thought(block)
+            case "redacted_thinking":
+                yield chunk_of({"thinking_blocks": [dict(block)]})
+            case "tool_use":
+                self._inputs[index] = _mapping(block.get("input"))
+                yield call_fragment(
+                    _index(index),
+                    call_id=words_of(block.get("id")),
+                    name=words_of(block.get("name")),
+                )
+
+    def _grown(self, index: object, delta: Mapping[str, Any]) -> Iterator[Chunk]:
+        match delta.get("type"):
+            case "text_delta":
+                yield chunk_of({"content": words_of(delta.get("text"))})
+            case "thinking_delta" | "signature_delta":
+                yield _thought(delta)
+            case "input_json_delta":
+                self._inputs.pop(index, None)
+                yield call_fragment(_index(index), arguments=words_of(delta.get("partial_json")))
+
+    def _closed(self, index: object) -> Iterator[Chunk]:
+        if whole := self._inputs.pop(index, None):
+            yield call_fragment(_index(index), arguments=json_text(whole))
+
+    def _count(self, usage: object) -> None:
+        counted = {name: count for name, count in _mapping(usage).items() if _is_count(count)}
+        self._usage.update(counted)
+
+    def _counted(self) -> dict[str, int]:
+        """What the prompt took is told in three parts; elsewhere it is one number."""
+        prompt = sum(self._usage.get(name, 0) for name in _COUNTED)
+        known = "input_tokens" in self._usage
+        return {**self._usage, "prompt_tokens": prompt} if known else self._usage
+
+
+def _thought(block: Mapping[str, Any]) -> Chunk:
+    thought, signature = words_of(block.get("thinking")), words_of(block.get("signature"))
+    return chunk_of({"thinking_blocks": [{"thinking": thought, "signature": signature}]})
+
+
+def _finish(reason: str) -> str:
+    return {"model_context_window_exceeded": "length", "pause_turn": "stop"}.get(reason, reason)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _index(index: object) -> int:
+    return index if isinstance(index, int) else 0
+
+
+DIALECT: Final = Dialect(call=call, interpreter=MessagesInterpreter)

@@ -1,0 +1,157 @@
+"""What the wire formats have in common: their parts, and how a server says that something failed.
+
+A dialect turns a request into a call and each event of the answer into chunks of the OpenAI form,
+which one translator reads for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from mindstone_tui.core.entries import Message, Part, Request
+from mindstone_tui.core.providers.address import Address
+from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.bounded_json import read_object
+from mindstone_tui.core.providers.error_words import Words
+from mindstone_tui.core.providers.errors import LONGEST_WORDS, Failure
+from mindstone_tui.core.providers.event_stream import EventStream, Reader
+from mindstone_tui.core.providers.http import HttpAnswer, HttpCall
+
+Event = Mapping[str, Any]
+Chunk = dict[str, Any]
+
+
+class Interpreter(Protocol):
+    """Understands one answer, event by event."""
+
+    complete: bool
+    """The server said that the answer is over; usage may still follow."""
+    over: bool
+    """Nothing that matters follows."""
+
+    def chunks(self, event: Event) -> Iterable[Chunk]:
+        """What an event says, in chunks of the OpenAI form."""
+        ...
+
+
+class Dialect(Part):
+    """One wire format."""
+
+    call: Callable[[Request, Options, Address], HttpCall]
+    interpreter: Callable[[], Interpreter]
+    reader: Callable[[], Reader] = EventStream
+
+
+def chunk_of(delta: Mapping[str, Any] | None = None, *, finish: str = "", **fields: Any) -> Chunk:
+    """A chunk that says one thing."""
+    choice = {"delta": delta or {}, "finish_reason": finish or None}
+    return {"choices": [choice], **fields}
+
+
+def call_fragment(index: int, *, call_id: str = "", name: str = "", arguments: str = "") -> Chunk:
+    """A chunk with a piece of a tool call."""
+    function = {"name": name, "arguments": arguments}
+    return chunk_of({"tool_calls": [{"index": index, "id": call_id, "function": function}]})
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """A request's body; what is None is left out."""
+    return msgspec.json.encode({name: value for name, value in body.items() if value is not None})
+
+
+def json_text(value: object) -> str:
+    """A value as the text that it would have been; nothing is an object without fields."""
+    return msgspec.json.encode({} if value is None else value).decode()
+
+
+def wire_name(address: Address) -> str:
+    """The model's name without the provider's, as its server knows it."""
+    return address.model.partition("/")[2]
+
+
+def system_and_rest(messages: Iterable[Message]) -> tuple[list[Message], list[Message]]:
+    """Instructions, which some formats want apart, and the conversation."""
+    told = list(messages)
+    system = [message for message in told if message["role"] == "system"]
+    return system, [message for message in told if message["role"] != "system"]
+
+
+def parts_of(message: Message) -> list[dict[str, Any]]:
+    """A message's content as parts, without texts that say nothing."""
+    content = message.get("content")
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    return [part for part in parts if part.get("type") != "text" or part.get("text", "").strip()]
+
+
+def text_of(message: Message) -> str:
+    """A message's content as one text."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content or () if part.get("type") == "text")
+
+
+def image_of(part: Mapping[str, Any]) -> str:
+    """The address of a picture, usually one that holds its bytes; empty when a part is none."""
+    image = part.get("image_url")
+    url = image.get("url", "") if isinstance(image, Mapping) else image
+    return url if isinstance(url, str) else ""
+
+
+def inline_image(url: str) -> tuple[str, str] | None:
+    """Media type and base64 of a picture that its address holds; None when it lies elsewhere."""
+    kind, comma, data = url.removeprefix("data:").partition(",")
+    if not url.startswith("data:") or not comma or not kind.endswith(";base64"):
+        return None
+    return kind.removesuffix(";base64"), data
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+def failure_of_status(answer: HttpAnswer, body: bytes) -> Failure:
+    """An answer that is an error by its status, and the beginning of its page."""
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    told = read_object(text)
+    words = Words(told) if told is not None else None
+    return Failure(
+        kind="BadStatus",
+        message=(words.message if words and words.message else text)[:LONGEST_WORDS],
+        causes=f"{answer.reason} {words.codes if words else ''}"[:LONGEST_WORDS],
+        status=answer.status,
+        headers=answer.headers,
+    )
+
+
+def failure_in(event: Event) -> Failure | None:
+    """The error that an event of a stream is; None when it is none."""
+    told = event.get("error")
+    if not told and event.get("type") == "error":
+        told = event
+    if not told and event.get("type") == "response.failed":
+        response = event.get("response")
+        told = (response.get("error") if isinstance(response, Mapping) else None) or "it failed"
+    if not told:
+        return None
+    words = Words(told)
+    return Failure(
+        kind="StreamError",
+        message=words.message[:LONGEST_WORDS],
+        causes=words.codes[:LONGEST_WORDS],
+        status=words.status,
+    )
+
+
+def items_of(value: object) -> Iterator[Mapping[str, Any]]:
+    """The objects in a list; nothing when it is no list."""
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, Mapping):
+            yield item
+
+
+def words_of(value: object) -> str:
+    """A text; empty when it is none."""
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,220 @@
+"""One bounded way to ask a server over HTTP and to read its answer as it comes.
+
+httpx is imported at the first request, off the loop. Nothing is asked twice here, no redirect
+leads to another server, no answer is larger than its limit, and whatever was opened is closed the
+moment nobody listens any more. How long to wait is the caller's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import ssl
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from types import ModuleType
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from mindstone_tui import __version__
+from mindstone_tui.core.errors import ProviderError, ProviderRefused
+from mindstone_tui.core.providers.discovery import is_loopback
+from mindstone_tui.core.providers.event_stream import Unpacked
+from mindstone_tui.core.values import Value
+
+LONGEST_ERROR: Final = 64 << 10
+"""Bytes of an error page that are read; what is wrong stands at its beginning."""
+ERROR_PATIENCE: Final = 5.0
+"""Seconds for reading it: the status alone says enough."""
+MOST_REDIRECTS: Final = 3
+LINGER: Final = 0.2
+"""Seconds in which a complete answer may end properly, so that its connection can be used again."""
+_SAME_REQUEST: Final = (307, 308)
+"""Redirects that say where the very same request belongs; others would turn it into another."""
+_HEADERS: Final = {
+    "content-type": "application/json",
+    "accept": "text/event-stream, application/x-ndjson, application/json",
+    "accept-encoding": "identity",
+    "user-agent": f"mindstone/{__version__}",
+}
+_NEEDED_SOON: Final = ("httpcore", "anyio._backends._asyncio")
+"""What httpx would import with its first client and at its first connection."""
+_importing: Final = threading.Lock()
+
+
+class HttpCall(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """One request as it goes over the wire."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"HttpCall({len(self.body)} bytes)"
+
+
+class BadHttpMessage(Exception):
+    """Somebody answers there, but not in HTTP."""
+
+
+def import_httpx() -> ModuleType:
+    """httpx without its command line, which would load half of what draws our own screens."""
+    with _importing:
+        unwanted = "httpx._main"
+        if "httpx" not in sys.modules:
+            sys.modules.setdefault(unwanted, None)  # type: ignore[arg-type]
+        try:
+            httpx = importlib.import_module("httpx")
+        except ImportError as error:
+            raise ProviderError(
+                f"httpx cannot be loaded: {error}.",
+                "Install the package again; local models work without it.",
+            ) from error
+        if sys.modules.get(unwanted, httpx) is None:
+            del sys.modules[unwanted]
+        for later in _NEEDED_SOON:
+            importlib.import_module(later)
+        return httpx
+
+
+class HttpAnswer:
+    """A response whose body is read piece by piece."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self._raw: AsyncIterator[bytes] = response.aiter_raw()
+        self._unpacked: Unpacked | None = None
+        self.status: int = response.status_code
+        self.reason: str = response.reason_phrase
+        self.headers: dict[str, str] = dict(response.headers)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that what follows is an answer."""
+        return 200 <= self.status < 300
+
+    async def read(self) -> Iterator[bytes] | None:
+        """What arrived next, unpacked; None at the end."""
+        if self._unpacked is None:
+            encoding = self.headers.get("content-encoding", "").strip().lower()
+            self._unpacked = Unpacked(encoding)
+        data = await anext(self._raw, None)
+        return None if data is None else self._unpacked.feed(data)
+
+    async def beginning(self, patience: float) -> bytes:
+        """As much of a short body as is worth reading; what is missing is not waited for."""
+        body = b""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(min(patience, ERROR_PATIENCE)):
+                while len(body) < LONGEST_ERROR and (pieces := await self.read()) is not None:
+                    for piece in pieces:
+                        body += piece
+                        if len(body) >= LONGEST_ERROR:
+                            break
+        return body[:LONGEST_ERROR]
+
+    async def finish(self) -> None:
+        """Let a complete answer end, which takes no time if the server is done."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LINGER):
+                await self.read()
+
+    async def close(self) -> None:
+        """Give the connection back, or cut it if something is still to come."""
+        # A connection that is broken may fail to close; it is gone either way.
+        with contextlib.suppress(Exception):
+            await self._response.aclose()
+
+
+class Client:
+    """Connections to one server, kept open between requests."""
+
+    def __init__(self, base_url: str, connect_timeout: float) -> None:
+        self._plain = urlsplit(base_url).scheme == "http"
+        self._local = is_loopback(base_url)
+        self._connect_timeout = connect_timeout
+        self._client: Any = None
+
+    async def prepare(self) -> None:
+        """Load what a first request needs, which is no part of the time a server may take."""
+        if self._client is not None:
+            return
+        made = await asyncio.to_thread(self._make)
+        if self._client is None:
+            self._client = made
+        else:  # another request was quicker
+            await made.aclose()
+
+    async def post(self, call: HttpCall, patience: float) -> HttpAnswer:
+        """Send a request; the answer may be an error, of which nothing was read yet."""
+        await self.prepare()
+        url = call.url
+        for _ in range(MOST_REDIRECTS):
+            request = self._client.build_request(
+                "POST",
+                url,
+                headers={**_HEADERS, **call.headers},
+                content=call.body,
+                timeout=self._timeout(patience),
+            )
+            answer = HttpAnswer(await self._answered(request))
+            if not 300 <= answer.status < 400:
+                return answer
+            await answer.close()
+            url = _redirected(url, answer)
+        raise ProviderRefused(
+            f"{_origin(url)} sends the request in circles.", "Check the address of the server."
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _answered(self, request: Any) -> Any:
+        try:
+            return await self._client.send(request, stream=True)
+        except import_httpx().RemoteProtocolError as error:
+            if "illegal" in str(error):  # what arrived is quoted there as Python's bytes
+                raise BadHttpMessage("what came back is not HTTP") from error
+            raise
+
+    def _make(self) -> Any:
+        """A client; certificates take a while to load, and an unencrypted address needs none."""
+        httpx = import_httpx()
+        local = self._local and self._plain
+        return httpx.AsyncClient(
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else True,
+            # A request to this machine has no business with a proxy.
+            trust_env=not self._local,
+            follow_redirects=False,
+        )
+
+    def _timeout(self, patience: float) -> Any:
+        return import_httpx().Timeout(patience, connect=min(patience, self._connect_timeout))
+
+
+def _redirected(url: str, answer: HttpAnswer) -> str:
+    """Where the same server wants the same request; anywhere else it is not sent."""
+    target = urljoin(url, answer.headers.get("location", ""))
+    if _origin(target) != _origin(url):
+        raise ProviderRefused(
+            f"{_origin(url)} wants the request to be sent to {_origin(target)[:120]} instead.",
+            "If that is right, set this address; nothing was sent there.",
+        )
+    if answer.status not in _SAME_REQUEST:
+        raise ProviderRefused(
+            f"{_origin(url)} answers with a redirect (status {answer.status}).",
+            "Check the address; for an OpenAI-compatible server it usually ends in /v1.",
+        )
+    return target
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()

@@ -1,0 +1,163 @@
+"""Ollama's own chat: one JSON object a line, arguments as objects, the window in each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Message, Request
+from mindstone_tui.core.providers.address import Address
+from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.bounded_json import read_object
+from mindstone_tui.core.providers.dialect import (
+    Chunk,
+    Dialect,
+    Event,
+    call_fragment,
+    chunk_of,
+    encoded,
+    image_of,
+    inline_image,
+    items_of,
+    json_text,
+    parts_of,
+    text_of,
+    wire_name,
+    words_of,
+)
+from mindstone_tui.core.providers.event_stream import JsonLines
+from mindstone_tui.core.providers.http import HttpCall
+from mindstone_tui.core.providers.litellm import messages_for
+from mindstone_tui.core.providers.openai_chat import bearer
+from mindstone_tui.core.providers.tool_names import with_valid_calls
+
+_OPENED: Final = "<think>"
+_CLOSED: Final = "</think>"
+
+
+def call(request: Request, options: Options, address: Address) -> HttpCall:
+    """The request in this format."""
+    sampling = {
+        "num_predict": options.max_tokens,
+        "temperature": options.temperature,
+        "num_ctx": options.window or None,
+    }
+    told = [with_valid_calls(each) for each in messages_for(request, options, address.model)]
+    names = {
+        asked["id"]: asked["function"]["name"]
+        for message in told
+        for asked in message.get("tool_calls") or ()
+    }
+    body = {
+        "model": wire_name(address),
+        "messages": [_fit(message, names) for message in told],
+        "options": {name: value for name, value in sampling.items() if value is not None},
+        "stream": True,
+        "tools": [
+            {"type": "function", "function": msgspec.to_builtins(tool)} for tool in request.tools
+        ]
+        or None,
+    }
+    base_url = address.base_url.rstrip("/").removesuffix("/api/chat").removesuffix("/v1")
+    return HttpCall(url=f"{base_url}/api/chat", headers=bearer(address), body=encoded(body))
+
+
+def _fit(message: Message, names: Mapping[str, str]) -> Message:
+    fit: Message = {"role": message["role"], "content": text_of(message)}
+    found = (inline_image(image_of(part)) for part in parts_of(message))
+    if images := [held[1] for held in found if held]:
+        fit["images"] = images
+    if asked := message.get("tool_calls"):
+        fit["tool_calls"] = [
+            {
+                "function": {
+                    "name": each["function"]["name"],
+                    "arguments": read_object(each["function"]["arguments"]) or {},
+                }
+            }
+            for each in asked
+        ]
+    if message["role"] == "tool":
+        fit["tool_name"] = names.get(message["tool_call_id"], "")
+        fit["tool_call_id"] = message["tool_call_id"]
+    return fit
+
+
+class OllamaInterpreter:
+    """Every line is a piece; the last one says so and has the usage."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.over = False
+        self._calls = 0
+        self._thoughts = Thoughts()
+
+    def chunks(self, event: Event) -> Iterator[Chunk]:
+        """What a line adds."""
+        message, done = event.get("message"), event.get("done") is True
+        if not isinstance(message, Mapping):
+            return
+        self.complete = self.over = self.complete or done
+        said, thought = self._thoughts.parted(words_of(message.get("content")), last=done)
+        thought = words_of(message.get("thinking")) + thought
+        yield chunk_of({"content": said, "reasoning_content": thought}, model=event.get("model"))
+        for asked in items_of(message.get("tool_calls")):
+            yield self._asked(asked)
+        if done:
+            usage = {
+                "prompt_tokens": event.get("prompt_eval_count"),
+                "completion_tokens": event.get("eval_count"),
+            }
+            finish = words_of(event.get("done_reason")) or "stop"
+            yield chunk_of(finish=finish, usage=usage, model=event.get("model"))
+
+    def _asked(self, asked: Mapping[str, Any]) -> Chunk:
+        """A call comes whole; each has a number of its own, whatever the server counts."""
+        function = asked.get("function")
+        given = function if isinstance(function, Mapping) else {}
+        arguments = given.get("arguments")
+        self._calls += 1
+        return call_fragment(
+            self._calls - 1,
+            call_id=words_of(asked.get("id")),
+            name=words_of(given.get("name")),
+            arguments=words_of(arguments) if isinstance(arguments, str) else json_text(arguments),
+        )
+
+
+class Thoughts:
+    """Parts a text that begins with thoughts between tags, which older models write as they are."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._state = "before"
+
+    def parted(self, text: str, *, last: bool = False) -> tuple[str, str]:
+        """What was said and what was thought; half a tag is held back until it is clear."""
+        text, self._held = self._held + text, ""
+        if self._state == "before":
+            bare = text.lstrip()
+            if not last and len(bare) < len(_OPENED) and _OPENED.startswith(bare):
+                self._held = text
+                return "", ""
+            self._state = "thinking" if bare.startswith(_OPENED) else "after"
+            text = bare.removeprefix(_OPENED) if self._state == "thinking" else text
+        if self._state == "after":
+            return text, ""
+        thought, closed, said = text.partition(_CLOSED)
+        if closed:
+            self._state = "after"
+            return said.lstrip("\n"), thought
+        kept = 0 if last else _overlap(thought, _CLOSED)
+        self._held = thought[len(thought) - kept :]
+        return "", thought[: len(thought) - kept]
+
+
+def _overlap(text: str, tag: str) -> int:
+    """How many characters at the end of a text may begin a tag."""
+    return next((n for n in range(len(tag) - 1, 0, -1) if text.endswith(tag[:n])), 0)
+
+
+DIALECT: Final = Dialect(call=call, interpreter=OllamaInterpreter, reader=JsonLines)

@@ -1,0 +1,182 @@
+"""OpenAI's chat completions, and the many servers that speak them with an accent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Message, Part, Request
+from mindstone_tui.core.providers.address import Address
+from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.catalogue import look_up
+from mindstone_tui.core.providers.dialect import (
+    Chunk,
+    Dialect,
+    Event,
+    encoded,
+    items_of,
+    text_of,
+    wire_name,
+    words_of,
+)
+from mindstone_tui.core.providers.http import HttpCall
+from mindstone_tui.core.providers.litellm import messages_for
+from mindstone_tui.core.providers.tool_names import NINE, STRICT_ID, with_valid_calls
+
+_OPENAI: Final = "https://api.openai.com/v1"
+_REASONING: Final = re.compile(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
+"""OpenAI's models that think first: another name for the limit, and no temperature of one's own."""
+_FIREWORKS_ROUTERS: Final = ("auto", "auto-instant", "firerouter")
+
+
+class Host(Part):
+    """What is particular about a server that speaks this format."""
+
+    base_url: str = ""
+    """Its well-known address; empty where everybody has their own."""
+    tells_usage: bool = False
+    """It reports usage unasked, and may refuse to be asked."""
+    ids: re.Pattern[str] = STRICT_ID
+    """What an id of a tool call may look like."""
+    extra: dict[str, Any] = {}
+
+
+HOSTS: Final[Mapping[str, Host]] = {
+    "openai": Host(base_url=_OPENAI),
+    "groq": Host(base_url="https://api.groq.com/openai/v1"),
+    "deepseek": Host(base_url="https://api.deepseek.com/beta"),
+    "mistral": Host(base_url="https://api.mistral.ai/v1", tells_usage=True, ids=NINE),
+    "openrouter": Host(base_url="https://openrouter.ai/api/v1", extra={"usage": {"include": True}}),
+    "together_ai": Host(base_url="https://api.together.ai/v1"),
+    "xai": Host(base_url="https://api.x.ai/v1"),
+    "fireworks_ai": Host(base_url="https://api.fireworks.ai/inference/v1"),
+    "cerebras": Host(base_url="https://api.cerebras.ai/v1", tells_usage=True),
+    "lm_studio": Host(),
+    "hosted_vllm": Host(),
+    "llamafile": Host(),
+    "litellm_proxy": Host(),
+}
+"""Servers that are plain enough to be asked without a library's help, by litellm's prefix."""
+
+
+def call(request: Request, options: Options, address: Address) -> HttpCall:
+    """The request in this format."""
+    host, name = HOSTS[address.provider], _name_at(address)
+    body = {
+        "model": name,
+        "messages": [
+            _fit(message, address, host)
+            for message in messages_for(request, options, address.model)
+        ],
+        **limits(options, address),
+        "stream": True,
+        "stream_options": None if host.tells_usage else {"include_usage": True},
+        "tools": [
+            {"type": "function", "function": msgspec.to_builtins(tool)} for tool in request.tools
+        ]
+        or None,
+        **host.extra,
+    }
+    base_url = (address.base_url or host.base_url).rstrip("/")
+    return HttpCall(
+        url=f"{base_url.removesuffix('/chat/completions')}/chat/completions",
+        headers=bearer(address),
+        body=encoded(body),
+    )
+
+
+def bearer(address: Address) -> dict[str, str]:
+    """How most servers are shown a key."""
+    return {"authorization": f"Bearer {address.key.secret}"} if address.key else {}
+
+
+def limits(options: Options, address: Address, longest: str = "") -> dict[str, Any]:
+    """How long the answer may be and how it is sampled, in the words this model knows."""
+    name = address.model.rpartition("/")[2]
+    thinks = address.provider == "openai" and bool(_REASONING.match(name))
+    default = "max_completion_tokens" if thinks else "max_tokens"
+    temperature = None if thinks and options.temperature != 1 else options.temperature
+    return {longest or default: options.max_tokens, "temperature": temperature}
+
+
+def _fit(message: Message, address: Address, host: Host) -> Message:
+    """A message as this server takes it."""
+    fit = with_valid_calls(message, host.ids)
+    fit.pop("thinking_blocks", None)
+    mark = fit.pop("cache_control", None)
+    if mark is not None:  # a mark on a whole message is litellm's own idea
+        fit["content"] = [{"type": "text", "text": text_of(fit), "cache_control": mark}]
+    if address.provider == "deepseek" and not _sees(address):
+        fit["content"] = text_of(fit)
+    return fit
+
+
+def _sees(address: Address) -> bool:
+    listing = look_up(address.model)
+    return listing is not None and listing.images
+
+
+def _name_at(address: Address) -> str:
+    """Fireworks keeps its models in folders."""
+    name = wire_name(address)
+    if address.provider != "fireworks_ai" or name.startswith("accounts/") or "#" in name:
+        return name
+    if name.startswith(("routers/", "models/")):
+        return f"accounts/fireworks/{name}"
+    routed = name.endswith("-fast") or name.partition("/")[0] in _FIREWORKS_ROUTERS
+    return f"accounts/fireworks/{'routers' if routed else 'models'}/{name}"
+
+
+class ChatInterpreter:
+    """Chunks are what we want already, save for a few habits."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.over = False
+
+    def chunks(self, event: Event) -> Iterator[Chunk]:
+        """The chunk, with its content as text and its usage where usage belongs."""
+        if "choices" not in event and "usage" not in event:
+            return
+        choices = list(items_of(event.get("choices")))[:1]
+        self.complete = self.complete or any(words_of(c.get("finish_reason")) for c in choices)
+        yield {
+            "model": event.get("model"),
+            "usage": _usage(event),
+            "choices": [{**choice, "delta": _delta(choice.get("delta"))} for choice in choices],
+        }
+
+
+def _delta(delta: object) -> object:
+    """Mistral's content may be a list of parts, some of them thoughts."""
+    if not isinstance(delta, Mapping) or not isinstance(delta.get("content"), list):
+        return delta
+    said, thought = "", ""
+    for part in items_of(delta["content"]):
+        if part.get("type") == "thinking":
+            inner = part.get("thinking")
+            thought += words_of(inner) + "".join(words_of(p.get("text")) for p in items_of(inner))
+        else:
+            said += words_of(part.get("text"))
+    return {**delta, "content": said, "reasoning_content": thought}
+
+
+def _usage(event: Event) -> object:
+    """What was counted; where thoughts are counted apart from the answer, they are added to it."""
+    usage = event.get("usage")
+    if not isinstance(usage, Mapping):
+        groq = event.get("x_groq")
+        return groq.get("usage") if isinstance(groq, Mapping) else None
+    details = usage.get("completion_tokens_details")
+    thought = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
+    completion, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
+    if not (isinstance(thought, int) and isinstance(completion, int) and isinstance(prompt, int)):
+        return usage
+    apart = usage.get("total_tokens") == prompt + completion + thought
+    return {**usage, "completion_tokens": completion + thought} if apart else usage
+
+
+DIALECT: Final = Dialect(call=call, interpreter=ChatInterpreter)

@@ -1,0 +1,185 @@
+"""OpenAI's responses, which some of its models speak only.
+
+Nothing is left behind at the server (`store` is off): the transcript is the history, and each
+request carries all that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Message, Request, ToolSchema
+from mindstone_tui.core.providers.address import Address
+from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.dialect import (
+    Chunk,
+    Dialect,
+    Event,
+    call_fragment,
+    chunk_of,
+    encoded,
+    image_of,
+    items_of,
+    parts_of,
+    system_and_rest,
+    text_of,
+    wire_name,
+    words_of,
+)
+from mindstone_tui.core.providers.http import HttpCall
+from mindstone_tui.core.providers.litellm import messages_for
+from mindstone_tui.core.providers.openai_chat import HOSTS, bearer, limits
+from mindstone_tui.core.providers.tool_names import with_valid_calls
+
+PREFIX: Final = "responses/"
+"""Before a model's name it asks for this format, as it does for litellm."""
+_SHORTEST: Final = 16
+"""The smallest limit that the server takes."""
+_TEXT: Final = ("response.output_text.delta", "response.refusal.delta")
+_THOUGHT: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_ENDS: Final = ("response.completed", "response.incomplete")
+
+
+def call(request: Request, options: Options, address: Address) -> HttpCall:
+    """The request in this format."""
+    name = wire_name(address).removeprefix(PREFIX)
+    system, rest = system_and_rest(messages_for(request, options, address.model))
+    body = {
+        "model": name,
+        "instructions": "\n\n".join(text_of(each) for each in system) or None,
+        "input": [item for message in rest for item in _items(with_valid_calls(message))],
+        **limits(options, address, "max_output_tokens"),
+        "stream": True,
+        "store": False,
+        "tools": [_tool(tool) for tool in request.tools] or None,
+    }
+    body["max_output_tokens"] = max(options.max_tokens, _SHORTEST)
+    base_url = (address.base_url or HOSTS["openai"].base_url).rstrip("/")
+    return HttpCall(
+        url=f"{base_url.removesuffix('/responses')}/responses",
+        headers=bearer(address),
+        body=encoded(body),
+    )
+
+
+def _tool(tool: ToolSchema) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,
+    }
+
+
+def _items(message: Message) -> Iterator[dict[str, Any]]:
+    """A message as the items of an input: what was said, then what was asked for."""
+    role = message["role"]
+    if role == "tool":
+        yield {
+            "type": "function_call_output",
+            "call_id": message["tool_call_id"],
+            "output": text_of(message),
+        }
+        return
+    if content := [_part(part, role) for part in parts_of(message)]:
+        yield {"type": "message", "role": role, "content": content}
+    for asked in message.get("tool_calls") or ():
+        function = asked["function"]
+        yield {
+            "type": "function_call",
+            "call_id": asked["id"],
+            "name": function["name"],
+            "arguments": function["arguments"],
+        }
+
+
+def _part(part: Mapping[str, Any], role: str) -> dict[str, Any]:
+    if url := image_of(part):
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": kind, "text": part.get("text", "")}
+
+
+class ResponsesInterpreter:
+    """Items open, grow and close; the last event has the usage."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.over = False
+        self._spoken: set[object] = set()
+        """Items of which something was heard: their end says nothing new."""
+
+    def chunks(self, event: Event) -> Iterator[Chunk]:
+        """What an event adds."""
+        kind, place = words_of(event.get("type")), event.get("output_index")
+        delta = words_of(event.get("delta"))
+        if kind in _TEXT:
+            yield self._heard(place, chunk_of({"content": delta}))
+        elif kind in _THOUGHT:
+            yield self._heard(place, chunk_of({"reasoning_content": delta}))
+        elif kind == "response.function_call_arguments.delta":
+            self._spoken.add((place, "arguments"))
+            yield call_fragment(_index(place), arguments=delta)
+        elif kind == "response.output_item.added":
+            yield from self._opened(place, event.get("item"))
+        elif kind == "response.output_item.done":
+            yield from self._closed(place, event.get("item"))
+        elif kind in _ENDS:
+            yield from self._ended(event.get("response"))
+        elif kind == "response.created":
+            yield chunk_of()
+
+    def _heard(self, place: object, chunk: Chunk) -> Chunk:
+        self._spoken.add(place)
+        return chunk
+
+    def _opened(self, place: object, item: object) -> Iterator[Chunk]:
+        if isinstance(item, Mapping) and item.get("type") == "function_call":
+            yield self._heard(
+                place,
+                call_fragment(
+                    _index(place),
+                    call_id=words_of(item.get("call_id")),
+                    name=words_of(item.get("name")),
+                ),
+            )
+
+    def _closed(self, place: object, item: object) -> Iterator[Chunk]:
+        """Some servers send an item only when it is whole."""
+        if not isinstance(item, Mapping):
+            return
+        if item.get("type") == "function_call":
+            if place not in self._spoken:
+                yield from self._opened(place, item)
+            if (place, "arguments") not in self._spoken:
+                self._spoken.add((place, "arguments"))
+                yield call_fragment(_index(place), arguments=words_of(item.get("arguments")))
+            return
+        if place in self._spoken:
+            return
+        parts = items_of(item.get("content") or item.get("summary"))
+        text = "".join(
+            words_of(part.get("text")) or words_of(part.get("refusal")) for part in parts
+        )
+        name = "reasoning_content" if item.get("type") == "reasoning" else "content"
+        if text:
+            yield self._heard(place, chunk_of({name: text}))
+
+    def _ended(self, response: object) -> Iterator[Chunk]:
+        said = response if isinstance(response, Mapping) else {}
+        for place, item in enumerate(items_of(said.get("output"))):
+            yield from self._closed(place, item)
+        why = said.get("incomplete_details")
+        reason = words_of(why.get("reason")) if isinstance(why, Mapping) else ""
+        self.complete = self.over = True
+        finish = {"": "stop", "max_output_tokens": "length"}.get(reason, reason)
+        yield chunk_of(finish=finish, usage=said.get("usage"), model=said.get("model"))
+
+
+def _index(place: object) -> int:
+    return place if isinstance(place, int) else 0
+
+
+DIALECT: Final = Dialect(call=call, interpreter=ResponsesInterpreter)

@@ -1,0 +1,299 @@
+"""When recall speaks without being asked: does the message ask, and was the answer found?
+
+Silence is the rule. A message must ask for something or refer to it; what was found must hold more
+of what was asked for than chance does, the more so the less was asked; and it must be about the
+person that the question is about. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.recall.candidates import Gathered
+from mindstone_tui.core.recall.passages import Passage, sentences
+from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
+from mindstone_tui.core.recall.words import (
+    STOPWORDS,
+    Question,
+    only_asks,
+    query_terms,
+    read_question,
+    words_of,
+)
+
+Intent = Literal["nothing", "asks", "tells"]
+
+FLOOR: Final = 0.52
+"""Evidence, less its doubt, from which a hit is worth bringing back."""
+WORDS_FLOOR: Final = 0.16
+"""The same where only words could be compared."""
+DOUBT: Final = 3.0
+"""Evidence for a question of few or common words is doubted: this much rarity halves it."""
+FROM_NEIGHBOURS: Final = 0.5
+"""The share of what its neighbours add that speaks for a hit itself."""
+NEVER_MENTIONED: Final = 0.4
+"""Evidence that a question loses which names somebody or something that history does not know."""
+SOMEBODY_ELSE: Final = 0.12
+"""How much more may be known about others before the question is taken for one about them."""
+TELLING: Final = 1.5
+"""An instruction or a remark needs this many floors, and must name what it is about."""
+BESIDE_THE_BEST: Final = 0.4
+"""Once recall speaks, hits with this share of the best score may come along."""
+LOOKED_AT: Final = 16
+"""How many of the first hits may carry the decision."""
+COMPARED: Final = 24
+"""How many of the strongest candidates are looked at for whom they are about."""
+
+ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
+NAMES_NOTHING: Final = "The message gives an instruction without naming anything said before."
+NOTHING_THERE: Final = "Nothing has been said yet that could be found."
+NOTHING_CLOSE: Final = "Nothing in history is close enough to the message."
+ABOUT_OTHERS: Final = "What history holds on this is about somebody else."
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether something found is worth bringing back."""
+
+    strength: float
+    """The best evidence in floors: from 1 on it is good enough for a question."""
+    reason: str = ""
+    """Why it is not good enough, in a sentence."""
+
+
+# What a message is after
+
+_SMALL_TALK: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        ah ahead alright amazing another appreciate awesome back bit both bye carry cheers clarify
+        continue cool correct day doing done either elaborate else enough evening exactly example
+        examples explain fair fine finish first give go going good got great haha hello help helps
+        hey hi hmm hold hope it k keep kk later lets lgtm little lol longer looks lot lots lovely
+        makes mean meet minute moment more morning move neither next nice night nope oh ok okay one
+        option perfect plain please point proceed quick really repeat rest right say second see
+        sense shorter show skip slower slowly so sorry sounds start step steps stop sure talk thank
+        thanks that there think third three thought thx time today tomorrow tonight true try two ty
+        understand understood very wait week well wonderful word words work works wow yeah yep yes
+        you yup
+        """,
+    )
+)
+_LONGEST_SMALL_TALK: Final = 12
+_OPENING: Final = (
+    r"^\W*(?:(?:so|and|but|ok|okay|well|hey|hi|hello|also|then|now|great|thanks|actually|wait|hmm|oh"
+    r"|good \w+)\W+)*"
+)
+_ABOUT_THE_MODEL: Final = re.compile(
+    _OPENING + r"(?:how (?:are|is|was|were|do|did) (?:you|your|it|things)\b|who are you\b"
+    r"|what (?:are|can) you\b|what['’]?s up\b|are you\b|do you (?:like|want|feel|think)\b"
+    r"|nice to\b)",
+    re.IGNORECASE,
+)
+_REQUEST: Final = re.compile(
+    _OPENING + r"(?:please\b|let['’]?s\b|help me\b|(?:can|could|would|will) (?:you|we)\b"
+    r"|i(?:['’]d| would)? (?:want|need|like) (?:you to|a|an|to)\b)",
+    re.IGNORECASE,
+)
+_QUESTION_WORD: Final = re.compile(
+    _OPENING
+    + r"(?:who|whom|whose|what|which|when|where|why|how|did|do|does|have|has|had|is|are|was"
+    r"|were|am|will|would|should|can|could|may|might|any"
+    r"|wer|wann|wo|warum|wie|welche[rsmn]?|qui|cuándo|dónde|cómo|quand|où|comment|pourquoi)\b",
+    re.IGNORECASE,
+)
+_REFERS_TO_THE_PAST: Final = re.compile(
+    r"\b(?:remind|recall|remember|forgot|earlier|previously|the other day|back then|as before"
+    r"|last (?:time|week|month|year|session)|like (?:before|last)|do you know|any idea"
+    r"|tell me (?:again |once more )?(?:who|what|which|when|where|why|how)"
+    r"|(?:we|i|you)(?:['’]d|['’]ve| had| have)? (?:decided|agreed|chose|chosen|picked|discussed"
+    r"|settled|talked|said|told|mentioned|suggested|recommended|promised|planned))\b",
+    re.IGNORECASE,
+)
+_SPECIFIC: Final = re.compile(
+    r"`[^`\n]+`|\"[^\"\n]+\"|“[^”\n]+”"  # quoted
+    r"|(?:[\w.~-]+)?(?:/[\w.@-]+)+|\b\w[\w-]*(?:\.\w+)+\b"  # paths, files, hosts, versions
+    r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b\w+_\w+\b"  # identifiers
+    r"|#\d+|\b[A-Z]+-\d+\b|\b[a-zA-Z]+\d\w*\b"  # tickets, db7, v2
+)
+
+
+def intent_of(message: str) -> Intent:
+    """Whether a message asks for something, tells or orders something, or neither."""
+    text = message.strip()
+    if not text or text[0] in "/!":
+        return "nothing"
+    words = [word for word in words_of(text) if not re.fullmatch(r"u[0-9a-f]{4,5}", word)]
+    small = all(word in _SMALL_TALK or word in STOPWORDS for word in words)
+    if len(words) <= _LONGEST_SMALL_TALK and (small or _ABOUT_THE_MODEL.search(text)):
+        return "nothing"
+    if _REFERS_TO_THE_PAST.search(text):
+        return "asks"
+    parts = [part for part in sentences(text) if not _REQUEST.search(part)]
+    if any(only_asks(part) for part in parts):
+        return "asks"
+    return "asks" if len(parts) == 1 and _QUESTION_WORD.search(text) else "tells"
+
+
+def specifics(message: str, names: Iterable[str] = ()) -> frozenset[str]:
+    """What a message names: identifiers, files, quotations, names; in lower case."""
+    found = (each[0].strip('`"“”').lower() for each in _SPECIFIC.finditer(message))
+    return frozenset((*found, *names))
+
+
+# Whether what was found answers it
+
+
+def judge(
+    question: Question,
+    gathered: Gathered,
+    hits: Sequence[Hit],
+    *,
+    vectors: bool,
+    weights: Weights = DEFAULT,
+) -> Judgement:
+    """How good the best hit is for the question, or why none is."""
+    if not hits:
+        reason = NOTHING_CLOSE if gathered.passages else NOTHING_THERE
+        return Judgement(strength=0.0, reason=reason)
+    persons = _Persons(question, gathered.candidates)
+    if persons.about_others(gathered.candidates, weights):
+        return Judgement(strength=0.0, reason=ABOUT_OTHERS)
+    eligible = [_strength(hit) for hit in hits[:LOOKED_AT] if persons.fits(hit.passage)]
+    best = max(eligible, default=0.0) - (NEVER_MENTIONED if gathered.unknown else 0.0)
+    certain = best * gathered.asked / (gathered.asked + DOUBT)
+    strength = certain / (FLOOR if vectors else WORDS_FLOOR)
+    if strength >= 1:
+        return Judgement(strength=strength)
+    named = ", ".join(gathered.unknown)
+    reason = f"History never mentions {named}." if named else NOTHING_CLOSE
+    return Judgement(strength=max(strength, 0.0), reason=reason)
+
+
+def silence(message: str, hits: Sequence[Hit], judged: Judgement) -> str:
+    """Why nothing is brought back for a message; empty when something is."""
+    match intent_of(message):
+        case "nothing":
+            return ASKS_NOTHING
+        case "asks":
+            return judged.reason
+        case "tells":
+            wanted = specifics(message, read_question(message).names)
+            texts = [hit.text.lower() for hit in hits[:LOOKED_AT]]
+            if not any(name in text for name in wanted for text in texts):
+                return NAMES_NOTHING
+            return "" if judged.strength >= TELLING else judged.reason or NOTHING_CLOSE
+
+
+def worth_injecting(message: str, hits: Sequence[Hit]) -> list[Hit]:
+    """The hits that come near the best of them; a question that was asked before answers none."""
+    best = max((hit.score for hit in hits), default=0.0)
+    asked = frozenset(query_terms(message))
+    return [
+        hit for hit in hits if hit.score >= BESIDE_THE_BEST * best and not _repeats(hit.text, asked)
+    ]
+
+
+def evidence(hit: Hit) -> float:
+    """What speaks for a hit in its own text."""
+    return sum(hit.parts.get(name, 0.0) for name in ("words", "meaning", "closeness"))
+
+
+def _strength(hit: Hit) -> float:
+    around = FROM_NEIGHBOURS * hit.parts.get("neighbours", 0.0)
+    return evidence(hit) + around + hit.parts.get("asks", 0.0) + hit.parts.get("time", 0.0)
+
+
+def _repeats(text: str, asked: frozenset[str]) -> bool:
+    return only_asks(text) and asked.issuperset(query_terms(text))
+
+
+# Whom a passage is about
+
+_LABELS: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
+"""Speakers that are not called by a name."""
+_FIRST_PERSON: Final = re.compile(
+    r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b|\b(?:i|we)['’](?:m|re|ve|d|ll)\b", re.IGNORECASE
+)
+_SECOND_PERSON: Final = re.compile(
+    r"\b(?:you|your|yours|yourself)\b|\byou['’](?:re|ve|d|ll)\b", re.IGNORECASE
+)
+_ENDINGS: Final = ("ings", "ing", "ies", "ied", "ed", "es", "s", "e", "y")
+
+
+class _Persons:
+    """Who is asked about, where a question names one of those who speak and not the others."""
+
+    def __init__(self, question: Question, candidates: Iterable[Candidate]) -> None:
+        said = (item.passage for item in candidates if item.passage.role in ("user", "assistant"))
+        speakers = {passage.speaker for passage in said}
+        named = {
+            name for name in speakers - _LABELS if not question.words.isdisjoint(words_of(name))
+        }
+        self._named = named if named != speakers else set()
+        self._two = len(speakers) == 2
+        spoken = {word for name in speakers for word in words_of(name)}
+        self._roots = tuple(_root(term) for term in question.terms if term not in spoken)
+        self._known: dict[str, int] = {}
+
+    def fits(self, passage: Passage) -> bool:
+        """Whether a passage may be about the person asked about."""
+        return not self._named or passage.role == "tool" or self._about(passage) >= 0
+
+    def about_others(self, candidates: Sequence[Candidate], weights: Weights) -> bool:
+        """Whether the strongest passages are about somebody who was not asked about."""
+        if not self._named:
+            return False
+        strongest = sorted(candidates, key=lambda item: -evidence_for(item, weights))[:COMPARED]
+        ours = theirs = 0.0
+        for item in strongest:
+            about, value = self._about(item.passage), evidence_for(item, weights)
+            ours = max(ours, value) if about >= 0 else ours
+            theirs = max(theirs, value) if about <= 0 else theirs
+        return ours < theirs - SOMEBODY_ELSE
+
+    def _about(self, passage: Passage) -> int:
+        """1 for the person asked about, -1 for another, 0 where it may be either."""
+        if passage.id not in self._known:
+            self._known[passage.id] = self._read(passage)
+        return self._known[passage.id]
+
+    def _read(self, passage: Passage) -> int:
+        own = 1 if passage.speaker in self._named else -1
+        direction = _direction(passage.text, self._roots)
+        if direction < 0 and not self._two:
+            return 0  # Whom of several does it address?
+        return own * direction
+
+
+def _direction(text: str, roots: tuple[str, ...]) -> int:
+    """1 where the part of a text that matters speaks of its speaker, -1 of whom it addresses.
+
+    Who asks "do you play an instrument?" says nothing of themselves: the other one will.
+    """
+    parts = [
+        (part, sum(word.startswith(roots) for word in words_of(part))) for part in sentences(text)
+    ]
+    most = max((shared for _, shared in parts), default=0)
+    turned = {_addresses(part) for part, shared in parts if shared == most}
+    if turned == {True}:
+        return -1
+    return 1 if turned != {True, False} or not most else 0
+
+
+def _addresses(sentence: str) -> bool:
+    if only_asks(sentence):
+        return True
+    return bool(_SECOND_PERSON.search(sentence)) and not _FIRST_PERSON.search(sentence)
+
+
+def _root(word: str) -> str:
+    """The beginning that forms of a word share, roughly."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word

@@ -1,0 +1,65 @@
+"""What was blacked out: the kind, a fingerprint and the line of each secret, never what it said."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+__all__ = ["PLACEHOLDER", "Finding", "Redacted", "fingerprint", "told"]
+
+PLACEHOLDER = re.compile(r"\[redacted:([A-Za-z0-9_.-]{1,64}):[0-9a-f]{4}\]")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One secret that was blacked out: what it was and where it stood, never what it said."""
+
+    kind: str
+    fingerprint: str
+    line: int = 1
+    """The line of the text that was given, counted from one, on which the secret began."""
+
+    @property
+    def label(self) -> str:
+        """How a person names it to allow it."""
+        return f"{self.kind}:{self.fingerprint}"
+
+    @property
+    def placeholder(self) -> str:
+        """What stands in its place."""
+        return f"[redacted:{self.label}]"
+
+
+class Redacted(msgspec.Struct, frozen=True):
+    """A text that may be written, and what was taken out of it."""
+
+    text: str
+    found: tuple[Finding, ...] = ()
+
+
+def fingerprint(value: str) -> str:
+    """Four digits by which the same secret is recognisably the same everywhere."""
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:4]
+
+
+def told(found: Iterable[Finding]) -> str:
+    """The findings in a few words, for a report: "3 secrets blacked out (lines 4, 7-9)"."""
+    lines = [finding.line for finding in found]
+    if not lines:
+        return ""
+    secrets = "1 secret" if len(lines) == 1 else f"{len(lines)} secrets"
+    where = "line" if len(set(lines)) == 1 else "lines"
+    return f"{secrets} blacked out ({where} {', '.join(_ranges(sorted(set(lines))))})"
+
+
+def _ranges(lines: list[int]) -> Iterator[str]:
+    """Neighbouring lines joined, so that a long list stays short."""
+    first = last = lines[0]
+    for line in [*lines[1:], 0]:
+        if line == last + 1:
+            last = line
+            continue
+        yield str(first) if first == last else f"{first}-{last}"
+        first = last = line

@@ -1,0 +1,142 @@
+"""The process that makes vectors after the command that left them unmade.
+
+One for each home: it holds a lock, is as unimportant as a process can be, has none of the caller's
+streams, and ends by itself a few seconds after there is nothing left to do, or when its home is
+gone. How far it is stands in a file beside the lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.config import load
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.session.agent_files import AgentFilesIndex
+from mindstone_tui.core.session.vectors import (
+    VectorProgress,
+    lock_file,
+    locked,
+    pending_in,
+    progress_file,
+)
+
+_AT_ONCE: Final = 8
+_LINGERS: Final = 3.0
+"""Seconds that a worker waits for more: whoever comes meanwhile need not start another."""
+_LOOKS_EVERY: Final = 0.5
+_LEAST_PRIORITY: Final = 19
+
+
+def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> int:
+    """Make every vector that is missing in a home; how many were made.
+
+    Returns at once when another worker has the home.
+    """
+    with locked(home) as mine:
+        if not mine:
+            return 0
+        worker = _Worker(home, embedder or open_embedder(settings.recall.embedder))
+        try:
+            worker.run()
+        finally:
+            with contextlib.suppress(OSError):
+                progress_file(home).unlink()
+        return worker.made
+
+
+class _Worker:
+    def __init__(self, home: Places, embedder: Embedder | None) -> None:
+        self._home = home
+        self._embedder = embedder
+        self.made = 0
+
+    def run(self) -> None:
+        """Until nothing came for a while, or the home is gone."""
+        idle_since = time.monotonic()
+        while self._there() and time.monotonic() - idle_since < _LINGERS:
+            try:
+                if self._round():
+                    idle_since = time.monotonic()
+                    continue
+            except VectorsUnavailable:
+                return
+            time.sleep(_LOOKS_EVERY)
+
+    def _round(self) -> int:
+        """Go through all sessions and agents once; how many vectors were made."""
+        before = self.made
+        for each in list(self._home.sessions()):
+            if self._there() and pending_in(each.index):
+                try:
+                    self._session(str(each.key), each.index)
+                except VectorsUnavailable:
+                    raise
+                except (MindstoneError, OSError):  # one broken index is not the others' matter
+                    continue
+        for agent in {each.key.agent for each in self._home.sessions()}:
+            shelves = AgentFilesIndex(self._home.agent(agent), self._embedder)
+            try:
+                while self._there() and shelves.embed_some(_AT_ONCE):
+                    self.made += 1
+            finally:
+                shelves.close()
+        return self.made - before
+
+    def _session(self, name: str, path: Path) -> None:
+        index = RecallIndex.open(path, self._embedder)
+        try:
+            while self._there():
+                made = self._some(index)
+                if not made:
+                    return
+                self.made += made
+                self._tell(name, index.pending())
+        finally:
+            index.close()
+
+    def _some(self, index: RecallIndex) -> int:
+        """A few vectors; a text that the model cannot take costs only itself."""
+        before = index.pending()
+        try:
+            return index.embed_pending(_AT_ONCE)
+        except VectorsUnavailable:
+            if index.pending() == before:
+                raise
+            return before - index.pending()
+
+    def _there(self) -> bool:
+        """Whether the home is still the one that was locked."""
+        return lock_file(self._home).exists()
+
+    def _tell(self, session: str, pending: int) -> None:
+        told = VectorProgress(
+            running=True, pid=os.getpid(), made=self.made, pending=pending, session=session
+        )
+        with contextlib.suppress(OSError):
+            replace_file(progress_file(self._home), msgspec.json.encode(told))
+
+
+def main() -> None:
+    """The worker's own process."""
+    config, data, state = (Path(each) for each in sys.argv[1:4])
+    os.chdir("/")
+    os.nice(_LEAST_PRIORITY)
+    home = Places(config=config, data=data, state=state)
+    with contextlib.suppress(MindstoneError):
+        work(home, load(home, os.environ).settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Vectors that follow: how many are missing, who makes them, and leaving them to a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import apsw
+import msgspec
+
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.entries import Part
+from mindstone_tui.core.paths import Places, SessionPlaces
+
+_WORKER: Final = "mindstone_tui.core.session.vector_worker"
+
+
+class VectorProgress(Part, omit_defaults=False):
+    """What a home's worker is doing."""
+
+    running: bool = False
+    pid: int = 0
+    made: int = 0
+    """Vectors since it began."""
+    pending: int = 0
+    """Passages of the session it works on that are found by words only so far."""
+    session: str = ""
+
+
+def pending_in(index: Path) -> int:
+    """Passages of an index that are found by words only so far; nothing is written."""
+    if not index.exists():
+        return 0
+    try:
+        database = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
+    except apsw.Error:
+        return 0
+    try:
+        row = database.execute("select count(*) from passages where vector = 0").fetchone()
+        return int(row[0]) if row else 0
+    except apsw.Error:
+        return 0
+    finally:
+        database.close()
+
+
+def pending_everywhere(home: Places) -> int:
+    """The same, for all sessions of a home."""
+    return sum(pending_in(each.index) for each in home.sessions())
+
+
+def progress_of(home: Places) -> VectorProgress:
+    """What the home's worker is doing, if there is one."""
+    with locked(home, create=False) as free:
+        if free is not False:
+            return VectorProgress()
+    try:
+        told = msgspec.json.decode(progress_file(home).read_bytes(), type=VectorProgress)
+    except (OSError, msgspec.MsgspecError):
+        return VectorProgress(running=True)
+    return msgspec.structs.replace(told, running=True)
+
+
+def follow(
+    home: Places, settings: Settings, environ: Mapping[str, str], sessions: Iterable[SessionPlaces]
+) -> int:
+    """Leave the vectors that these sessions lack to a worker; its process, 0 when none is needed.
+
+    If one works already, it takes this up, and the new one ends.
+    """
+    if not settings.recall.background or not any(pending_in(each.index) for each in sessions):
+        return 0
+    # Everything else is closed by `exec`: Python opens files so that no child inherits them.
+    streams = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    command = [sys.executable, "-m", _WORKER, *map(str, home.own)]
+    spawn = partial(os.posix_spawn, sys.executable, command, environ, file_actions=streams)
+    try:
+        return spawn(setsid=True)
+    except NotImplementedError:  # no setsid here: a group of its own is what there is
+        return spawn(setpgroup=0)
+    except OSError:
+        return 0
+
+
+def lock_file(home: Places) -> Path:
+    """Held by the home's worker; gone when the home is."""
+    return home.state / "vectors.lock"
+
+
+def progress_file(home: Places) -> Path:
+    """Where the worker says how far it is."""
+    return home.state / "vectors.json"
+
+
+@contextlib.contextmanager
+def locked(home: Places, *, create: bool = True) -> Iterator[bool | None]:
+    """True while the lock is ours, False when another has it, None when there is no lock file."""
+    path = lock_file(home)
+    try:
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
+    except OSError:
+        yield None
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(fd)

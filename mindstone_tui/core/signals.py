@@ -1,0 +1,29 @@
+"""Signals that end a program: whoever is in the middle of something finishes it first."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Final
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def on_ending(act: Callable[[], None]) -> None:
+    """Act whenever this process is asked to end; call it on the loop, in the main thread.
+
+    The same signal a second time ends the process at once. Not so a hang-up: the system and the
+    shell both send one when a terminal is closed. What our parent ignores for us (`nohup`) stays
+    ignored.
+    """
+    loop = asyncio.get_running_loop()
+
+    def asked(number: signal.Signals) -> None:
+        if number != signal.SIGHUP:
+            loop.remove_signal_handler(number)
+        act()
+
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, asked, number)

@@ -1,0 +1,143 @@
+"""A sentence as cues read it: lower case, one kind of apostrophe, without its opening noises."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.statements.spelling import spelled_out
+from mindstone_tui.core.values import Value
+
+LONGEST_READ: Final = 1_000
+"""Characters in which a sentence must have said what it settles; nobody settles anything later."""
+
+_PLAIN: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " "})
+_PLACE: Final = re.compile(
+    r"(?<![\w.~@-])@?[\w.~-]*[\\/][\w.\\/@~%?=&#:-]{6,}|@[\w.-]{3,}(?: \(\d+(?:-\d+)?\))?"
+)
+"""Paths and mentions: long, and full of words that nobody said."""
+_ASIDE: Final = re.compile(
+    r"(?<=[\w,]) ?\((?![^)]*\b(?:not|only|no|never|don't|always|must)\b)[^()]{1,120}\)"
+)
+"""What stands in brackets on the way does not belong to the clause around it."""
+_CITED: Final = re.compile(r"\"[^\"]{24,400}\"")
+"""Whole sentences between quotation marks are somebody else's."""
+_EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
+_NOISES: Final = re.compile(
+    r"[(]?(?:(?:i\.e\.?|e\.g\.?|@[\w.-]+|anw|anyways?|c'?mon|come on|ok(?:ay)?|k+|yes|ye(?:ah|p)"
+    r"|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now|alright|all right|great|good"
+    r"|nice|cool|perfect|agreed|right|fine|please|honestly|anyway|btw|by the way|thanks|thank you"
+    r"|hey|hi|hello|dude|my dude|man|omf?g|wow|look|listen|lastly|finally|first(?: of all)?"
+    r"|second(?:ly)?|third(?:ly)?|next|plus|again|sorry|wait|in (?:general|addition|short)"
+    r"|however|also note|ideally|(?:where|when|whenever|if) possible"
+    r"|for (?:clarity|the record)(?: though)?|of course|i think|i guess|i suppose|you know what"
+    r"|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally"
+    r"|after some thought|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
+)
+_TAG_QUESTION: Final = re.compile(
+    r"[,;.…-]? *\b(?:yeah|no|right|ok|okay|correct|agreed|make sense|wth|wtf|huh|eh|hm+|lol"
+    r"|isn't it|aren't we|don't we)\? *\Z"
+)
+_PARTS: Final = re.compile(r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)")
+_JOINT: Final = re.compile(
+    r"[,;:(] *|\.{2,} *|… *|[–—-] +"
+    r"|\b(?:and|but|so|then|also|just|please|instead|now|simply|again|i\.?e\.?,?) "
+)
+_DENIAL: Final = re.compile(
+    r"(?:no(?=[,.!;:…–—-]"
+    r"| (?:that|this|it|the|man|dude|i|we|you|they|there|not|don't|it's|that's)\b)"
+    r"|nope|nah|(?:(?:a (?:little )?bit|quite|kinda|slightly|completely|totally|all) )?"
+    r"(?:wrong|incorrect|not (?:quite|true|correct|right|exactly|it|really))(?=[,.!;:…–—-]))"
+    r"[\s,.!;:…–—-]*(?:(?:man|dude|wait|sorry)\b[\s,.!]*)?"
+)
+_WORD: Final = re.compile(r"[a-z][a-z']*")
+_STRESSED: Final = re.compile(r"\b(?:NEVER|ALWAYS|MUST|ONLY)\b")
+
+
+class Clause(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What the cues look at."""
+
+    whole: str
+    """The sentence, lower case, its noises kept: "then I'll test it"."""
+    core: str
+    """The same without the noises it opens with and without a question at its end."""
+    starts: tuple[tuple[int, int], ...]
+    """Where clauses of the core begin: with the word or sign that joins them, and after it."""
+    words: frozenset[str]
+    asks: bool
+    denies: bool
+    """It opens by saying no to something."""
+    stressed: frozenset[str]
+    """Binding words in capitals."""
+
+
+def read(sentence: str) -> Clause:
+    """Take a sentence apart for the cues; only its first thousand characters count."""
+    said = " ".join(sentence[:LONGEST_READ].translate(_PLAIN).split())
+    if "*" in said or "_" in said or "~" in said:
+        said = _EMPHASIS.sub("", said)
+    whole, words = _folded(said)
+    asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
+    core = _stripped(_without_question(whole) if asks else whole)
+    return Clause(
+        whole=whole,
+        core=core,
+        starts=clause_starts(core),
+        words=words,
+        asks=asks,
+        denies=_DENIAL.match(core) is not None,
+        stressed=_stressed(said),
+    )
+
+
+def _stressed(said: str) -> frozenset[str]:
+    """Binding words in capitals; where all is shouted, nothing is stressed."""
+    found = _STRESSED.findall(said)
+    shouted = found and sum(map(str.isupper, said)) > sum(map(str.islower, said))
+    return frozenset() if shouted else frozenset(found)
+
+
+def _folded(said: str) -> tuple[str, frozenset[str]]:
+    """The sentence in lower case, without what others wrote in it, and its words."""
+    if '"' in said:
+        said = _CITED.sub("that", said)
+    if "/" in said or "\\" in said or "@" in said:
+        said = _PLACE.sub(_name, said)
+    if "(" in said:
+        said = _ASIDE.sub("", said)
+    lowered = said.lower()
+    words = frozenset(_WORD.findall(lowered))
+    whole = spelled_out(lowered, words)
+    return whole, words if whole is lowered else frozenset(_WORD.findall(whole))
+
+
+def _name(place: re.Match[str]) -> str:
+    """A path or mention by its last name."""
+    path = place[0].partition(" (")[0].replace("\\", "/").rstrip("/.:?=&#-")
+    return "@" + (path.rpartition("/")[2].lstrip("@") or "there")
+
+
+def clause_starts(core: str) -> tuple[tuple[int, int], ...]:
+    """Where clauses begin: with the sentence, after a break, or after a word that joins."""
+    return ((0, 0), *((found.start(), found.end()) for found in _JOINT.finditer(core)))
+
+
+def after_denial(core: str) -> str:
+    """What follows the "no" that a sentence opens with."""
+    denial = _DENIAL.match(core)
+    return _stripped(core[denial.end() :]) if denial else core
+
+
+def _stripped(text: str) -> str:
+    noises = _NOISES.match(text)
+    return text[noises.end() :] if noises else text
+
+
+def _without_question(whole: str) -> str:
+    """What a sentence says before it asks; a question tag takes nothing back."""
+    if tag := _TAG_QUESTION.search(whole):
+        return whole[: tag.start()]
+    parts = list(_PARTS.finditer(whole))
+    return whole[: parts[-1].start()] if parts else ""

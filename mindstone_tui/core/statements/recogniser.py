@@ -1,0 +1,260 @@
+"""From messages to statements: one reader for everything that keeps what people settled.
+
+Only a person can set a rule, state a preference, correct, or ask for something to be remembered;
+a model may decide, promise or leave a question open; a tool settles nothing. The same message
+gives the same statements, on every machine and whatever was said before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.statements.clause import Clause, after_denial, clause_starts, read
+from mindstone_tui.core.statements.content import content_words, parts, reason_of
+from mindstone_tui.core.statements.cue import VERB, Cue
+from mindstone_tui.core.statements.cues import cues_in
+from mindstone_tui.core.statements.printed import is_printed
+from mindstone_tui.core.statements.splitter import Sentence, prose, shortened
+from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
+
+LONGEST_WORDS: Final = 600
+"""Characters of a statement that are carried along; its pointer leads to the rest."""
+
+_BARE_DENIAL: Final = re.compile(
+    r"(?:no+[,.!]? +)?(?:no+|nope|nah|(?:still |all )?(?:wrong|incorrect|false)"
+    r"|not (?:quite|true|correct|right|exactly|so)"
+    r"|(?:that|this|it)(?:'s| is| seems)"
+    r"(?: just| still| all| simply| also| totally| completely| clearly| plain)?"
+    r" (?:wrong|incorrect|false|not (?:right|true|correct|it|what i (?:meant|said|asked for)))"
+    r"|you(?:'re| are)(?: still)? (?:wrong|mistaken|missing the point)"
+    r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
+)
+"""It says that something is wrong, and nothing else: what is right comes next."""
+_SAYS: Final = re.compile(
+    r"\b(?:is|are|was|were|be|'s|'re|has|have|had|should|must|needs?|uses?|does|do|goes|listens?"
+    r"|runs?|lives?|lies|stays?|works?|there's|it's|that's|won't|can't|isn't|aren't|don't|doesn't"
+    r"|we'll|will|means?|stands?|belongs?|called|named|wants?)\b"
+    r"|\A(?:the|this|that|it|they|our|my|your|all|both|each|every) \S+ \S+"
+)
+_FAILS: Final = re.compile(
+    r"\b(?:doesn't|does not|didn't|did not|isn't working|not work\w*|still|errors?|fail\w*|crash\w*"
+    r"|blank|empty|broken|nothing|no change|regress\w*|same (?:issue|problem|error|thing)|can't"
+    r"|cannot|i get|i see)\b"
+)
+"""After "no": what went wrong once more, and not what is right."""
+_WANTED: Final = re.compile(
+    r"i (?:only |just |really |still )*(?:want(?:ed)?|(?:didn't|did not) (?:ask|want|say|mean)"
+    r"|meant|said|asked)\b"
+)
+_BELIEVES: Final = re.compile(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
+_ORDERED: Final = re.compile(rf"(?:just )?{VERB}\b")
+_FIRST_PERSON: Final = ("i ", "i'm ", "i've ", "i don't", "i still", "i didn't")
+_SHOWS: Final = re.compile(
+    r"\b(?:errors?|output|logs?|trace|warnings?|console|response|prints?)\b[^.]*:\s*\Z"
+)
+"""What follows is shown, not said, until somebody speaks again."""
+_PERSON: Final = re.compile(
+    r"\b(?:i|i'm|i'll|we|we're|we'll|you|please|let's|my|our|don't|shouldn't|instead|want|need)\b"
+)
+_MYSELF: Final = re.compile(
+    r"\b(?:i|i'm|i'll|i've|i'd|we|we're|we'll|let's|my|our|can you|could you)\b"
+)
+"""After a line that a program printed, the next is its own unless somebody speaks in it."""
+_PROPOSES: Final = re.compile(
+    r"if (?:we|i|you|it)\b|what if|should we|seems? (?:like|we|to me|that)|it seems"
+    r"|could we|would it"
+)
+"""A decision that is only thought of."""
+_ORDERS: Final = re.compile(
+    r"(?:maybe )?(?:you (?:have|need) to\b"
+    r"|(?:read|look|check|try|see|go|modify|fix|add|change|remove) )"
+)
+_CHEERS: Final = re.compile(
+    r"\b(?:give up|quit(?:ting)?|dreams?|goals|hang in there|proud of|believing|just do it|success"
+    r"|keep (?:going|pushing|shining|moving|it up|up the|your (?:head|chin))"
+    r"|believe in (?:you|us|me|him|her|them)|cheer(?:ing)?|stay (?:positive|strong|true|motivated)"
+    r"|here for you|got this|go for it|(?:stop|bring|hold) you|optimistic|positive|fun|celebrat\w+"
+    r"|together|enjoy\w*|take care(?: of (?:your|our)\w+)?[.!]*\Z|care of (?:your|our)sel\w+"
+    r"|take breaks)(?:\b|\Z)"
+)
+_TECHNICAL: Final = re.compile(
+    r"[`_/\\@#]|\d|\w\.\w|\b(?:code|tests?|files?|commits?|branch|api|config|docs?|user|app)\b"
+)
+"""Encouragement sounds like orders; it binds nobody, unless it is about the work."""
+_REPORTED: Final = re.compile(
+    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide|comment)"
+    r" (?:also )?(?:says?|said|states?|claims?|mentions?)\b"
+)
+"""What a text says, and not the person."""
+_POLITE: Final = re.compile(
+    r"(?:can|could|would|will) (?:you|we) (?:please |also |maybe |just )*(?=\w)"
+)
+_EMPTY: Final = frozenset(
+    re.findall(
+        r"\S+",
+        "again time sense work working point part bit day people good great nice better best"
+        " fucking fuck shit damn guy yay help mess mistake",
+    )
+)
+_NEEDS_CONTENT: Final = frozenset({"rule", "decision", "preference", "correction", "commitment"})
+_MODEL_DEFERS: Final = re.compile(
+    r"\A(?:once|after|when|as soon as) (?:you|we|the|that|this)\b.{3,80}\b(?:i'll|i will)\b"
+    r"|\b(?:i'll|i will)\b.{3,80}\b(?:later|tomorrow|afterwards?|next time|in a follow-?up"
+    r"|once (?:you|the|we)|when you|as soon as|after you)\b(?! (?:on|step))"
+)
+_MODEL_DECIDES: Final = re.compile(
+    r"\A(?:final )?decision ?[:–—-]"
+    r"|\b(?:i|we)(?:'ve| have)? (?:decided|agreed|settled on|chose|chosen|opted|went with)\b"
+)
+_MODEL_ASKS: Final = re.compile(
+    r"\bopen (?:question|issue|point)\b|\btbd\b|\bto be (?:decided|determined|clarified)\b"
+    r"|\bstill (?:open|undecided|unclear)\b"
+)
+
+_Verdict = tuple[StatementKind | None, Cue | None]
+
+
+def recognise(utterance: Utterance) -> tuple[Statement, ...]:
+    """What a message settles or leaves open, in the order in which it says so."""
+    return () if utterance.speaker == "tool" else tuple(_found(utterance))
+
+
+def kind_of_sentence(sentence: str) -> StatementKind | None:
+    """The kind of one sentence by itself, said by a person."""
+    found = recognise(Utterance(speaker="user", text=sentence, line=0))
+    return found[0].kind if found else None
+
+
+def _found(utterance: Utterance) -> Iterator[Statement]:
+    denied = False
+    for sentence, clause in _said(utterance):
+        if _BARE_DENIAL.match(clause.core):
+            denied = utterance.speaker == "user"
+            continue
+        if denied and sentence.text[:1] in "\"“'>":
+            continue  # the words that are denied, quoted; what is right comes after them
+        if utterance.speaker == "assistant":
+            kind, cue = _of_model(clause), None
+        else:
+            kind, cue = _of_person(clause, denied)
+        denied = False
+        if kind is not None and _says_something(kind, clause):
+            yield _statement(kind, cue, sentence, clause, utterance)
+
+
+def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
+    """The sentences that somebody said, without those that were pasted."""
+    shown = False
+    printed = -1
+    for sentence in prose(utterance.text):
+        if is_printed(sentence.text):
+            printed = sentence.end
+            continue
+        clause = read(sentence.text)
+        follows = (
+            printed >= 0
+            and sentence.form == "prose"
+            and "\n\n" not in utterance.text[printed : sentence.start]
+        )
+        if shown and not _PERSON.search(clause.whole):
+            continue
+        if follows and not _MYSELF.search(clause.whole):
+            continue
+        printed = -1
+        shown = bool(_SHOWS.search(clause.whole))
+        yield sentence, clause
+
+
+def _of_person(clause: Clause, denied: bool) -> _Verdict:
+    if clause.denies:
+        return _after_no(clause)
+    cue = next(_fitting(clause), None)
+    kind = cue.kind if cue is not None else None
+    if kind == "decision" and _PROPOSES.match(clause.core):
+        return None, None
+    if denied and kind not in ("decision", "commitment", "memory"):
+        says = len(clause.words) >= 3 and not clause.asks and _SAYS.search(clause.core)
+        if says:
+            sets_right = not _ORDERS.match(clause.core) and not _FAILS.search(clause.core)
+            return ("correction", cue) if sets_right else (None, None)
+    if kind is None and not clause.asks and clause.stressed:
+        return "rule", None
+    return kind, cue
+
+
+def _after_no(clause: Clause) -> _Verdict:
+    """A sentence that begins with no: what is right, what is wanted instead, or only a report."""
+    rest = after_denial(clause.core)
+    shorter = msgspec.structs.replace(clause, core=rest, starts=clause_starts(rest))
+    cue = next(_fitting(shorter), None)
+    if cue is not None and cue.kind in ("decision", "memory", "preference", "question"):
+        return cue.kind, cue
+    wanted = _WANTED.match(rest)
+    tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
+    ordered = cue is None and _ORDERED.match(rest) and not _ORDERS.match(rest)
+    if len(rest.split()) >= 3 and (wanted or tells or ordered):
+        believes = _BELIEVES.match(rest)
+        mine = not wanted and not believes and rest.startswith(_FIRST_PERSON)
+        return (None, None) if mine else ("correction", None)
+    return (cue.kind, cue) if cue is not None else (None, None)
+
+
+def _fitting(clause: Clause) -> Iterator[Cue]:
+    """Cues in their order; a question says little, a polite request means what it asks for."""
+    if clause.asks and not clause.core:
+        if polite := _POLITE.match(clause.whole):
+            asked = read(clause.whole[polite.end() :].rstrip("? "))
+            yield from (cue for cue in cues_in(asked) if cue.lasting)
+        return
+    for cue in cues_in(clause):
+        if cue.kind != "question" or not clause.asks or "open" in clause.words:
+            yield cue
+
+
+def _of_model(clause: Clause) -> StatementKind | None:
+    """A model's word counts where it binds itself, or names what is open; never as a rule."""
+    if clause.asks:
+        return None
+    if _MODEL_ASKS.search(clause.whole):
+        return "question"
+    if _MODEL_DECIDES.search(clause.core):
+        return "decision"
+    promises = any(cue.kind == "commitment" for cue in cues_in(clause))
+    return "commitment" if promises and _MODEL_DEFERS.search(clause.whole) else None
+
+
+def _says_something(kind: StatementKind, clause: Clause) -> bool:
+    """Whether anything is left without the words that point elsewhere: "don't do that again"."""
+    if _CHEERS.search(clause.whole) and not _TECHNICAL.search(clause.whole):
+        return False
+    if kind not in _NEEDS_CONTENT:
+        return True
+    if kind == "rule" and _REPORTED.search(clause.whole):
+        return False
+    return any(word not in _EMPTY for word in content_words(clause.core or clause.whole))
+
+
+def _statement(
+    kind: StatementKind, cue: Cue | None, sentence: Sentence, clause: Clause, utterance: Utterance
+) -> Statement:
+    about = parts(clause.core or clause.whole, corrects=kind == "correction")
+    stressed = bool(clause.stressed & {"NEVER", "ALWAYS"})
+    return Statement(
+        kind=kind,
+        words=shortened(sentence.text, LONGEST_WORDS),
+        at=Pointer(utterance.line, sentence.start),
+        turn=utterance.turn,
+        speaker=utterance.speaker,
+        subject=about.subject,
+        slot=about.slot,
+        value=about.value,
+        rejected=about.rejected,
+        reason=reason_of(sentence.text),
+        forbids=cue is not None and cue.forbids,
+        permits=cue is not None and cue.permits,
+        lasting=stressed or (cue is not None and cue.lasting),
+    )

@@ -1,0 +1,223 @@
+"""What holds now: statements in the order they were made, and which of them were superseded.
+
+A later statement retires an earlier one when it says so ("Postgres is rejected; use SQLite"),
+gives the same thing another value (a second port), corrects it, takes a prohibition back, or
+answers it. Only earlier statements are retired and none comes back, so the relation has no circle
+and whatever was superseded twice is superseded for good. Nothing else makes a rule go away: what
+gets short room is chosen by kind, and rules, corrections and requests to remember always stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.statements.clause import read
+from mindstone_tui.core.statements.content import topic
+from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
+from mindstone_tui.core.statements.splitter import prose, shortened
+from mindstone_tui.core.statements.statement import (
+    KINDS,
+    NEVER_DROPPED,
+    Pointer,
+    Statement,
+    Utterance,
+)
+from mindstone_tui.core.values import Value
+
+RECENT: Final = 8
+"""Messages in which the sentence is looked for that a correction is about."""
+_READ: Final = 20_000
+"""Characters of one message that are searched for it."""
+SHARING: Final = 200
+"""Newest statements with a word in common that a new one is compared with.
+
+A word that hundreds share does not say which of them is meant.
+"""
+_SETTLES: Final = frozenset({"rule", "decision", "preference", "correction", "memory"})
+
+
+class Register(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
+    """The statements that hold, those that no longer do, and the newest messages."""
+
+    standing: tuple[Statement, ...] = ()
+    retired: tuple[Statement, ...] = ()
+    recent: tuple[Utterance, ...] = ()
+
+    def of(self, *kinds: str) -> tuple[Statement, ...]:
+        """The standing statements of these kinds, oldest first."""
+        return tuple(one for one in self.standing if one.kind in kinds)
+
+
+def advance(register: Register, utterances: Iterable[Utterance]) -> Register:
+    """The register after these messages, which follow those that it knows."""
+    standing, retired = _Standing(register.standing), list(register.retired)
+    recent = list(register.recent)
+    for utterance in utterances:
+        for found in recognise(utterance):
+            if standing.has_said(found):
+                continue
+            new = _pointed(found, recent) if found.kind == "correction" else found
+            gone = [at for at, one in standing.related_to(new) if replaces(new, one)]
+            superseded = [standing.remove(at) for at in gone]
+            if superseded:
+                new = msgspec.structs.replace(new, supersedes=tuple(one.at for one in superseded))
+                retired += superseded
+            standing.add(new)
+        if utterance.speaker != "tool":
+            recent = [*recent[1 - RECENT :], utterance]
+    return Register(standing=standing.all(), retired=tuple(retired), recent=tuple(recent))
+
+
+def settle(utterances: Iterable[Utterance]) -> Register:
+    """The register of a whole conversation."""
+    return advance(Register(), utterances)
+
+
+def successor(register: Register, at: Pointer) -> Statement | None:
+    """The standing statement that a retired one led to; a standing one leads to itself."""
+    by_victim = {
+        gone: one for one in (*register.retired, *register.standing) for gone in one.supersedes
+    }
+    while at in by_victim:
+        at = by_victim[at].at
+    return next((one for one in register.standing if one.at == at), None)
+
+
+def keep(statements: Sequence[Statement], most: int) -> tuple[Statement, ...]:
+    """At most so many, in their order: by kind, then the newest.
+
+    What is never dropped stays even where that makes them more.
+    """
+    ranked = sorted(range(len(statements)), key=lambda at: (KINDS.index(statements[at].kind), -at))
+    always = [at for at in ranked if statements[at].kind in NEVER_DROPPED]
+    room = max(0, most - len(always))
+    others = [at for at in ranked if statements[at].kind not in NEVER_DROPPED][:room]
+    return tuple(statements[at] for at in sorted({*always, *others}))
+
+
+def replaces(new: Statement, old: Statement) -> bool:
+    """Whether an earlier statement no longer holds once the new one is made."""
+    if new.at <= old.at or new.kind not in _SETTLES:
+        return False
+    if old.kind == "question":
+        return _answers(new, old)
+    if old.kind not in _SETTLES:
+        return False
+    return (
+        new.corrects == old.at
+        or _turns_down(new, old)
+        or _fills_anew(new, old)
+        or _takes_back(new, old)
+    )
+
+
+def _turns_down(new: Statement, old: Statement) -> bool:
+    """ "Postgres is rejected" against "Use Postgres".
+
+    A narrower rejection leaves the wider choice alone: tabs instead of spaces, but in Makefiles.
+    """
+    if not new.rejected or old.forbids:
+        return False
+    chosen = {*old.value, *old.slot} if old.value else set(old.subject)
+    narrower = bool(new.slot) and not set(new.slot) <= {*old.slot, *old.subject}
+    return set(new.rejected) <= chosen and not narrower
+
+
+def _fills_anew(new: Statement, old: Statement) -> bool:
+    """The same slot with another value."""
+    if not (new.slot and old.slot and new.value and old.value) or new.forbids or old.forbids:
+        return False
+    mine, theirs = set(new.slot), set(old.slot)
+    same = mine == theirs or (new.kind == "correction" and (mine <= theirs or theirs <= mine))
+    return same and not set(new.value) & set(old.value)
+
+
+def _takes_back(new: Statement, old: Statement) -> bool:
+    """A permission against its prohibition, or an order against its opposite."""
+    mine, theirs = {*new.subject, *new.rejected}, {*old.subject, *old.rejected}
+    if not mine or not theirs or old.kind != "rule" or new.kind != "rule":
+        return False
+    if new.permits != old.permits:
+        return new.forbids != old.forbids and (theirs <= mine or mine <= theirs)
+    return new.forbids != old.forbids and mine == theirs
+
+
+def _answers(new: Statement, question: Statement) -> bool:
+    """A decision about what a question asked."""
+    asked = set(question.subject)
+    shared = asked & {*new.subject, *new.rejected}
+    return new.kind in ("decision", "rule", "correction") and 2 * len(shared) >= max(1, len(asked))
+
+
+def _pointed(correction: Statement, recent: Sequence[Utterance]) -> Statement:
+    """A correction with the sentence that it corrects, when one of the newest messages has it."""
+    about = {*correction.slot, *correction.subject} - set(correction.value)
+    wanted = about | set(correction.rejected)
+    best: tuple[int, Pointer, str] | None = None
+    for utterance in recent:
+        for sentence in prose(utterance.text[:_READ]):
+            shared = len(wanted & set(topic(read(sentence.text).whole)))
+            at = Pointer(utterance.line, sentence.start)
+            enough = shared >= 2 or (shared == 1 and len(wanted) <= 2)
+            if at < correction.at and enough and (best is None or shared >= best[0]):
+                best = (shared, at, sentence.text)
+    if best is None:
+        return correction
+    return msgspec.structs.replace(
+        correction, corrects=best[1], old=shortened(best[2], LONGEST_WORDS)
+    )
+
+
+class _Standing:
+    """What stands while messages are read, found by what it says and by its words."""
+
+    def __init__(self, statements: Iterable[Statement]) -> None:
+        self._by_number: dict[int, Statement] = {}
+        self._said: set[tuple[str, ...]] = set()
+        self._by_word: dict[str, dict[int, None]] = {}
+        self._next = 0
+        for one in statements:
+            self.add(one)
+
+    def all(self) -> tuple[Statement, ...]:
+        return tuple(self._by_number.values())
+
+    def has_said(self, new: Statement) -> bool:
+        return _as_said(new) in self._said
+
+    def related_to(self, new: Statement) -> list[tuple[int, Statement]]:
+        """The statements that share a word with a new one, oldest first."""
+        numbers: set[int] = set()
+        for word in _words_of(new):
+            sharing = self._by_word.get(word, {})
+            numbers.update(islice(reversed(sharing), SHARING))
+        related = {number: self._by_number[number] for number in numbers}
+        if new.corrects is not None:
+            related |= {at: one for at, one in self._by_number.items() if one.at == new.corrects}
+        return sorted(related.items())
+
+    def add(self, one: Statement) -> None:
+        self._by_number[self._next] = one
+        self._said.add(_as_said(one))
+        for word in _words_of(one):
+            self._by_word.setdefault(word, {})[self._next] = None
+        self._next += 1
+
+    def remove(self, number: int) -> Statement:
+        one = self._by_number.pop(number)
+        self._said.discard(_as_said(one))
+        for word in _words_of(one):
+            del self._by_word[word][number]
+        return one
+
+
+def _as_said(one: Statement) -> tuple[str, ...]:
+    return (one.kind, *one.words.casefold().split())
+
+
+def _words_of(one: Statement) -> set[str]:
+    return {*one.subject, *one.slot, *one.value, *one.rejected}

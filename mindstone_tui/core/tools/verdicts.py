@@ -1,0 +1,360 @@
+"""A shell command taken apart, and what each part would do, in words a person can judge by.
+
+`judge` only describes; it allows nothing. So it may guess where `shell_rules` may not: it looks
+into substitutions, subshells and `bash -c`, unwraps `sudo` and `xargs`, and names what it does not
+know `unknown`. The worst part decides how the whole is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from mindstone_tui.core.tools import program_effects as effects
+from mindstone_tui.core.tools.command_options import has_risky_option
+from mindstone_tui.core.tools.control_files import PROTECTED, plain_name, steers
+from mindstone_tui.core.tools.program_effects import Effect
+from mindstone_tui.core.tools.workspace import Workspace
+
+__all__ = ["CommandPart", "Effect", "bash_parser", "judge", "worst_of"]
+
+_LONGEST: Final = 20_000
+_MOST_PARTS: Final = 100
+_DEEPEST: Final = 6
+
+
+class CommandPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One simple command of a command line."""
+
+    text: str
+    verdict: Effect
+    """The worst that it does."""
+    reason: str
+    """What it does, in a few words."""
+    also: tuple[Effect, ...] = ()
+    """Whatever else it does."""
+    steers: bool = False
+    """It may change a file that other programs obey."""
+    words: tuple[str, ...] = ()
+    """The words that are literal; anything that expands is left out."""
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """All that it does."""
+        return frozenset((self.verdict, *self.also))
+
+
+def worst_of(parts: tuple[CommandPart, ...]) -> Effect:
+    """What decides how a command is shown."""
+    return max((part.verdict for part in parts), key=effects.SEVERITY.index, default="unknown")
+
+
+def judge(command: str, workspace: Workspace) -> tuple[CommandPart, ...]:
+    """Each simple command of a command line, in the order of the text, with what it does."""
+    if len(command) > _LONGEST:
+        return (_unreadable(command, "it is too long to judge"),)
+    try:
+        judgement = _Judgement(workspace)
+        judgement.line(command, 0)
+    except RecursionError:
+        return (_unreadable(command, "it is nested too deeply to judge"),)
+    if len(judgement.parts) > _MOST_PARTS:
+        return (_unreadable(command, f"it has more than {_MOST_PARTS} parts"),)
+    return tuple(judgement.parts) or (_unreadable(command, "there is no command in it"),)
+
+
+def _unreadable(text: str, why: str) -> CommandPart:
+    return CommandPart(text=text, verdict="unknown", reason=why)
+
+
+class _Said(msgspec.Struct):
+    """What is known about one part while it is looked at: effects with their reasons."""
+
+    found: dict[Effect, str] = {}
+    steers: bool = False
+
+    def add(self, effect: Effect, reason: str) -> None:
+        self.found.setdefault(effect, reason)
+
+    def part(self, text: str, words: tuple[str, ...]) -> CommandPart:
+        ranked = sorted(self.found, key=effects.SEVERITY.index, reverse=True)
+        if len(ranked) > 1 and ranked[-1] == "reads":
+            ranked.pop()
+        more = ["other programs obey what is in that file"] if self.steers else []
+        return CommandPart(
+            text=text,
+            verdict=ranked[0],
+            reason="; ".join(dict.fromkeys([*(self.found[each] for each in ranked), *more])),
+            also=tuple(ranked[1:]),
+            steers=self.steers,
+            words=words,
+        )
+
+
+class _Judgement:
+    """One walk over a command line."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._roots = workspace.roots
+        self._here = {workspace.cwd}
+        self.parts: list[CommandPart] = []
+
+    def line(self, text: str, depth: int) -> None:
+        """Judge a whole line, such as the one a person sees or the one after `bash -c`."""
+        tree = bash_parser().parse(text.encode("utf-8", "replace"))
+        if depth > _DEEPEST or tree.root_node.has_error:
+            self.parts.append(_unreadable(text.strip(), "it cannot be read as shell"))
+            return
+        self._node(tree.root_node, depth, fed=False)
+
+    def _node(self, node: Node, depth: int, *, fed: bool, redirects: tuple[Node, ...] = ()) -> None:
+        """Look at a node and below it; `fed` says that another command's output goes in."""
+        match node.type:
+            case "command":
+                self._command(node, depth, fed=fed, redirects=redirects)
+            case "redirected_statement":
+                own = tuple(each for each in node.children if each.type.endswith("_redirect"))
+                for child in node.children:
+                    if child not in own:
+                        self._node(child, depth, fed=fed, redirects=(*redirects, *own))
+                for each in own:
+                    self._below(each, depth, fed=True)
+            case "list":
+                named = [each for each in node.children if each.is_named]
+                for child in named:  # a redirection after a list belongs to its last command
+                    last = child == named[-1]
+                    self._node(child, depth, fed=fed, redirects=redirects if last else ())
+            case "pipeline":
+                for at, child in enumerate(each for each in node.children if each.is_named):
+                    self._node(child, depth, fed=at > 0 or fed, redirects=redirects)
+            case "variable_assignment" | "declaration_command" | "unset_command":
+                self._assignment(node, depth)
+            case "function_definition":
+                self.parts.append(_unreadable(_text(node), "it defines a function"))
+                self._below(node, depth)
+            case "subshell":
+                before = set(self._here)
+                self._below(node, depth, fed=fed, redirects=redirects)
+                self._here |= before
+            case _:
+                self._below(node, depth, fed=fed, redirects=redirects)
+
+    def _below(
+        self, node: Node, depth: int, *, fed: bool = False, redirects: tuple[Node, ...] = ()
+    ) -> None:
+        for child in node.children:
+            if child.is_named:
+                self._node(child, depth, fed=fed, redirects=redirects)
+
+    def _assignment(self, node: Node, depth: int) -> None:
+        text = _text(node)
+        loads = effects.LOADED_VARIABLES.search(text)
+        said = _Said(found={})
+        if loads:
+            said.add("unknown", f"sets {loads.group(1)}, which makes programs load or run more")
+        else:
+            said.add("reads", "sets a variable")
+        self.parts.append(said.part(text, ()))
+        self._below(node, depth)
+
+    def _command(self, node: Node, depth: int, *, fed: bool, redirects: tuple[Node, ...]) -> None:
+        said = _Said(found={})
+        words: list[str | None] = []
+        nested: list[Node] = []
+        for child in node.children:
+            if child.type == "variable_assignment":
+                if loads := effects.LOADED_VARIABLES.search(_text(child)):
+                    said.add("unknown", f"sets {loads.group(1)}, which makes programs load more")
+                nested.append(child)
+            elif child.type.endswith("_redirect"):
+                redirects = (*redirects, child)
+                nested.append(child)
+            else:
+                words.append(_literal(child))
+                nested.append(child)
+        outer = [_text(each) for each in redirects if each not in node.children]
+        inner_line = self._words(words, said, fed=fed, substituted=_substitutes(node))
+        for redirect in redirects:
+            for each in (redirect, *redirect.children):
+                if each.type == "file_redirect":
+                    self._redirect(each, said)
+        if not said.found:
+            said.add("unknown", f"what {words[0] or 'it'} does is not known")
+        whole = " ".join([_text(node), *outer])
+        self.parts.append(said.part(whole, tuple(word for word in words if word is not None)))
+        for each in nested:
+            self._below(each, depth)
+        if inner_line is not None:
+            self.line(inner_line, depth + 1)
+
+    def _words(
+        self, words: list[str | None], said: _Said, *, fed: bool, substituted: bool
+    ) -> str | None:
+        """Judge the words of one command; gives the line that a shell in it would run."""
+        if not words or words[0] is None:
+            said.add("unknown", "which program runs is only known when it runs")
+            return None
+        name = words[0].rpartition("/")[2]
+        if "/" in words[0]:
+            self._paths([words[0]], said, "runs")
+        if name in ("cd", "pushd"):
+            self._go(words[1] if len(words) > 1 else "~")
+        if name in effects.PRIVILEGE:
+            said.add("privilege", f"{name} gives it more rights")
+        if name in effects.INTERPRETERS:
+            return self._interpreter(name, words, said, fed=fed, substituted=substituted)
+        if name == "env" and any(word and word.startswith(("-S", "--s")) for word in words[1:]):
+            said.add("unknown", "env splits a text into a command")
+            return None
+        if name in effects.WRAPPERS and (inner := effects.unwrapped(name, words)):
+            line = self._words(inner, said, fed=fed, substituted=substituted)
+            if name in ("xargs", "parallel") and "deletes" in said.found:
+                said.found["deletes"] += ", whatever it is fed"
+            return line
+        self._program(name, words, said)
+        return None
+
+    def _interpreter(
+        self, name: str, words: list[str | None], said: _Said, *, fed: bool, substituted: bool
+    ) -> str | None:
+        flag, script = effects.inline_script(name, words)
+        shell = name in effects.SHELLS
+        if fed and not flag and not effects.names_a_file(words):
+            said.add("pipe to shell", f"{name} runs whatever comes through the pipe")
+        elif substituted and (flag or name in ("eval", "source", ".") or shell):
+            said.add("pipe to shell", f"{name} runs whatever another command prints")
+        elif flag and shell and script is not None:
+            said.add("unknown", f"{name} runs the commands below")
+            return script
+        elif flag:
+            said.add("unknown", f"{name} runs the code in its argument")
+        elif name == "eval":
+            said.add("unknown", "eval runs its words as a command")
+            return " ".join(word for word in words[1:] if word)
+        elif effects.names_a_file(words):
+            said.add("unknown", f"{name} runs a script")
+            self._paths(words[1:], said, "runs")
+        else:
+            said.add("unknown", f"what {name} runs is not known")
+        return None
+
+    def _program(self, name: str, words: list[str | None], said: _Said) -> None:
+        for effect, reason in effects.of_program(name, words):
+            said.add(effect, reason)
+        plain = tuple(word for word in words if word is not None)
+        if said.found.keys() <= {"reads"} and has_risky_option((name, *plain[1:])):
+            said.found.pop("reads", None)
+            said.add("unknown", f"an option makes {name} do more than look")
+        operands = [word for word in words[1:] if word is None or not word.startswith("-")]
+        values = [_value(word) for word in plain[1:] if word.startswith("-")]
+        if name not in effects.TAKE_NO_PATHS:
+            verb = "records" if plain[:2] in effects.RECORDS else _verb(said)
+            self._paths([*operands, *values], said, verb)
+
+    def _redirect(self, node: Node, said: _Said) -> None:
+        sign = next((child.type for child in node.children if not child.is_named), "<")
+        target = node.child_by_field_name("destination")
+        path = _literal(target) if target is not None else None
+        if path == "/dev/null" or (path and path.isdigit() and sign in ("<&", ">&")):
+            return
+        if sign.startswith("<"):
+            self._paths([path], said, "reads")
+            return
+        said.add("writes", f"writes to {path or 'a file that is only known when it runs'}")
+        self._paths([path], said, "writes")
+
+    def _go(self, target: str | None) -> None:
+        """Where relative paths may start from now on; a `cd` that fails changes nothing."""
+        places = [_absolute(target, here) for here in self._here] if target else [None]
+        self._here |= {place for place in places if place is not None}
+
+    def _paths(self, paths: list[str | None], said: _Said, verb: str) -> None:
+        for path in paths:
+            if path is None or not path:
+                continue
+            if verb in ("writes", "deletes") and _obeyed(path):
+                said.steers = True
+            if not effects.looks_like_a_path(path):
+                continue
+            places = [_absolute(path, here) for here in self._here]
+            if any(place is None or not self._inside(place) for place in places):
+                said.add("outside the workspace", f"{verb} {path}, outside the workspace")
+
+    def _inside(self, place: Path) -> bool:
+        return str(place) in effects.HARMLESS_PLACES or any(
+            place == root or root in place.parents for root in self._roots
+        )
+
+
+@cache
+def bash_parser() -> Parser:
+    """The grammar of bash."""
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _literal(node: Node) -> str | None:
+    """A word as bash would pass it on; None when that is only known when it runs."""
+    text = _text(node)
+    match node.type:
+        case "word" | "number" | "test_operator":
+            if re.search(r"[$`]", text):
+                return None
+            return re.sub(r"\\(.)", r"\1", text)
+        case "raw_string":
+            return text[1:-1]
+        case "string":
+            return None if any(_expands(child) for child in node.children) else text[1:-1]
+        case "command_name" | "concatenation":
+            pieces = [_literal(child) for child in node.children] or [text]
+            return None if None in pieces else "".join(piece or "" for piece in pieces)
+        case "simple_expansion" | "expansion" if text in ("$HOME", "${HOME}"):
+            return "~"
+        case _:
+            return None
+
+
+def _expands(node: Node) -> bool:
+    return node.is_named and node.type != "string_content"
+
+
+def _substitutes(node: Node) -> bool:
+    """Whether another command's output becomes part of this one's words."""
+    return node.type in ("command_substitution", "process_substitution") or any(
+        _substitutes(child) for child in node.children
+    )
+
+
+def _absolute(path: str, here: Path) -> Path | None:
+    """Where a path leads by its letters; None when it leads home, or a variable decides."""
+    if path.startswith("~"):
+        return None
+    return Path(os.path.normpath(here / path))
+
+
+def _value(option: str) -> str:
+    """The path that may hang on an option: after `=`, or attached to a letter."""
+    attached = re.match(r"-\w+?([/~].*|\.\./.*)\Z", option)
+    return attached.group(1) if attached else option.partition("=")[2]
+
+
+def _obeyed(path: str) -> bool:
+    parts = tuple(part for part in path.split("/") if part not in ("", ".", ".."))
+    return steers(parts) or any(plain_name(part) in PROTECTED for part in parts)
+
+
+def _verb(said: _Said) -> str:
+    for effect, verb in (("deletes", "deletes"), ("writes", "writes"), ("reads", "reads")):
+        if effect in said.found:
+            return verb
+    return "uses"

@@ -1,0 +1,159 @@
+"""What a newcomer does once: enter a key, or download a model. Nothing is sent before Enter."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, ProgressBar, Static
+
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.tui import show
+from mindstone_tui.tui.host import Setup
+from mindstone_tui.tui.widgets.line_input import LineInput
+
+OWN_SERVER: Final = "a server of your own"
+"""Stands among the providers for any OpenAI-compatible address."""
+
+
+class KeyScreen(ModalScreen[str]):
+    """Takes a key, stores it where only its owner can read it, and tries it at once."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Back", id="key.close"),
+        Binding("up", "app.focus_previous", "Previous field", show=False),
+        Binding("down", "app.focus_next", "Next field", show=False),
+    ]
+
+    def __init__(self, setup: Setup, provider: str, model: str) -> None:
+        super().__init__()
+        self._setup = setup
+        self._provider = provider
+        self._model = model
+        self._own = provider == OWN_SERVER
+        self._trying = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog"):
+            title = "Add a server" if self._own else f"Add a key for {self._provider}"
+            yield Static(Content.styled(title, "bold"), markup=False)
+            if self._own:
+                yield _label("Address")
+                yield LineInput(placeholder="http://127.0.0.1:8000/v1", id="address", compact=True)
+            yield _label("Key" + (" (empty if it needs none)" if self._own else ""))
+            yield LineInput(placeholder="paste it here", password=True, id="key", compact=True)
+            yield _label("Model")
+            known = "empty takes the first one it has" if self._own else "provider/model"
+            yield LineInput(self._model, placeholder=known, id="model", compact=True)
+            yield Static(Content.styled(_KEPT, "$muted"), id="note", markup=False)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        """Enter goes to the next field that is empty, and from the last one tries the key."""
+        event.stop()
+        needed = ("#address",) if self._own else ("#key", "#model")
+        empty = [each for each in needed if not self.query_one(each, Input).value.strip()]
+        if empty and event.input.id != empty[0].lstrip("#"):
+            self.query_one(empty[0]).focus()
+        elif empty:
+            self._say("This field is needed.", "$warning")
+        elif event.input.id == "address":
+            self.query_one("#key").focus()
+        elif not self._trying:
+            self._try()
+
+    @work(exclusive=True, group="key")
+    async def _try(self) -> None:
+        self._trying = True
+        model = self.query_one("#model", Input).value.strip()
+        if self._own and model and "/" not in model:
+            model = f"openai/{model}"
+        self._say(f"Trying {model or 'it'} with one short request…")
+        try:
+            answered = await self._setup.add_key(
+                "openai" if self._own else self._provider,
+                self.query_one("#key", Input).value.strip(),
+                model,
+                self.query_one("#address", Input).value.strip() if self._own else "",
+            )
+        except MindstoneError as error:
+            self._say(f"{error.what} {error.remedy} Nothing was kept.", "$error")
+        else:
+            self.dismiss(answered)
+        finally:
+            self._trying = False
+
+    def _say(self, text: str, style: str = "$muted") -> None:
+        self.query_one("#note", Static).update(show.text(text, style))
+
+
+_KEPT: Final = (
+    "Enter stores it in a file that only you can read and tries it with one short request. "
+    "It is sent to this provider and nowhere else. Esc goes back."
+)
+
+
+def _label(text: str) -> Static:
+    return Static(Content.styled(text, "$muted"), markup=False, classes="label")
+
+
+class FetchScreen(ModalScreen[str]):
+    """Downloads the small model, with its progress; a download that was stopped can be resumed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "begin", "Download", id="fetch.begin"),
+        Binding("escape", "dismiss", "Back", id="fetch.close"),
+    ]
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self._setup = setup
+        self._fetching = False
+
+    def compose(self) -> ComposeResult:
+        size = self._setup.download / 1e6
+        with Vertical(id="dialog"):
+            title = f"Download a small language model ({size:.0f} MB)"
+            yield Static(Content.styled(title, "bold"), markup=False)
+            yield Static(Content.styled(_SMALL, "$muted"), markup=False)
+            yield ProgressBar(total=self._setup.download, show_eta=False, id="progress")
+            yield Static(
+                Content.styled("Enter downloads it. Esc goes back.", "$muted"),
+                id="note",
+                markup=False,
+            )
+
+    def action_begin(self) -> None:
+        if not self._fetching:
+            self._fetch()
+
+    @work(exclusive=True, group="fetch")
+    async def _fetch(self) -> None:
+        self._fetching = True
+        self._say("Downloading… Esc stops it; what is complete stays.")
+        try:
+            name = await self._setup.fetch(self._progress)
+        except MindstoneError as error:
+            self._say(f"{error.what} {error.remedy} Enter tries again.", "$error")
+        else:
+            self.dismiss(name)
+        finally:
+            self._fetching = False
+
+    def _progress(self, done: int, total: int) -> None:
+        self.query_one(ProgressBar).update(progress=done, total=total)
+
+    def _say(self, text: str, style: str = "$muted") -> None:
+        self.query_one("#note", Static).update(show.text(text, style))
+
+
+_SMALL: Final = (
+    "SmolLM2 with 135 million parameters runs on this machine, without a network. It writes "
+    "fluent sentences that are often wrong, and uses no tools: a toy to try things with. Its hash "
+    "is checked before it is used."
+)

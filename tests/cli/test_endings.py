@@ -1,0 +1,177 @@
+"""Whatever ends the process: what was said is on disk, and the terminal is whole."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core.entries.conversation import AssistantPartial, TurnEnded
+from mindstone_tui.core.transcript import History, verify
+from tests.builders import places_in, say, transcript_in
+from tests.cli.program import ROOT
+
+PATIENCE = 60.0
+PLAIN_SCREEN = b"\x1b[?1049l"
+
+
+class OnTerminal:
+    """The command on a terminal of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._end, own = pty.openpty()
+        self.seen = b""
+        self.open = True
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mindstone_tui", *arguments, "--cwd", str(folder)],
+            stdin=own,
+            stdout=own,
+            stderr=own,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},
+        )
+        os.close(own)
+
+    def type(self, text: bytes) -> None:
+        os.write(self._end, text)
+
+    def until(self, shown: bytes) -> None:
+        """Read until something is on the screen."""
+        while shown not in self.seen:
+            assert self._read(), f"{shown!r} never came; the end is {self.seen[-500:]!r}"
+
+    def _read(self) -> bool:
+        if not select.select([self._end], [], [], PATIENCE)[0]:
+            return False
+        try:
+            piece = os.read(self._end, 1 << 16)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += piece
+        return bool(piece)
+
+    def close(self) -> None:
+        """Close the window."""
+        if self.open:
+            os.close(self._end)
+            self.open = False
+
+    def finish(self) -> int:
+        """Read the rest, and wait for the end."""
+        while self.open and self._read():
+            pass
+        return self.process.wait(PATIENCE)
+
+
+def send(number: signal.Signals) -> Callable[[OnTerminal], None]:
+    def ending(terminal: OnTerminal) -> None:
+        terminal.process.send_signal(number)
+
+    return ending
+
+
+HANG_UP, TERMINATE = send(signal.SIGHUP), send(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("surface", "ending"),
+    [
+        ("app", HANG_UP),
+        ("app", TERMINATE),
+        ("app", OnTerminal.close),
+        ("run", HANG_UP),
+        ("run", OnTerminal.close),
+        ("lines", TERMINATE),
+    ],
+)
+def test_a_turn_that_is_ended_from_outside_keeps_what_was_streamed(
+    home: Path, tmp_path: Path, surface: str, ending: Callable[[OnTerminal], None]
+) -> None:
+    say(transcript_in(home), "hello", "yes")
+    replies = tmp_path / "script.jsonl"
+    replies.write_text(json.dumps({"text": "streamed " * 60, "delay_ms": 60_000}) + "\n")
+    verb = {"app": ("chat",), "run": ("run", "go on"), "lines": ("chat", "--plain")}[surface]
+    terminal = OnTerminal(tmp_path, *verb, "--model", f"scripted/{replies}")
+    try:
+        if surface != "run":
+            terminal.until(b"script.jsonl" if surface == "app" else b"> ")
+            terminal.type(b"go on\r")
+        terminal.until(b"streamed")
+        before = len(terminal.seen)
+        ending(terminal)
+        terminal.finish()
+    finally:
+        terminal.process.kill()
+        terminal.close()
+    places = places_in(home)
+    with History(places) as history:
+        entries = [line.entry for line in history.turn(2)]
+    (partial,) = (entry for entry in entries if isinstance(entry, AssistantPartial))
+    assert partial.text.startswith("streamed")
+    assert [entry.ending for entry in entries if isinstance(entry, TurnEnded)] == ["interrupted"]
+    assert verify(places).ok
+    if surface == "app" and ending is not OnTerminal.close:
+        assert PLAIN_SCREEN in terminal.seen[before:]
+
+
+def closed(*numbers: int) -> Callable[[], None]:
+    def close() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return close
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code"), [((0,), 0), ((1,), 1), ((0, 1, 2), 1), ((2,), 0), ((0, 2), 0)]
+)
+def test_closed_streams_are_no_reason_for_a_traceback(
+    home: Path, numbers: tuple[int, ...], code: int
+) -> None:
+    say(transcript_in(home), "question", "answer")
+    before = places_in(home).transcript.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "log"],
+        preexec_fn=closed(*numbers),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert ("answer" in done.stdout) == (code == 0)
+    assert places_in(home).transcript.read_bytes() == before
+
+
+def test_an_output_that_takes_nothing_is_said_in_one_sentence(home: Path) -> None:
+    say(transcript_in(home), "question", "answer")
+    with Path("/dev/full").open("w") as full:
+        for verb in (("log",), ("log", "--json"), ("export",), ("--version",)):
+            done = subprocess.run(
+                [sys.executable, "-m", "mindstone_tui", *verb],
+                stdin=subprocess.DEVNULL,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+            assert done.returncode == 1, verb
+            assert done.stderr.strip() == (
+                "mindstone: The output could not be written: No space left on device."
+            ), verb

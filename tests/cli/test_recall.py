@@ -1,0 +1,115 @@
+"""`mindstone recall`: the best that is there, and what a turn would be given unasked."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui.cli.main import run
+
+TALK = (
+    ("user", "The staging database listens on port 5432."),
+    ("assistant", "Noted: staging uses 5432."),
+    ("user", "Our release manager Priya signs off every Friday."),
+    ("assistant", "I will ask Priya on Fridays."),
+    ("user", "No, that's wrong: the staging database listens on port 5433."),
+    ("assistant", "Corrected: staging uses 5433."),
+)
+
+
+@pytest.fixture
+def session(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """A small conversation with a correction, with its vectors."""
+    del home
+    path = tmp_path / "talk.jsonl"
+    rows = [
+        {"id": str(at), "role": role, "content": text, "ts": f"2026-01-0{at}T09:00:00Z"}
+        for at, (role, text) in enumerate(TALK, start=1)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert run(["import", str(path), "--from", "messages", "--session", "talk", "--json"]) == 0
+    capsys.readouterr()
+    return "talk"
+
+
+def answers(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def texts(hits: list[dict[str, Any]]) -> list[str]:
+    return [hit["text"] for hit in hits]
+
+
+def test_a_correction_is_shown_above_what_it_corrects_and_both_are_marked(
+    session: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = "which port does the staging database listen on"
+    assert run(["recall", question, "-s", session, "--json"]) == 0
+    (found,) = answers(capsys)
+    by_text = {hit["text"]: hit for hit in found["hits"]}
+    newer, older = by_text[TALK[4][1]], by_text[TALK[0][1]]
+    assert texts(found["hits"]).index(TALK[4][1]) < texts(found["hits"]).index(TALK[0][1])
+    assert older["entries"][0]["seq"] in newer["supersedes"]
+    assert older["superseded_by"] == newer["entries"][0]["seq"]
+    assert run(["recall", question, "-s", session]) == 0
+    assert f"superseded by #{older['superseded_by']}" in capsys.readouterr().out
+
+
+def test_auto_shows_what_a_turn_would_be_given(
+    session: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recall", "Who signs off releases?", "--auto", "-s", session, "--json"]) == 0
+    (found,) = answers(capsys)
+    assert set(found) == {"query", "injected", "silent"}
+    assert found["silent"] is None
+    assert found["injected"][0]["text"] == TALK[2][1]
+    assert found["injected"][0]["kind"] == "user_message"
+
+
+def test_auto_says_why_nothing_is_recalled(
+    session: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recall", "thanks, go on", "--auto", "-s", session]) == 0
+    said = capsys.readouterr().out
+    assert said == (
+        "Nothing is recalled. The message asks for nothing that history could answer.\n"
+    )
+
+
+def test_auto_answers_a_batch_line_by_line(
+    session: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = ("When does Priya sign off?", "tell me slowly", "Where does Ottilie live?", "¿qué?")
+    lines = "".join(f"{message}\n" for message in (*messages, "port " * 10_000))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    assert run(["recall", "--batch", "-", "--auto", "--json", "-s", session]) == 0
+    found = answers(capsys)
+    assert [each["query"] for each in found[:4]] == list(messages)
+    assert [each["silent"] is None for each in found[:3]] == [True, False, False]
+    assert "ottilie" in found[2]["silent"]
+    assert len(found) == 5
+
+
+def test_auto_looks_at_memories_and_names_their_kind(
+    home: Path, session: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = home / "agents" / "default" / "memory"
+    memory.mkdir(parents=True)
+    front = "name: deploy window\nkind: fact\ncreated: 2026-01-01"
+    body = "The deploy window is Wednesday 15:00."
+    (memory / "fact_deploy-window.md").write_text(f"---\n{front}\n---\n{body}\n")
+    assert run(["recall", "When is the deploy window?", "--auto", "-s", session, "--json"]) == 0
+    (found,) = answers(capsys)
+    assert found["injected"][0]["kind"] == "memory"
+    assert found["injected"][0]["file"] == "memory/fact_deploy-window.md"
+
+
+def test_auto_takes_no_filter(session: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["recall", "x", "--auto", "--since", "2026-01-01", "-s", session]
+    assert run(asked) == 2
+    assert "--auto looks at everything." in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""What a placeholder says of the result that it stands for."""
+
+from __future__ import annotations
+
+import pytest
+
+from mindstone_tui.core.context.findings import finding_of
+from mindstone_tui.core.entries.conversation import ToolReturned, ToolStatus
+
+SOURCE = """[src/ingest.py, lines 1-40]
+import csv
+
+
+class Loader:
+    def read_rows(self) -> list[str]:
+        return []
+
+
+def load_rows(path: str) -> int:
+    raise ValueError("never shown: it is only code")
+
+
+async def merge_rows(rows: list[str]) -> int:
+    return len(rows)
+"""
+HITS = "src/a.py:12:def load_a\nsrc/a.py:40:def load_b\nsrc/b.py:7:def load_c: ValueError: no\n"
+FAILED = """collected 24 items
+E   ValueError: row 17 has no tenant
+1 failed, 23 passed in 2.31s
+[exit code 1]"""
+PASSED = "building\n0 errors, 12 warnings; nothing failed\ndone in 3 s\n[exit code 0]"
+
+
+def quarter(text: str) -> int:
+    return (len(text) + 3) // 4
+
+
+def found(text: str, *, status: ToolStatus = "ok", finding: str = "", room: int = 40) -> str:
+    result = ToolReturned(call="c", name="any", text=text, status=status, finding=finding)
+    return finding_of(result, room, quarter)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (SOURCE, "defines Loader, load_rows, merge_rows, read_rows"),
+        (HITS, "3 hits in 2 files: src/a.py:12,40, src/b.py:7"),
+        (
+            FAILED,
+            "E ValueError: row 17 has no tenant; exit code 1; "
+            "last line: 1 failed, 23 passed in 2.31s",
+        ),
+        (PASSED, "exit code 0; last line: done in 3 s"),
+        ("ok\nsrc/x.py:3: KeyError: tenant\nok\nok\n", "src/x.py:3: KeyError: tenant"),
+        (
+            "export class A {}\nfunc (r *Row) Total() int {\npub fn go_on() {",
+            "defines A, Total, go_on",
+        ),
+    ],
+)
+def test_a_finding_is_what_came_of_the_call(text: str, wanted: str) -> None:
+    assert found(text) == wanted
+
+
+def test_what_the_tool_itself_said_stands_where_nothing_better_is_found() -> None:
+    assert found("plain prose about a bridge", finding="1 passage") == "1 passage"
+    assert found("plain prose about a bridge") == "plain prose about a bridge"
+    assert found("") == ""
+
+
+def test_names_that_find_no_room_are_counted() -> None:
+    many = "\n".join(f"def function_number_{number}(): ..." for number in range(60))
+    said = found(many)
+    assert said.startswith("defines function_number_0, ")
+    assert said.endswith(" more")
+    assert quarter(said) <= 40
+
+
+@pytest.mark.parametrize("room", [0, 1, 8, 40])
+@pytest.mark.parametrize("text", [SOURCE, HITS, FAILED, "x" * 100_000, "😀" * 5_000])
+def test_a_finding_is_one_line_within_its_room(text: str, room: int) -> None:
+    said = found(text, room=room)
+    assert "\n" not in said
+    assert quarter(said) <= room

@@ -1,0 +1,219 @@
+"""When recall speaks: messages and histories of our own, small, with the words' own vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.recall.index import RecallIndex, SearchResult
+from mindstone_tui.core.recall.speak import (
+    ABOUT_OTHERS,
+    ASKS_NOTHING,
+    NAMES_NOTHING,
+    NOTHING_CLOSE,
+    NOTHING_THERE,
+    intent_of,
+    silence,
+    worth_injecting,
+)
+from tests.core.recall.talk import WordModel, said
+
+SMALL_TALK = (
+    "ok",
+    "Thanks!",
+    "yes please",
+    "/context",
+    "go on",
+    "👍",
+    "  ",
+    "!ls",
+    "do it",
+    "tell me slowly",
+    "Great, thank you so much!",
+    "Let's move on to the next step.",
+    "Good morning! How are you today?",
+    "hello, who are you and what can you do?",
+    "Are you sure?",
+    "why?",
+    "What do you mean?",
+    "a bit shorter please",
+)
+INSTRUCTIONS = (
+    "Write a haiku about autumn.",
+    "Run the tests.",
+    "Could you translate this into French?",
+    "Please sort the list by date.",
+    "Let's build a calculator.",
+    "Add a docstring there.",
+    "I'm a bit tired today.",
+    "The build is green again.",
+)
+QUESTIONS = (
+    "why does the build fail",
+    "ok, but which port?",
+    "東京は？",
+    "When did Mira sell the boat?",
+    "Thanks! And what was the name of the harbour?",
+    "Please use the port that we agreed on.",
+    "remind me of the address",
+    "Wie heißt der Hafen?",
+    "I told you the code of the gate, type it in.",
+)
+
+
+@pytest.mark.parametrize("message", SMALL_TALK)
+def test_small_talk_and_commands_ask_for_nothing(message: str) -> None:
+    assert intent_of(message) == "nothing"
+
+
+@pytest.mark.parametrize("message", INSTRUCTIONS)
+def test_an_instruction_or_a_remark_tells(message: str) -> None:
+    assert intent_of(message) == "tells"
+
+
+@pytest.mark.parametrize("message", QUESTIONS)
+def test_a_question_asks_and_so_does_what_refers_to_the_past(message: str) -> None:
+    assert intent_of(message) == "asks"
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_an_intent(text: str) -> None:
+    assert intent_of(text) in ("nothing", "asks", "tells")
+
+
+TALK = (
+    ("Mira", "Good morning, Jonas! Did you sleep well?"),
+    ("Jonas", "Yes, thanks. The rain has stopped at last."),
+    ("Mira", "I sold the sailing boat to a dentist from Kiel on Tuesday."),
+    ("Jonas", "Wow, that was quick! What did you get for the boat?"),
+    ("Mira", "Nine thousand, and he paid in cash."),
+    ("Jonas", "Congratulations, Mira. You must be happy about the boat."),
+    ("Mira", "I am. How is your garden?"),
+    ("Jonas", "I planted forty tulips and a cherry tree behind the shed."),
+    ("Mira", "Lovely! Do you play any instrument these days?"),
+    ("Jonas", "I practise the cello every evening after supper."),
+    ("Mira", "My brother Anton moved to Lisbon in spring."),
+    ("Jonas", "Lisbon is on my list for the autumn holidays."),
+)
+
+
+def history(folder: Path, talk: tuple[tuple[str, str], ...] = TALK) -> RecallIndex:
+    index = RecallIndex.open(folder / "index.db", WordModel())
+    index.ensure(
+        said(text, seq, speaker=name, role="user" if name == "Mira" else "assistant")
+        for seq, (name, text) in enumerate(talk, start=1)
+    )
+    while index.embed_pending():
+        pass
+    return index
+
+
+def reason(found: SearchResult) -> str:
+    return silence(found.query, found.hits, found.judged)
+
+
+@pytest.mark.parametrize(
+    ("question", "seq"),
+    [
+        ("To whom did Mira say she sold the sailing boat?", 3),
+        ("Which tree did Jonas plant behind the shed?", 8),
+        ("What instrument does Jonas practise in the evening?", 10),
+        ("Where did Anton move in spring?", 11),
+        ("who sold the sailing boat on tuesday", 3),
+    ],
+)
+def test_it_speaks_where_history_has_the_answer(tmp_path: Path, question: str, seq: int) -> None:
+    found = history(tmp_path).search(question, 5)
+    assert reason(found) == ""
+    assert seq in [hit.passage.seq for hit in found.hits[:3]]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the capital of Portugal?",
+        "How many litres of diesel does the generator burn?",
+        "Why did the court reject the appeal?",
+        "Which printer do we use for shipping labels?",
+    ],
+)
+def test_it_keeps_silent_on_what_was_never_said(tmp_path: Path, question: str) -> None:
+    assert reason(history(tmp_path).search(question, 5)) != ""
+
+
+def test_it_keeps_silent_on_people_who_were_never_mentioned(tmp_path: Path) -> None:
+    found = history(tmp_path).search("When did Ottilie sell the sailing boat?", 5)
+    assert reason(found) == "History never mentions ottilie."
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "To whom did Jonas sell the sailing boat?",
+        "How many tulips did Mira plant behind the shed?",
+        "When does Mira practise the cello?",
+    ],
+)
+def test_it_keeps_silent_on_what_the_other_one_did(tmp_path: Path, question: str) -> None:
+    assert reason(history(tmp_path).search(question, 5)) == ABOUT_OTHERS
+
+
+def test_who_asks_about_something_is_not_whom_it_is_about(tmp_path: Path) -> None:
+    found = history(tmp_path).search("Which instrument does Jonas play?", 5)
+    assert reason(found) == ""
+
+
+@pytest.mark.parametrize("message", SMALL_TALK)
+def test_small_talk_gets_nothing(tmp_path: Path, message: str) -> None:
+    assert reason(history(tmp_path).search(message, 5)) == ASKS_NOTHING
+
+
+def test_an_instruction_gets_something_only_for_what_it_names(tmp_path: Path) -> None:
+    index = history(
+        tmp_path,
+        (("Mira", "The staging host is db7.example and listens on 8443."), *TALK),
+    )
+    assert reason(index.search("Write a haiku about a boat.", 5)) == NAMES_NOTHING
+    assert (
+        reason(index.search("Restart the staging host db7.example which listens on 8443.", 5)) == ""
+    )
+
+
+def test_an_empty_history_says_so(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "empty.db", WordModel())
+    assert reason(index.search("Where is the boat?", 5)) == NOTHING_THERE
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["¿Dónde está el barco?", "ボートはどこですか？", "где лодка?", "boat? " * 10_000, "?", "\x00"],
+)
+def test_odd_questions_are_answered_calmly(tmp_path: Path, question: str) -> None:
+    found = history(tmp_path).search(question, 5)
+    assert isinstance(reason(found), str)
+
+
+def test_half_of_the_vectors_is_enough_to_answer(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "half.db", WordModel())
+    index.ensure(said(text, seq, speaker=name) for seq, (name, text) in enumerate(TALK, start=1))
+    index.embed_pending(limit=4)
+    found = index.search("Where did Anton move in spring?", 5)
+    assert found.vectors
+    assert found.hits[0].passage.seq == 11
+
+
+def test_words_alone_answer_and_keep_silent_too(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "words.db", None)
+    index.ensure(said(text, seq, speaker=name) for seq, (name, text) in enumerate(TALK, start=1))
+    assert reason(index.search("Where did Anton move in spring?", 5)) == ""
+    assert reason(index.search("Why did the court reject the appeal?", 5)) == NOTHING_CLOSE
+
+
+def test_hits_far_below_the_best_do_not_come_along(tmp_path: Path) -> None:
+    found = history(tmp_path).search("To whom did Mira sell the sailing boat?", 12)
+    worth = worth_injecting(found.query, found.hits)
+    assert worth
+    assert len(worth) < len(found.hits)

@@ -1,0 +1,138 @@
+"""Vectors follow: in the background, once for each home, and never for longer than needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.recall.embedding import Encoded
+from mindstone_tui.core.recall.index import RecallIndex, catch_up, reading
+from mindstone_tui.core.session import vector_worker
+from mindstone_tui.core.session.agent_files import AgentFilesIndex
+from mindstone_tui.core.session.read_only import Look, look_at
+from mindstone_tui.core.session.recall import SessionRecall
+from mindstone_tui.core.session.vectors import follow, locked, pending_in, progress_of
+from mindstone_tui.core.transcript import History
+from tests.builders import places_in, say, transcript_in
+from tests.core.recall.talk import WordModel
+
+SETTINGS = Settings()
+
+
+@pytest.fixture
+def places(home: Path) -> Places:
+    return Places.resolve({"MINDSTONE_HOME": str(home)})
+
+
+def with_words_alone(home: Path, turns: int = 12) -> SessionPlaces:
+    """A session whose index has words and no vectors."""
+    transcript = transcript_in(home)
+    for number in range(turns):
+        say(transcript, f"The lamp {number} is lit.", f"Lamp {number} it is.")
+    transcript.close()
+    session = places_in(home)
+    index = RecallIndex.open(session.index, None)
+    with History(session) as history:
+        catch_up(index, reading(history))
+    index.close()
+    return session
+
+
+def test_a_worker_makes_every_vector_and_ends(home: Path, places: Places) -> None:
+    session = with_words_alone(home)
+    waiting = pending_in(session.index)
+    assert waiting == 24
+    model = WordModel()
+    assert vector_worker.work(places, SETTINGS, model) == waiting
+    assert pending_in(session.index) == 0
+    assert not progress_of(places).running
+    assert not (places.state / "vectors.json").exists()
+
+
+def test_a_home_has_one_worker(home: Path, places: Places) -> None:
+    session = with_words_alone(home)
+    with locked(places) as ours:
+        assert ours
+        assert progress_of(places).running
+        assert vector_worker.work(places, SETTINGS, WordModel()) == 0
+    assert pending_in(session.index) == 24
+
+
+class Vandal(WordModel):
+    """Removes the home while it is being worked on."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__()
+        self._home = home
+
+    def encode(self, text: str) -> Encoded:
+        shutil.rmtree(self._home, ignore_errors=True)
+        return super().encode(text)
+
+
+def test_a_worker_ends_when_its_home_is_gone(home: Path, places: Places) -> None:
+    with_words_alone(home)
+    vector_worker.work(places, SETTINGS, Vandal(home))
+    assert not (places.state / "vectors.lock").exists()
+
+
+def test_what_is_left_to_a_process_is_done_by_it_and_it_ends_by_itself(
+    home: Path, places: Places
+) -> None:
+    session = with_words_alone(home, turns=3)
+    inherited, held = os.pipe()
+    os.set_inheritable(held, False)
+    process = follow(places, SETTINGS, os.environ, [session])
+    os.close(held)
+    assert process
+    _, status = os.waitpid(process, 0)
+    assert os.read(inherited, 1) == b""
+    os.close(inherited)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert pending_in(session.index) == 0
+
+
+def test_nothing_is_started_where_nothing_is_missing_or_it_is_not_wanted(
+    home: Path, places: Places
+) -> None:
+    assert follow(places, SETTINGS, {}, [places_in(home)]) == 0
+    session = with_words_alone(home)
+    off = msgspec.structs.replace(SETTINGS, recall=RecallSettings(background=False))
+    assert follow(places, off, {}, [session]) == 0
+
+
+def test_indexed_is_said_only_of_what_has_its_vectors(home: Path, places: Places) -> None:
+    session = with_words_alone(home)
+    look = Look(key=session.key, places=places, environ={}, model="local/guide")
+    before = look_at(look).outside
+    assert (before.indexed, before.state) == (False, "by words only so far: 24")
+    vector_worker.work(places, SETTINGS, WordModel())
+    after = look_at(look).outside
+    assert (after.indexed, after.state) == (True, "all indexed")
+
+
+@pytest.mark.parametrize(("required", "leaves"), [(False, True), (True, False)])
+def test_without_vectors_an_exchange_stays_where_they_are_required(
+    home: Path, places: Places, required: bool, leaves: bool
+) -> None:
+    session = with_words_alone(home, turns=2)
+    with History(session) as history:
+        exchange = ExchangeLines(1, tuple(history.turn(1)))
+    recall = SessionRecall(
+        places,
+        session,
+        SETTINGS.recall,
+        None,
+        AgentFilesIndex(places.agent("default"), None),
+        require_vectors=required,
+    )
+    assert (1 in recall.ensure([exchange])) is leaves
+    recall.close()

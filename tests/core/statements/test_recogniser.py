@@ -1,0 +1,197 @@
+"""What a message settles, and above all what it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.statements import (
+    KINDS,
+    Utterance,
+    kind_of_sentence,
+    recognise,
+)
+from mindstone_tui.core.statements.clause import LONGEST_READ, read
+from mindstone_tui.core.statements.cue import Cue
+from mindstone_tui.core.statements.cues import ORDER, cues_in
+from mindstone_tui.core.statements.recogniser import LONGEST_WORDS
+from tests.core.statements.talk import EVERYDAY, found_in, labelled
+
+CUES = [cue for group in ORDER for cue in group]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nine_of_ten_are_right_and_four_of_five_are_found(kind: str) -> None:
+    verdicts = Counter(
+        (label == kind, kind_of_sentence(sentence) == kind) for label, sentence in labelled()
+    )
+    hits = verdicts[True, True]
+    assert hits >= 0.9 * (hits + verdicts[False, True])
+    assert hits >= 0.8 * (hits + verdicts[True, False])
+
+
+def test_the_labelled_set_is_large_and_mixed() -> None:
+    labels = Counter(label for label, _ in labelled())
+    assert labels.total() >= 150
+    assert set(labels) == {*KINDS, "none"}
+    assert min(labels.values()) >= 10
+
+
+@pytest.mark.parametrize("cue", CUES, ids=lambda cue: cue.example)
+def test_every_cue_is_good_for_its_example(cue: Cue) -> None:
+    assert cue in list(cues_in(read(cue.example)))
+    assert kind_of_sentence(cue.example) == cue.kind
+
+
+@pytest.mark.parametrize("group", ORDER, ids=lambda group: group[0].kind)
+def test_a_group_of_cues_speaks_for_one_kind(group: tuple[Cue, ...]) -> None:
+    assert len({cue.kind for cue in group}) == 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("Always answer in metric.", "rule"),
+        ("Never push to main.", "rule"),
+        ("Please do not touch the vendored files.", "rule"),
+        ("Remember that the demo is on Thursday.", "memory"),
+        ("I prefer short answers.", "preference"),
+        ("Let's go with SQLite because it needs no server.", "decision"),
+        ("No, the staging port is 5433.", "correction"),
+        ("We still have to decide which queue to use.", "question"),
+        ("I'll send you the schema tomorrow.", "commitment"),
+    ],
+)
+def test_each_kind_is_recognised(sentence: str, kind: str) -> None:
+    assert kind_of_sentence(sentence) == kind
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I want a haiku about ports.",
+        "Agreed!",
+        "Please don't mix that up again.",
+        "My name is Ada.",
+        "No.",
+        "No problem!",
+        "Never mind.",
+        "Don't worry about it.",
+        "You must be tired.",
+        "It always crashes on start.",
+        "Should we use Postgres?",
+        "I never said thanks, by the way.",
+        *EVERYDAY,
+    ],
+)
+def test_everyday_talk_settles_nothing(sentence: str) -> None:
+    assert kind_of_sentence(sentence) is None
+
+
+def test_the_correction_is_the_sentence_with_the_fact() -> None:
+    [found] = found_in("That's wrong. The port is 5433. Please don't mix that up again.")
+    assert (found.kind, found.words) == ("correction", "The port is 5433.")
+
+
+def test_a_decision_carries_its_reason_and_what_it_turned_down() -> None:
+    [found] = found_in("Let's use SQLite instead of Postgres because it needs no server.")
+    assert found.kind == "decision"
+    assert found.reason == "it needs no server"
+    assert found.rejected == ("postgre",)
+    assert found.value == ("sqlite",)
+
+
+def test_what_is_meant_for_good_is_told_from_what_is_meant_for_now() -> None:
+    assert all(one.lasting for one in found_in("Always answer in metric. Never push to main."))
+    [now] = found_in("Let's use port 8080.")
+    assert not now.lasting
+
+
+def test_words_and_pointer_lead_back_to_the_message() -> None:
+    text = "Hello there!\n\n- Never push to main.\n- Use tabs, e.g. in main.py. Thanks!\n"
+    found = recognise(Utterance(speaker="user", text=text, line=7, turn=3))
+    assert [one.words for one in found] == ["Never push to main.", "Use tabs, e.g. in main.py."]
+    for one in found:
+        assert text[one.at.start :].startswith(one.words)
+        assert (one.line, one.turn) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nNever push to main.\n```",
+        "> Never push to main.",
+        "| Never push to main. | x |",
+        "2025-01-02 10:11:12 ERROR worker: never push to main",
+        'The docs say "You must always run the tests before you push to main."',
+    ],
+)
+def test_what_was_pasted_was_not_said(text: str) -> None:
+    assert not found_in(text)
+
+
+def test_only_a_person_sets_rules() -> None:
+    text = "Never push to main. I prefer tabs. Remember that the port is 80. No, the port is 81."
+    assert len(recognise(Utterance(speaker="user", text=text, line=1))) == 4
+    assert not recognise(Utterance(speaker="assistant", text=text, line=1))
+    assert not recognise(Utterance(speaker="tool", text=text, line=1))
+
+
+def test_a_model_may_decide_promise_and_leave_open() -> None:
+    text = (
+        "We decided to keep SQLite. The name of the flag is still open. "
+        "I'll add the migration as soon as you have merged it."
+    )
+    found = recognise(Utterance(speaker="assistant", text=text, line=1))
+    assert [one.kind for one in found] == ["decision", "question", "commitment"]
+
+
+words = st.sampled_from(
+    [
+        *("never", "always", "only", "must", "should", "don't", "no", "not", "instead", "of"),
+        *("use", "push", "remember", "prefer", "decide", "let's", "i'll", "please", "we"),
+        *("the", "that", "port", "main", "is", "8080", "still", *',.?!;:-()"`'),
+    ]
+)
+texts = st.one_of(st.text(max_size=200), st.lists(words, max_size=40).map(" ".join))
+
+
+@given(texts, st.sampled_from(["user", "assistant", "tool"]))
+def test_any_text_is_read_calmly_and_always_alike(text: str, speaker: str) -> None:
+    utterance = Utterance(speaker=speaker, text=text, line=1)  # type: ignore[arg-type]
+    found = recognise(utterance)
+    assert found == recognise(utterance)
+    assert list(found) == sorted(found, key=lambda one: one.at)
+    assert all(text[one.at.start :].startswith(one.words.removesuffix("…")) for one in found)
+
+
+@given(texts)
+def test_what_stands_before_does_not_matter(text: str) -> None:
+    alone = [(one.kind, one.words) for one in found_in(text)]
+    later = [(one.kind, one.words) for one in found_in("Good morning to you!\n\n" + text)]
+    assert alone == later
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["word ", "never ", "no, ", "don't ", "not ", "a", "use x instead of ", "¿qué? ", "никогда ",
+     "必ず", "hamwe ", "\ud800", "\x00", "((", '"', "so we ", "and then ", "remember that ", "….",
+     "the port is "],
+)  # fmt: skip
+def test_endless_sentences_are_read_calmly(unit: str) -> None:
+    for one in found_in(unit * 10_000):
+        assert len(one.words) <= LONGEST_WORDS
+
+
+def test_only_the_beginning_of_a_sentence_is_read() -> None:
+    assert len(read("word " * 10_000).whole) <= LONGEST_READ
+
+
+def test_a_long_sentence_is_carried_shortened_with_a_sign() -> None:
+    [found] = found_in("Never push to main, " + "and never ever forget it, " * 100)
+    assert found.kind == "rule"
+    assert len(found.words) == LONGEST_WORDS
+    assert found.words.endswith("…")

@@ -1,0 +1,77 @@
+"""A risky option is found however it is shortened, bundled or placed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.tools.approvals import decide
+from mindstone_tui.core.tools.base import Preview
+from mindstone_tui.core.tools.command_options import RISKY_OPTIONS, has_risky_option
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.shell_rules import Rule
+
+LONG = [(name, option) for name, table in RISKY_OPTIONS.items() for option in table.long]
+LETTERS = [(name, letter) for name, table in RISKY_OPTIONS.items() for letter in table.letters]
+SINGLE = [(name, option) for name, table in RISKY_OPTIONS.items() for option in table.single]
+OTHERS = st.lists(st.sampled_from(["-v", "--", "a", "src/b.py", "--stat"]), max_size=3)
+
+
+@given(st.sampled_from(LONG), st.data(), OTHERS, OTHERS)
+def test_every_beginning_of_a_risky_name_counts(
+    risky: tuple[str, str], data: st.DataObject, before: list[str], after: list[str]
+) -> None:
+    program, option = risky
+    name = option[: data.draw(st.integers(1, len(option)))]
+    value = data.draw(st.sampled_from(["", "=x", "=./evil"]))
+    assert has_risky_option((program, *before, f"--{name}{value}", *after))
+
+
+@given(st.sampled_from(LETTERS), st.text("abHnqsuvx", max_size=4), st.text("abHn", max_size=3))
+def test_every_bundle_with_a_risky_letter_counts(
+    risky: tuple[str, str], before: str, after: str
+) -> None:
+    program, letter = risky
+    assert has_risky_option((program, f"-{before}{letter}{after}"))
+
+
+@given(st.sampled_from(SINGLE), st.sampled_from(["-", "--"]), st.sampled_from(["", "=./evil"]))
+def test_names_after_one_dash_count_with_one_and_with_two(
+    risky: tuple[str, str], dashes: str, value: str
+) -> None:
+    program, option = risky
+    assert has_risky_option((program, f"{dashes}{option}{value}"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("git grep *", "git grep --open-files-in=./evil x"),
+        ("git ls-remote *", "git ls-remote --uploa=./evil x"),
+        ("git grep *", "git grep -O./evil x"),
+        ("sort *", "sort --compress-prog=./evil x"),
+        ("sort *", "sort -uo out x"),
+        ("tar *", "tar --to-comm=./evil -xf a"),
+        ("tar *", "tar xIf ./evil a"),
+        ("fd *", "fd -Hx rm"),
+        ("curl *", "curl -so out x"),
+        ("go test *", "go test -exec ./evil"),
+        ("go test *", "go test --exec=./evil"),
+        ("rg *", "rg --pr ./evil x"),
+        ("find *", "find . -execdir id +"),
+        ("pytest *", "pytest -qp evil"),
+    ],
+)
+def test_a_rule_with_a_star_does_not_reach_them(rule: str, command: str) -> None:
+    rules = (Rule.parse("allow", f"shell {rule}"),)
+    preview = Preview(title="run", command=command)
+    assert decide(SHELL, preview, mode="ask", rules=rules, sandboxed=False).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git diff --stat", "git log --oneline -n 5", "sort -u a", "rg -n x src", "pytest -q -x tests"],
+)
+def test_ordinary_options_are_not_risky(command: str) -> None:
+    assert not has_risky_option(tuple(command.split()))
