@@ -32,6 +32,7 @@ from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
+from mindstone_tui.core.words import tokens_of
 
 PIECE: Final = 6_000
 """Tokens of history that are looked at together."""
@@ -233,8 +234,7 @@ def _kind(passage: SourceMessage, sentence: str) -> Kind | None:
 
 
 def _name(sentence: str) -> str:
-    words = re.findall(r"[\w'./-]+", sentence)
-    return " ".join(words[:8])[:80]
+    return " ".join(tokens_of(sentence)[:8])[:80]
 
 
 def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[ReviewFinding], int]:
