@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SourceMessage,
@@ -95,7 +96,7 @@ class Reviewer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     ask: Ask | None = None
     budget: int = 60_000
     """Tokens of history in one run; the rest waits for the next."""
-    timeout: float = 60.0
+    timeout: float = ModelSettings().aside_timeout
     nonce: Callable[[], str] = fresh_nonce
 
 
