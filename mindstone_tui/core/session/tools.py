@@ -73,7 +73,7 @@ class Servers:
         told: list[str] = []
         for server, offer in zip(self._servers, asked, strict=True):
             if isinstance(offer, MindstoneError):
-                told.append(f"The tool server {server.name} is not there: {offer.what}")
+                told.append(f"The tool server {server.name} could not be started: {offer.what}")
                 continue
             if isinstance(offer, BaseException):
                 raise offer
