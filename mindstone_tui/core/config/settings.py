@@ -345,6 +345,17 @@ class SessionSettings(SettingsSection):
     """The session that `mindstone` opens."""
 
 
+class McpSettings(SettingsSection):
+    """What `mindstone mcp` hands out to other agents."""
+
+    propose: bool = False
+    """Let other agents propose memories; a person still decides about each."""
+    max_chars: int = 16_000
+    """Longest text in one answer; the rest is read with an offset."""
+    max_results: int = 20
+    """Most hits, lines or sessions in one answer."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -361,3 +372,4 @@ class Settings(SettingsSection):
     approvals: ApprovalSettings = ApprovalSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
+    mcp: McpSettings = McpSettings()
