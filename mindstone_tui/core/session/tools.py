@@ -31,7 +31,9 @@ class Servers:
         self._servers = [
             McpServer(
                 name,
-                ServerSettings(command=each.command, url=each.url, environment=each.env),
+                ServerSettings(
+                    command=each.command, url=each.url, environment=each.env, seconds=each.timeout
+                ),
                 environ=environ,
                 cwd=cwd,
             )
