@@ -15,10 +15,11 @@ def register(app: typer.Typer) -> None:
 
 
 def acp() -> None:
-    """Be the agent of an editor over the Agent Client Protocol, on standard streams.
+    """Be the agent of an editor over the Agent Client Protocol.
 
-    Add it to Zed, JetBrains or Neovim as the command `mindstone acp`; docs/surfaces.md has
-    examples. `mindstone config set acp.session main` lets new conversations go on with a session.
+    It talks on standard streams: add it to Zed, JetBrains or Neovim as the command
+    `mindstone acp`; docs/surfaces.md has examples. `mindstone config set acp.session main` lets
+    new conversations go on with a session.
     """
     from mindstone_tui.servers.acp import serve
 

@@ -21,7 +21,7 @@ from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_ended
 
-TOO_LATE = "Nobody waits for that answer any more."
+TOO_LATE = "That question is no longer open."
 
 
 class SharedQuestions:

@@ -82,7 +82,7 @@ async def test_an_answer_that_comes_late_is_told_so_and_written_nowhere(
         owner.session.answer(asked.call, NO)
         await other.until(events.ToolAnswered)
         other.session.answer(asked.call, YES)
-        told = await other.until(events.Noticed, lambda event: "Nobody waits" in event.message)
+        told = await other.until(events.Noticed, lambda event: "no longer open" in event.message)
         assert told.level == "info"
         await owner.until(events.TurnEnded)
     assert [entry.allowed for entry in owner.entries(ToolAnswered)] == [False]
