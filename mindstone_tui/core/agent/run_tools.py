@@ -172,7 +172,7 @@ async def _question(
         shown=approval.shown,
         digest=approval.digest,
         diff=approval.preview.body if tool.risk == "write" else "",
-        why=" ".join((decision.reason, *approval.warnings)),
+        why=" ".join((f"You are asked because {decision.reason}.", *approval.warnings)),
         remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
         parts=tuple(
             events.AskedPart(
