@@ -93,7 +93,7 @@ def interrupted(call: ToolCall, why: str) -> ToolReturned:
 async def _use(
     context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch
 ) -> AsyncIterator[events.AnyEvent]:
-    tool = context.tools.get(call.name)
+    tool = context.offer.find(call.name)
     if tool is None:
         known = ", ".join(sorted(context.tools)) or "none"
         yield _returned(
