@@ -94,7 +94,7 @@ def interrupted(call: ToolCall, why: str) -> ToolReturned:
 async def _use(
     context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch
 ) -> AsyncIterator[events.AnyEvent]:
-    tool = context.tools.get(call.name)
+    tool = context.offer.find(call.name)
     if tool is None:
         known = ", ".join(sorted(context.tools)) or "none"
         yield _returned(
@@ -176,7 +176,7 @@ async def _question(
         shown=approval.shown,
         digest=approval.digest,
         diff=approval.preview.body if tool.risk == "write" else "",
-        why=" ".join((decision.reason, *approval.warnings)),
+        why=" ".join((f"You are asked because {decision.reason}.", *approval.warnings)),
         remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
         parts=tuple(
             events.AskedPart(
