@@ -42,6 +42,11 @@ class Permissions:
         self._asks = asks
         self._keep = keep
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person is there who can be asked."""
+        return self._asks
+
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
         runs_unasked = any(rule.verdict == "allow" for rule in self._rules)

@@ -11,6 +11,7 @@ from mindstone_tui.core.entries.base import ShareLevel, Usage, Zone, kind_of
 from mindstone_tui.core.entries.conversation import ToolStatus, TurnEnding
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.window import AlertLevel, Left, Trimmed
+from mindstone_tui.core.entries.workspace import FileChange
 from mindstone_tui.core.values import Value
 
 
@@ -433,7 +434,42 @@ class DelegationEnded(Event):
     cost: float | None
 
 
-ToolEvent = ToolAsked | ToolStarted | ToolOutput | ToolEnded | DelegationEnded
+class FilesChanged(Event):
+    """A call changed files; what they were before is kept."""
+
+    turn: int
+    entry: str
+    call: str
+    name: str
+    total: int
+    changes: tuple[FileChange, ...]
+    """The first of them."""
+    unkept: int = 0
+    """Changes that cannot be undone."""
+
+
+class FilesRestored(Event):
+    """What turns had done to files was taken back, or done again."""
+
+    turn: int
+    entry: str
+    direction: str
+    turns: tuple[int, ...]
+    total: int
+    changes: tuple[FileChange, ...]
+    left: tuple[str, ...] = ()
+    """Paths that stayed as they were, with the reason."""
+
+
+ToolEvent = (
+    ToolAsked
+    | ToolStarted
+    | ToolOutput
+    | ToolEnded
+    | DelegationEnded
+    | FilesChanged
+    | FilesRestored
+)
 
 
 class InstructionOffered(Event):

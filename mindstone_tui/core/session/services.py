@@ -101,6 +101,11 @@ class SessionServices:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
         return resolve_reference(pointer, self._history, self.context.window.fold)
 
+    def question_of(self, turn: int) -> str:
+        """What the person asked for in a turn, in one line."""
+        asked = (line.entry for line in self._history.turn(turn))
+        return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
+
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
         before = self._take_model(name)
@@ -205,7 +210,8 @@ class SessionServices:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
-        return close_open_turn(self.context, self._history)
+        found_changed = self.context.files.recover()
+        return [*found_changed, *close_open_turn(self.context, self._history)]
 
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
@@ -309,6 +315,7 @@ class SessionServices:
         self.stop_tidying()
         await self.context.provider.close()
         await self.tools.close()
+        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
 
