@@ -35,9 +35,10 @@ def files(
     session: SessionOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Show files as they were after a turn, as far as turns touched them.
+    """Show files as they were after a turn.
 
-    Nothing in the workspace is changed; `mindstone run "/undo"` does that.
+    Those that turns touched, that is. Nothing in the workspace is changed; `mindstone run "/undo"`
+    does that.
     """
     where = places().session(session_key(session))
     if not where.folder.exists():
@@ -62,7 +63,9 @@ def files(
     elif not found:
         hint("No turn of this session changed a file.")
     else:
-        rows = [(_state(each), each.sha256[:12], f"{each.root}/{exact(each.path)}") for each in found]
+        rows = [
+            (_state(each), each.sha256[:12], f"{each.root}/{exact(each.path)}") for each in found
+        ]
         table(("STATE", "SHA-256", "PATH"), rows)
 
 

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -59,20 +60,25 @@ def prepare(folder: Path) -> None:
     (work / "old").symlink_to("f0")
 
 
-def mess(folder: Path) -> Any:
+def mess(folder: Path) -> Iterator[None]:
     """What the call does, one thing at a time."""
     work = folder / "work"
-    yield (work / "f0").write_bytes(b"second\n")
-    yield (work / "f1").unlink()
-    yield (work / "f2").rename(work / "renamed")
-    yield (work / "f3").chmod(0o755)
-    yield (work / "old").unlink()
-    yield (work / "old").symlink_to("elsewhere")
-    yield (work / "sub" / "inner").unlink()
-    yield (work / "sub").rmdir()
-    yield (work / "sub").write_bytes(b"a file now")
-    yield (work / "new" / "deep").mkdir(parents=True)
-    yield (work / "new" / "deep" / "file").write_bytes(b"created")
+    deeds: tuple[Callable[[], object], ...] = (
+        lambda: (work / "f0").write_bytes(b"second\n"),
+        lambda: (work / "f1").unlink(),
+        lambda: (work / "f2").rename(work / "renamed"),
+        lambda: (work / "f3").chmod(0o755),
+        lambda: (work / "old").unlink(),
+        lambda: (work / "old").symlink_to("elsewhere"),
+        lambda: (work / "sub" / "inner").unlink(),
+        lambda: (work / "sub").rmdir(),
+        lambda: (work / "sub").write_bytes(b"a file now"),
+        lambda: (work / "new").mkdir(),
+        lambda: (work / "new" / "file").write_bytes(b"created"),
+    )
+    for deed in deeds:
+        deed()
+        yield
 
 
 class Points:

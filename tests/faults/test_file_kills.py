@@ -1,4 +1,4 @@
-"""kill -9 at every line of a call's bookkeeping and of an undo: either state whole, and undoable."""
+"""kill -9 at every line around a call and in an undo: either state whole, and undoable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from mindstone_tui.core.undo import restore
-from mindstone_tui.core.undo.changes import Change
+from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import Node
 from mindstone_tui.core.undo.steps import wanted
@@ -71,7 +71,7 @@ def test_a_file_torn_while_it_was_written_to_is_finished(tmp_path: Path) -> None
     root, store = tmp_path / "work", ObjectStore(tmp_path / "store", limit=1 << 20)
     root.mkdir()
     for number, (old, new) in enumerate([(b"x" * 9000, b"y" * 5000), (b"x" * 10, b"y" * 9000)]):
-        change = Change(
+        change = PathChange(
             f"f{number}", Node("file", 0o644, store.put(old)), Node("file", 0o644, store.put(new))
         )
         store.save()

@@ -27,7 +27,7 @@ from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.undo.changes import Change, ChangeSet, between
+from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.restore import Outlook, apply, finish, look, node_in
 from mindstone_tui.core.undo.scan import (
@@ -82,7 +82,7 @@ class PutBack(NamedTuple):
     """What putting back came to."""
 
     line: Line
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     left: tuple[str, ...]
 
 
@@ -191,14 +191,14 @@ class FileKeeper:
 
     def _differing(
         self, root: Path, paths: dict[bytes, tuple[str, int, str] | None]
-    ) -> tuple[Change, ...]:
+    ) -> tuple[PathChange, ...]:
         found = []
         for raw, node in paths.items():
             path = os.fsdecode(raw)
             before = Node(*node) if node else None
             after = node_in(root, path, self.store, self._limits.file_bytes)
             if before != after:
-                found.append(Change(path, before, after))
+                found.append(PathChange(path, before, after))
         return tuple(found)
 
     def _write_down(
@@ -284,7 +284,7 @@ class FileKeeper:
         direction: Direction,
         turns: tuple[int, ...],
         root: str,
-        changes: Sequence[Change],
+        changes: Sequence[PathChange],
         left: tuple[str, ...] = (),
     ) -> PutBack:
         """Bring every path from the state it has to the one it should get, and write it down."""

@@ -14,7 +14,7 @@ from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, Tool
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import turn_names
 from mindstone_tui.core.text import exact, fresh_nonce, plural
-from mindstone_tui.core.undo.changes import Change, ChangeSet, described, diff_of, summary
+from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
 from mindstone_tui.core.undo.restore import Conflict, Outlook
 from mindstone_tui.core.undo.scan import Node
 from mindstone_tui.core.undo.steps import Direction, FileSteps, wanted
@@ -121,10 +121,10 @@ async def put_back(
     )
 
 
-def _decided(outlook: Outlook, way: Way) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[str, ...]]:
     """What is done, and what is left as it is."""
     overwritten = tuple(
-        Change(each.wanted.path, each.now, each.wanted.after)
+        PathChange(each.wanted.path, each.now, each.wanted.after)
         for each in outlook.conflicts
         if way == "anyway"
     )
@@ -140,7 +140,7 @@ def _decided(outlook: Outlook, way: Way) -> tuple[tuple[Change, ...], tuple[str,
 def _told(
     direction: Direction,
     turns: tuple[int, ...],
-    changes: Sequence[Change],
+    changes: Sequence[PathChange],
     left: Sequence[str],
     outlook: Outlook,
 ) -> str:
@@ -197,9 +197,9 @@ def _three_sides(conflicts: Sequence[tuple[FileKeeper, Conflict]], direction: Di
             f"   {names[0]:15} {_side(left)}",
             f"   {'now':15} {_side(each.now)}",
             f"   from “{names[1]}” to “{names[0]}”:",
-            *_lines(diff_of(Change(path, back, left), keeper.store)),
+            *_lines(diff_of(PathChange(path, back, left), keeper.store)),
             f"   from “{names[0]}” to “now”:",
-            *_lines(diff_of(Change(path, left, each.now), keeper.store)),
+            *_lines(diff_of(PathChange(path, left, each.now), keeper.store)),
         ]
     if len(conflicts) > _MOST_SHOWN:
         lines.append(f"… and {len(conflicts) - _MOST_SHOWN:,} more")

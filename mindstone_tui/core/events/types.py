@@ -453,7 +453,7 @@ class FilesRestored(Event):
 
     turn: int
     entry: str
-    direction: str
+    direction: Literal["undo", "redo"]
     turns: tuple[int, ...]
     total: int
     changes: tuple[FileChange, ...]

@@ -244,7 +244,7 @@ class _Assembly:
         )
         return ToolRegistry(servers, settings.disabled, only)
 
-    def tool_context(self, call: str) -> ToolContext:
+    def _tool_context(self, call: str) -> ToolContext:
         """What a tool may use when it runs."""
         tools = self.settings.tools
         return ToolContext(
@@ -276,7 +276,7 @@ class _Assembly:
             provider=self.models.provider(model),
             named_window=self._named_window(),
             tools=self.tools.offered,
-            tool_context=self.tool_context,
+            tool_context=self._tool_context,
             permissions=permissions_for(self.opening, self.settings.approvals),
             files=self.files,
             redactor=self.redactor,

@@ -12,7 +12,7 @@ from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import exact
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.undo.changes import Change
+from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.restore import apply
 from mindstone_tui.core.undo.scan import Node
@@ -81,7 +81,7 @@ class FilesOfSession:
             raise UndoError(f"{folder} is not empty.", "Name a new folder for --out.")
         ensure_folder(folder)
         changes = [
-            Change(path, None, node)
+            PathChange(path, None, node)
             for (_, path), node in sorted(self._steps.at(turn).items())
             if node is not None and node.kind != "unkept"
         ]

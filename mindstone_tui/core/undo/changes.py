@@ -21,7 +21,7 @@ _MOST_DIFFED: Final = 1 << 20
 _SNIFFED: Final = 8_192
 
 
-class Change(NamedTuple):
+class PathChange(NamedTuple):
     """One path before and after; None where nothing was."""
 
     path: str
@@ -49,16 +49,16 @@ class Change(NamedTuple):
         """Whether it is about a folder and nothing else."""
         return all(side is None or side.kind == "folder" for side in self[1:])
 
-    def turned(self) -> Change:
+    def turned(self) -> PathChange:
         """The change that takes this one back."""
-        return Change(self.path, self.after, self.before)
+        return PathChange(self.path, self.after, self.before)
 
 
 class ChangeSet(NamedTuple):
     """What one call, or one turn, did below one folder."""
 
     root: str
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
 
     def encode(self) -> bytes:
         """As the store keeps it: names as the bytes they are."""
@@ -75,7 +75,7 @@ class ChangeSet(NamedTuple):
         return cls(
             os.fsdecode(root),
             tuple(
-                Change(
+                PathChange(
                     os.fsdecode(path),
                     Node(*before) if before else None,
                     Node(*after) if after else None,
@@ -91,14 +91,14 @@ _Stored = tuple[bytes, list[tuple[bytes, _Row | None, _Row | None]]]
 
 def between(
     root: Path, before: TreeState, after: TreeState, store: ObjectStore
-) -> tuple[Change, ...]:
+) -> tuple[PathChange, ...]:
     """What is different, by path; a path that only the rules about ignoring moved is no change."""
     old, new = before.nodes, after.nodes
     differing = [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]
     rules_moved = any(path.rpartition("/")[2] == ".gitignore" for path in differing)
     found = []
     for path in sorted(differing):
-        change = Change(path, old.get(path), new.get(path))
+        change = PathChange(path, old.get(path), new.get(path))
         if rules_moved and change.after is None and os.path.lexists(root / path):
             continue
         if rules_moved and change.before is None and _was_ignored(path, old, store):
@@ -123,7 +123,7 @@ def _was_ignored(path: str, nodes: dict[str, Node], store: ObjectStore) -> bool:
     return False
 
 
-def together(sets: Iterable[Sequence[Change]]) -> tuple[Change, ...]:
+def together(sets: Iterable[Sequence[PathChange]]) -> tuple[PathChange, ...]:
     """Several changes in order as one: the first state before, the last state after."""
     first: dict[str, Node | None] = {}
     last: dict[str, Node | None] = {}
@@ -132,11 +132,13 @@ def together(sets: Iterable[Sequence[Change]]) -> tuple[Change, ...]:
             first.setdefault(each.path, each.before)
             last[each.path] = each.after
     return tuple(
-        Change(path, first[path], last[path]) for path in sorted(first) if first[path] != last[path]
+        PathChange(path, first[path], last[path])
+        for path in sorted(first)
+        if first[path] != last[path]
     )
 
 
-def summary(changes: Sequence[Change]) -> str:
+def summary(changes: Sequence[PathChange]) -> str:
     """How many of what: `2 files changed, 1 created`."""
     counts: dict[str, int] = {}
     for each in [each for each in changes if not each.is_folder] or changes:
@@ -148,7 +150,7 @@ def summary(changes: Sequence[Change]) -> str:
     return ", ".join([f"{plural(first[1], 'file')} {first[0]}", *(f"{n} {w}" for w, n in rest)])
 
 
-def described(change: Change) -> str:
+def described(change: PathChange) -> str:
     """One line: what happened to which path."""
     before, after = change.before, change.after
     how = change.verb
@@ -162,7 +164,7 @@ def described(change: Change) -> str:
     return f"{exact(change.path)}{sign}: {how}{unkept}"
 
 
-def diff_of(change: Change, store: ObjectStore) -> str:
+def diff_of(change: PathChange, store: ObjectStore) -> str:
     """The change line by line; in one line where there are none to compare."""
     old, new = _text(change.before, store), _text(change.after, store)
     if old is None or new is None:

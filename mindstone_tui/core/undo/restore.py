@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.undo.changes import Change
+from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import Node, node_at
 
@@ -36,7 +36,7 @@ _TEMPORARY: Final = ".mindstone-"
 class Conflict(NamedTuple):
     """A path that is not as it was left."""
 
-    wanted: Change
+    wanted: PathChange
     """From what it was left as to what it should become."""
     now: Node | None
 
@@ -44,16 +44,16 @@ class Conflict(NamedTuple):
 class Outlook(NamedTuple):
     """What putting back would do."""
 
-    ready: tuple[Change, ...]
-    there: tuple[Change, ...]
+    ready: tuple[PathChange, ...]
+    there: tuple[PathChange, ...]
     """Already as they should be."""
     conflicts: tuple[Conflict, ...]
-    unkept: tuple[Change, ...]
+    unkept: tuple[PathChange, ...]
     """Wanted as something whose content was not kept."""
 
 
 def look(
-    root: Path, wanted: Sequence[Change], file_bytes: int, store: ObjectStore | None = None
+    root: Path, wanted: Sequence[PathChange], file_bytes: int, store: ObjectStore | None = None
 ) -> Outlook:
     """Compare what is there with what was left, path by path; with a store, what is there is kept.
 
@@ -81,7 +81,7 @@ def node_in(root: Path, path: str, store: ObjectStore | None, file_bytes: int) -
 
 
 def apply(
-    root: Path, changes: Sequence[Change], store: ObjectStore, *, many: int = MANY
+    root: Path, changes: Sequence[PathChange], store: ObjectStore, *, many: int = MANY
 ) -> tuple[str, ...]:
     """Bring every path to its `after`; says which could not be, and why.
 
@@ -118,7 +118,7 @@ def apply(
     return tuple(problems)
 
 
-def finish(root: Path, changes: Sequence[Change], store: ObjectStore, file_bytes: int) -> None:
+def finish(root: Path, changes: Sequence[PathChange], store: ObjectStore, file_bytes: int) -> None:
     """Complete what a crash cut short; paths that somebody else changed since stay as they are."""
     with _Tree(root) as tree:
         for folder in sorted({each.path.rpartition("/")[0] for each in changes}):
@@ -128,7 +128,7 @@ def finish(root: Path, changes: Sequence[Change], store: ObjectStore, file_bytes
     apply(root, (*found.ready, *torn), store)
 
 
-def _is_torn(root: Path, change: Change, store: ObjectStore) -> bool:
+def _is_torn(root: Path, change: PathChange, store: ObjectStore) -> bool:
     """Whether a file is between its two states: it begins as the new one and ends as the old."""
     before, after = change.before, change.after
     if before is None or after is None or {before.kind, after.kind} != {"file"}:

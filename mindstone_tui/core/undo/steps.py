@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.workspace import FileChange, FilesChanged, FilesRestored
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.undo.changes import Change, ChangeSet, together
+from mindstone_tui.core.undo.changes import ChangeSet, PathChange, together
 from mindstone_tui.core.undo.scan import Node
 
 KINDS: Final = ("files_changed", "files_restored")
@@ -57,7 +57,7 @@ class FileSteps:
     def of_turns(self, turns: Iterable[int]) -> list[ChangeSet]:
         """What these turns did, a set for each root."""
         wanted = frozenset(turns)
-        by_root: dict[str, list[tuple[Change, ...]]] = {}
+        by_root: dict[str, list[tuple[PathChange, ...]]] = {}
         for step in self.steps:
             if step.restored is None and step.turn in wanted:
                 by_root.setdefault(step.changes.root, []).append(step.changes.changes)
@@ -109,7 +109,7 @@ def read_steps(lines: Iterable[Line], get: Callable[[str], bytes]) -> FileSteps:
     return FileSteps(steps)
 
 
-def named(changes: tuple[Change, ...]) -> tuple[FileChange, ...]:
+def named(changes: tuple[PathChange, ...]) -> tuple[FileChange, ...]:
     """The first changes as an entry holds them."""
     return tuple(
         FileChange(path=each.path, before=_state(each.before), after=_state(each.after))

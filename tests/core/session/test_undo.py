@@ -1,4 +1,4 @@
-"""Undo in a live session: turns are taken back, done again, looked at; nobody else's work is lost."""
+"""Undo in a live session: turns are taken back and done again; nobody else's work is lost."""
 
 from __future__ import annotations
 

@@ -12,11 +12,35 @@ from mindstone_tui.core.undo.ignore import IgnoreRules
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import EMPTY, Limits, scan
 
-FILES = (
-    "a.log b.txt build/x build/keep.txt src/build/y src/a.log src/deep/er/z.tmp doc/one.md "
-    "doc/two.md #hash !bang sp\\ ace x[1] foo/bar/baz foo/baz a/b/c/d a/x/d node_modules/m/i.js "
-    "src/node_modules/k .env .envrc q1 q2 qa .cache/f trailing"
-).split(" ")
+FILES = tuple(
+    [
+        "a.log",
+        "b.txt",
+        "build/x",
+        "build/keep.txt",
+        "src/build/y",
+        "src/a.log",
+        "src/deep/er/z.tmp",
+        "doc/one.md",
+        "doc/two.md",
+        "#hash",
+        "!bang",
+        "x[1]",
+        "foo/bar/baz",
+        "foo/baz",
+        "a/b/c/d",
+        "a/x/d",
+        "node_modules/m/i.js",
+        "src/node_modules/k",
+        ".env",
+        ".envrc",
+        "q1",
+        "q2",
+        "qa",
+        ".cache/f",
+        "trailing",
+    ]
+)
 RULES = (
     "*.log\n!src/a.log\n/build/\n*.tmp\ndoc/*.md\n!doc/two.md\n\\#hash\n\\!bang\nnode_modules\n"
     "a/**/d\nfoo/**\n!foo/baz\nq[0-9]\n.env\n**/.cache\n\n# comment\nx\\[1\\]\ntrailing   \n"

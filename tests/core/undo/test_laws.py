@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.undo import restore
-from mindstone_tui.core.undo.changes import Change, ChangeSet, between, together
+from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between, together
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import EMPTY, Limits, TreeState, scan
 from tests.core.undo.trees import DEEDS, Deed, do, picture
@@ -61,7 +61,7 @@ def test_several_steps_together_are_undone_as_one(rounds: list[list[Deed]]) -> N
     with workspace() as (root, store):
         first = picture(root)
         seen = look(root, store)
-        steps: list[tuple[Change, ...]] = []
+        steps: list[tuple[PathChange, ...]] = []
         for deeds in rounds:
             for deed in deeds:
                 do(root, deed)

@@ -33,7 +33,9 @@ def do(root: Path, deed: Deed) -> None:
     """Do one thing, if it can be done; links are never followed."""
     what, path, more = deed
     place = root / path
-    if any((root / Path(*Path(path).parts[:at])).is_symlink() for at in range(1, len(Path(path).parts))):
+    if any(
+        (root / Path(*Path(path).parts[:at])).is_symlink() for at in range(1, len(Path(path).parts))
+    ):
         return
     try:
         match what:
@@ -78,7 +80,7 @@ def picture(root: Path) -> dict[str, tuple[str, int, bytes]]:
             mode = stat.S_IMODE(info.st_mode)
             key = str(path.relative_to(root))
             if path.is_symlink():
-                found[key] = ("link", 0, os.fsencode(os.readlink(path)))
+                found[key] = ("link", 0, os.fsencode(path.readlink()))
             elif path.is_dir():
                 found[key] = ("folder", mode, b"")
             else:
