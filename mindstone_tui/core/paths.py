@@ -181,6 +181,11 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "lost"
 
     @property
+    def files(self) -> Path:
+        """What workspace files were before and after tools changed them."""
+        return self.folder / "files"
+
+    @property
     def derived(self) -> tuple[Path, ...]:
         """Files that are there and can only have come from a transcript."""
         made = (
@@ -190,6 +195,7 @@ class SessionPlaces(msgspec.Struct, frozen=True):
             self.notes,
             self.handoffs,
             self.blobs,
+            self.files,
         )
         return tuple(path for path in made if os.path.lexists(path))
 

@@ -11,6 +11,7 @@ import msgspec
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.tool_offer import ToolOffer
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.context import budget, build_report, plan
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import ComponentName
@@ -120,6 +121,7 @@ class TurnContext:
         tools: dict[str, Tool],
         tool_context: Callable[[str], ToolContext],
         permissions: Permissions,
+        files: FileKeeper,
         redactor: Redactor,
         report_bug: Callable[[BaseException], object],
         position: int = 0,
@@ -138,6 +140,7 @@ class TurnContext:
         self.offer = ToolOffer(tools)
         self.tool_context = tool_context
         self.permissions = permissions
+        self.files = files
         self.redactor = redactor
         self.report_bug = report_bug
         self.position = position

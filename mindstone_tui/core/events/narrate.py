@@ -12,7 +12,16 @@ from typing import Final, Literal, assert_never
 import msgspec
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries import (
+    Entry,
+    Line,
+    Unknown,
+    conversation,
+    derived,
+    store,
+    window,
+    workspace,
+)
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.types import (
@@ -83,6 +92,8 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
             return None
         case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
             return describe(event)
+        case ev.FilesChanged():
+            return describe(event)
         case _:
             shown = isinstance(event, TurnEvent | ToolEvent | CommandEvent)
             return None if shown else describe(event)
@@ -97,6 +108,7 @@ _BOOKKEEPING: Final = (
     ev.VelocitySpiked,
     ev.CheckpointSaved,
     ev.HandoffWritten,
+    ev.FilesChanged,
 )
 
 
@@ -125,6 +137,8 @@ def brief(event: ev.AnyEvent) -> str:
             return f"checkpoint {version} saved"
         case ev.HandoffWritten():
             return "handoff written"
+        case ev.FilesChanged():
+            return f"{_count(event)} changed, /undo takes it back"
         case _:
             return describe(event).text
 
@@ -275,8 +289,42 @@ def _of_tool(event: ToolEvent) -> EventLine:
         case ev.DelegationEnded(child=child, ending=ending, tokens=used, cost=cost):
             text = f"Sub-agent {child}: {ending} · {tokens(used)} tokens · {dollars(cost)}"
             return EventLine(sign="⑂", text=text)
+        case ev.FilesChanged(name=name, unkept=unkept):
+            lost = f"; {unkept} cannot be undone" if unkept else ""
+            return EventLine(
+                sign="✎",
+                text=f"{_count(event)} changed by {name}: {_paths(event)}",
+                detail=f"/undo takes it back{lost}",
+                tone="warning" if unkept else "note",
+            )
+        case ev.FilesRestored(direction=direction, turns=turns, total=total, left=left):
+            did = "taken back" if direction == "undo" else "done again"
+            kept = f"; {plural(len(left), 'path')} left as they are" if left else ""
+            return EventLine(
+                sign="↶" if direction == "undo" else "↷",
+                text=f"Changes of {turn_names(turns)} {did}: {plural(total, 'file')}{kept}",
+                detail="/redo does it again" if direction == "undo" else "/undo takes it back",
+                more=left,
+            )
         case _:
             assert_never(event)
+
+
+def _is_folder(change: workspace.FileChange) -> bool:
+    return (change.after or change.before).startswith("folder")
+
+
+def _count(event: ev.FilesChanged) -> str:
+    """How many; folders count only where nothing else changed."""
+    folders = sum(map(_is_folder, event.changes))
+    return plural(event.total - folders or event.total, "file")
+
+
+def _paths(event: ev.FilesChanged) -> str:
+    """The first few paths of a change."""
+    known = [each.path for each in event.changes if not _is_folder(each)]
+    named = (known or [each.path for each in event.changes])[:3]
+    return ", ".join([*named, *(["…"] if max(len(known), event.total - 50) > 3 else [])])
 
 
 def _call(name: str, shown: str) -> str:

@@ -115,6 +115,11 @@ class SessionServices:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
         return resolve_reference(pointer, self._history, self.context.window.fold)
 
+    def question_of(self, turn: int) -> str:
+        """What the person asked for in a turn, in one line."""
+        asked = (line.entry for line in self._history.turn(turn))
+        return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
+
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
         before = self._take_model(name)
@@ -219,7 +224,8 @@ class SessionServices:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
-        return close_open_turn(self.context, self._history)
+        found_changed = self.context.files.recover()
+        return [*found_changed, *close_open_turn(self.context, self._history)]
 
     def lines_of_turn(self) -> list[Line]:
         """Everything recorded of the newest turn."""
@@ -342,6 +348,7 @@ class SessionServices:
         self.stop_tidying()
         await self.context.provider.close()
         await self.tools.close()
+        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
 
