@@ -27,9 +27,10 @@ from mindstone_tui.core.recall.embedding import (
     signs,
 )
 from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate
 from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, TOKENIZER, passage_from
-from mindstone_tui.core.recall.words import MOST_TERMS, Question, quoted
+from mindstone_tui.core.words import MOST_TERMS, quoted
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question."""

@@ -19,8 +19,9 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.recall.passages import Passage, parse_time
+from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
-from mindstone_tui.core.recall.words import Question, only_asks, query_terms, tells_time, words_of
+from mindstone_tui.core.words import query_terms, words_of
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,15 +15,9 @@ import msgspec
 
 from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage, sentences
+from mindstone_tui.core.recall.question import Question, only_asks, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
-from mindstone_tui.core.recall.words import (
-    STOPWORDS,
-    Question,
-    only_asks,
-    query_terms,
-    read_question,
-    words_of,
-)
+from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 Intent = Literal["nothing", "asks", "tells"]
 

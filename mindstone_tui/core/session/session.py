@@ -339,7 +339,7 @@ class Session:
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         if not self._context.questions.answer(call, answer):
-            self._emit(events.Noticed(message="Nobody waits for that answer any more."))
+            self._emit(events.Noticed(message="That question is no longer open."))
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""

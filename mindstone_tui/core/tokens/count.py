@@ -25,7 +25,7 @@ from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Message, ToolSchema
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError
 from mindstone_tui.core.lockdown import litellm_folder
-from mindstone_tui.core.tokens.vocabulary import open_vocabulary
+from mindstone_tui.core.tokens.vocabulary import open_vocabulary, written
 
 if TYPE_CHECKING:
     import tiktoken
@@ -226,6 +226,15 @@ def load_encoding(name: str) -> tiktoken.Encoding | None:
             return tiktoken.get_encoding(name)
         except (ImportError, OSError, ValueError):
             return None
+
+
+def rebuild_vocabularies() -> None:
+    """Write the files that ship with the package anew from the vocabularies litellm brings."""
+    for name in VOCABULARIES:
+        encoding = load_encoding(name)
+        assert encoding is not None
+        path = Path(__file__).with_name("vocabularies") / f"{name}.bpe"
+        path.write_bytes(written(encoding._pat_str, encoding._mergeable_ranks))
 
 
 def _pieces(text: str) -> Iterator[str]:

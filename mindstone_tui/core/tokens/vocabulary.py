@@ -31,7 +31,7 @@ class Vocabulary:
     """One byte-pair vocabulary, mapped from its file."""
 
     def __init__(self, path: Path) -> None:
-        import regex
+        import regex  # type: ignore[import-untyped]
 
         with path.open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -137,14 +137,3 @@ def written(pattern: str, ranks: Mapping[bytes, int]) -> bytes:
     head = _HEAD.pack(_MAGIC, len(said), len(tokens), len(slots))
     numbers = struct.pack(f"<{len(slots)}I{len(ends)}I", *slots, *ends)
     return head + said + numbers + b"".join(tokens)
-
-
-def rebuild() -> None:
-    """Write the files anew from tiktoken's vocabularies, which litellm brings along."""
-    from mindstone_tui.core.tokens.count import VOCABULARIES, load_encoding
-
-    for name in VOCABULARIES:
-        encoding = load_encoding(name)
-        assert encoding is not None
-        path = Path(__file__).with_name("vocabularies") / f"{name}.bpe"
-        path.write_bytes(written(encoding._pat_str, encoding._mergeable_ranks))
