@@ -19,8 +19,8 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.paths import Places, SessionPlaces
-from mindstone_tui.core.recall.embedding import Embedder, Encoded, open_embedder
-from mindstone_tui.core.recall.index import RecallIndex, catch_up, reading
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.recall.index import Asked, RecallIndex, ask_once, catch_up, reading
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import plain_words
@@ -157,21 +157,19 @@ def excerpt(text: str, word: str) -> str:
 def search_everywhere(home: Places, settings: Settings, query: str, count: int) -> SessionAnswer:
     """The best exchanges of all sessions; the question is embedded once."""
     embedder = open_embedder(settings.recall.embedder)
-    asked: list[Encoded | None] = []
+    asked = ask_once(embedder, query)
     excluded = set(settings.recall.exclude)
     sessions = [each for each in home.sessions() if str(each.key) not in excluded]
     return search_all(query, (_searchable(each, embedder, asked) for each in sessions), count)
 
 
-def _searchable(each: SessionPlaces, embedder: Embedder, asked: list[Encoded | None]) -> Searchable:
+def _searchable(each: SessionPlaces, embedder: Embedder, asked: Asked) -> Searchable:
     def ask(query: str, count: int) -> Iterable[SessionHit]:
         index = RecallIndex.open(each.index, embedder)
         try:
             with History(each) as history:
                 catch_up(index, reading(history))
-            if not asked:
-                asked.append(index.ask(query))
-            found = index.search(query, count, asked=asked[0])
+            found = index.search(query, count, asked=asked)
         finally:
             index.close()
         return [
