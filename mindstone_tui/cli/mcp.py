@@ -21,7 +21,7 @@ def mcp(
         typer.Option("--propose", help="Let clients propose memories; a person decides."),
     ] = False,
 ) -> None:
-    """Serve history and memory to other agents over MCP, on standard streams.
+    """Serve history and memory to other agents over MCP.
 
     Read-only. Add it to an agent as the command `mindstone mcp`; docs/surfaces.md has examples.
     """
