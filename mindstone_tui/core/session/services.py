@@ -181,16 +181,12 @@ class SessionServices:
             number += 1
         return f"{self.key.main}-{number}"
 
-    def exists(self, key: SessionKey) -> bool:
-        """Whether there is such a session already."""
-        return self.home.session(key).transcript.exists()
-
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
         key = SessionKey.parse(
             name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
         )
-        if self.exists(key):
+        if self.home.session(key).transcript.exists():
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
         fork_session(self.context, self._history, self.home.session(key), turn)
         return key
