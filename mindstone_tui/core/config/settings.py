@@ -252,6 +252,15 @@ class ToolSettings(SettingsSection):
     """Tool servers, by name."""
 
 
+class HookSettings(SettingsSection):
+    """Programs that run at certain moments: `hooks.json` beside this file says which."""
+
+    seconds: float = 60.0
+    """Time that one run may take, unless it names its own."""
+    end_seconds: float = 5.0
+    """The same at the end of a session, which nobody wants to wait for."""
+
+
 class UndoSettings(SettingsSection):
     """What is kept of files before tools change them."""
 
@@ -385,6 +394,7 @@ class Settings(SettingsSection):
     tools: ToolSettings = ToolSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     undo: UndoSettings = UndoSettings()
+    hooks: HookSettings = HookSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()

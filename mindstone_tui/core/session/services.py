@@ -27,7 +27,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
     ContinuityError,
     EntryNotSaved,
@@ -45,7 +45,7 @@ from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
-from mindstone_tui.core.session.tools import Project, ToolRegistry
+from mindstone_tui.core.session.tools import Project, ToolRegistry, hook_problems
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.shell import SHELL
@@ -130,6 +130,10 @@ class SessionServices:
             entry = ProjectTrusted(folder=str(found.folder), files=files)
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
+
+    def hook_problems(self) -> list[str]:
+        """What is wrong with the files of hooks."""
+        return hook_problems(self.home.hooks, self.project.instructions())
 
     def sessions(self) -> Sequence[SessionSummary]:
         """All sessions but those of sub-agents, newest first."""
@@ -329,6 +333,7 @@ def turn_services(
     project: Project,
     tools: ToolRegistry,
     cwd: Path,
+    home: Places,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -336,6 +341,8 @@ def turn_services(
     async def make_ready() -> list[events.AnyEvent]:
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
+        context.hooks.refresh()
+        found += hook_problems(home.hooks, project.instructions())
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -358,7 +365,9 @@ def turn_services(
         instructions, cut = cut_sections(
             project.sections(), max(share - taken, share // 2), context.count
         )
-        sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
+        started = context.hooks.started
+        said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
+        sections = (*found.sections, *instructions, *said, *([task] if task else ()), *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:

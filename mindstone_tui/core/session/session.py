@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.commands.registry import Command
@@ -249,6 +250,7 @@ class Session:
         self._returned: list[SentMessage] = []
         """Messages that no turn took in, and that nobody sent again."""
         self._complained: set[str] = set()
+        self._alert_hooks = AlertHooks(services.context.hooks)
 
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
@@ -371,6 +373,9 @@ class Session:
         self._persist_pending()
         self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
+        with contextlib.suppress(MindstoneError):
+            await self._alert_hooks.close()
+            await self._context.hooks.end(self._context.settings.hooks.end_seconds)
         for task in (self._owner, self._follower, self._resuming, *self._read_only_tasks):
             if task is not None:
                 task.cancel()
@@ -439,6 +444,7 @@ class Session:
 
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
+        self._alert_hooks.hear(event)
 
     def _complain(self, error: MindstoneError) -> None:
         """Say what went wrong: once until a turn begins again, however often it is met."""
