@@ -43,11 +43,6 @@ class Permissions:
         """Somebody is there who can be asked."""
         self._keep = keep
 
-    @property
-    def asks(self) -> bool:
-        """Whether a person is there who can be asked."""
-        return self._asks
-
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
         runs_unasked = any(rule.verdict == "allow" for rule in self._rules)
@@ -75,8 +70,8 @@ class Permissions:
 
     def ask_instead(self, decision: Decision, why: str) -> Decision:
         """The same call, but a person decides; refused where nobody can."""
-        verdict: Verdict = "ask" if self._asks else "refuse"
-        reason = why if self._asks else f"{why}, and nobody can be asked here"
+        verdict: Verdict = "ask" if self.asks else "refuse"
+        reason = why if self.asks else f"{why}, and nobody can be asked here"
         return msgspec.structs.replace(decision, verdict=verdict, reason=reason)
 
     def confine(self, decision: Decision, context: ToolContext) -> ToolContext:

@@ -122,7 +122,10 @@ async def hooks(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
     found = services.context.hooks
     found.refresh()
     text = shown(found.all) or f"There are no hooks. They would stand in {services.home.hooks}."
-    yield CommandPrinted(command="hooks", text="\n".join([text, *services.hook_problems()]))
+    yield CommandPrinted(
+        command="hooks",
+        text="\n".join([text, *services.project.hook_problems(services.home.hooks)]),
+    )
 
 
 @command("tools", usage="[on|off NAME | accept SERVER]", changes_window=True)

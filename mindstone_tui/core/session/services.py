@@ -48,7 +48,7 @@ from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
-from mindstone_tui.core.session.tools import Project, ToolRegistry, hook_problems
+from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.shell import SHELL
@@ -115,11 +115,6 @@ class SessionServices:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
         return resolve_reference(pointer, self._history, self.context.window.fold)
 
-    def question_of(self, turn: int) -> str:
-        """What the person asked for in a turn, in one line."""
-        asked = (line.entry for line in self._history.turn(turn))
-        return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
-
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
         before = self._take_model(name)
@@ -144,10 +139,6 @@ class SessionServices:
             entry = ProjectTrusted(folder=str(found.folder), files=files)
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
-
-    def hook_problems(self) -> list[str]:
-        """What is wrong with the files of hooks."""
-        return hook_problems(self.home.hooks, self.project.instructions())
 
     def sessions(self) -> Sequence[SessionSummary]:
         """All sessions but those of sub-agents, newest first."""
@@ -398,7 +389,7 @@ def turn_services(
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
         context.hooks.refresh()
-        found += hook_problems(home.hooks, project.instructions())
+        found += project.hook_problems(home.hooks)
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]

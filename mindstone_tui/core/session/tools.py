@@ -184,6 +184,18 @@ class Project:
             for each in self.instructions().in_force
         ]
 
+    def hook_problems(self, own: Path) -> list[str]:
+        """What is wrong with the files of hooks, the user's and this project's, in sentences."""
+        problems: list[str] = []
+        if own.exists():
+            try:
+                problems += read_hooks(own.read_bytes(), "user", str(own))[1]
+            except OSError as error:
+                problems.append(f"{own} cannot be read: {error.strerror}.")
+        for each in self.instructions().trusted("hooks"):
+            problems += read_hooks(each.data, "project", each.path)[1]
+        return problems
+
     def unread(self) -> str:
         """Which files are not read for want of trust, in a sentence; empty when there are none."""
         found = self.instructions()
@@ -205,16 +217,3 @@ def session_hooks(own: Path, project: ProjectInstructions) -> tuple[Hook, ...]:
     for each in project.trusted("hooks"):
         found = (*found, *read_hooks(each.data, "project", each.path)[0])
     return found
-
-
-def hook_problems(own: Path, project: ProjectInstructions) -> list[str]:
-    """What is wrong with the files of hooks, in sentences."""
-    problems: list[str] = []
-    if own.exists():
-        try:
-            problems += read_hooks(own.read_bytes(), "user", str(own))[1]
-        except OSError as error:
-            problems.append(f"{own} cannot be read: {error.strerror}.")
-    for each in project.trusted("hooks"):
-        problems += read_hooks(each.data, "project", each.path)[1]
-    return problems
