@@ -149,7 +149,7 @@ async def _use(
         context.window.record(_allowed(call, approval, decision), turn)
     else:
         waiting = context.questions.ask(call.id)
-        question = await _question(context, turn, tool, approval, decision)
+        question = await question_about(context, turn, tool, approval, decision)
         # On disk before it is put: any surface may answer, and the first answer on disk holds.
         context.window.record(_written(question), turn)
         yield question
@@ -185,9 +185,10 @@ async def _use(
         raise interruption
 
 
-async def _question(
+async def question_about(
     context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
+    """What a person is asked before a call may run."""
     scopes = await context.permissions.scopes_for(tool, approval)
     parts = approval.preview.parts
     return events.ToolAsked(

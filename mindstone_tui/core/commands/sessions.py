@@ -112,6 +112,29 @@ async def trust(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
     yield CommandPrinted(command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}")
 
 
+@command("skills")
+async def skills(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """List your own commands and the skills that the model may look up, with where they stand.
+
+    Commands are Markdown files in commands/, skills folders with a SKILL.md in skills/, both beside
+    config.toml; a trusted project's are in .mindstone or .claude.
+    """
+    del argument
+    prompts = services.prompts
+    prompts.refresh()
+    listed = [
+        *((f"/{each.name}", each) for each in prompts.commands().values()),
+        *prompts.skills.items(),
+    ]
+    rows = [
+        f"{name:24} {each.size:>7,} bytes  {each.source:8} {each.description}\n  {each.path}"
+        for name, each in listed
+    ]
+    where = f"{services.home.commands} and {services.home.skills}"
+    none = f"There are none. They would stand in {where}."
+    yield CommandPrinted(command="skills", text="\n".join(rows) or none)
+
+
 @command("hooks")
 async def hooks(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """List the programs that run at certain moments, with their exact commands.

@@ -261,6 +261,13 @@ class HookSettings(SettingsSection):
     """The same at the end of a session, which nobody wants to wait for."""
 
 
+class SkillSettings(SettingsSection):
+    """Skills: folders with a SKILL.md, yours and those of trusted projects."""
+
+    head_chars: int = 3_000
+    """Room for their names and descriptions in the head of the prompt."""
+
+
 class UndoSettings(SettingsSection):
     """What is kept of files before tools change them."""
 
@@ -404,6 +411,7 @@ class Settings(SettingsSection):
     approvals: ApprovalSettings = ApprovalSettings()
     undo: UndoSettings = UndoSettings()
     hooks: HookSettings = HookSettings()
+    skills: SkillSettings = SkillSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()

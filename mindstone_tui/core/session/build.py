@@ -40,6 +40,7 @@ from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.models import Models, SessionModels
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices, turn_services
@@ -364,6 +365,10 @@ class _Assembly:
         return Project(self.workspace, TrustFile(self.home.trust))
 
     @cached_property
+    def _prompts(self) -> PromptFiles:
+        return PromptFiles(self.home, self.project, self.context)
+
+    @cached_property
     def tools_of_history(self) -> ToolsOfHistory:
         sources = Sources(
             self.home,
@@ -386,6 +391,7 @@ class _Assembly:
             self.tasks,
             self.recall,
             project=self.project,
+            prompts=self._prompts,
             tools=self.tools,
             cwd=self.opening.cwd,
             home=self.home,
@@ -418,4 +424,5 @@ class _Assembly:
             models=self.answering,
             tools=self.tools,
             project=self.project,
+            prompts=self._prompts,
         )

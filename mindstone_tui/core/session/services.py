@@ -46,11 +46,13 @@ from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
@@ -87,6 +89,7 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
+        prompts: PromptFiles,
     ) -> None:
         self.context = context
         self.home = home
@@ -102,6 +105,7 @@ class SessionServices:
         self.models = models
         self.tools = tools
         self.project = project
+        self.prompts = prompts
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
@@ -378,6 +382,7 @@ def turn_services(
     recall: SessionRecall,
     *,
     project: Project,
+    prompts: PromptFiles,
     tools: ToolRegistry,
     cwd: Path,
     home: Places,
@@ -389,6 +394,8 @@ def turn_services(
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
         context.hooks.refresh()
+        if prompts.refresh():
+            tools.add({"skill": skill_tool(prompts.skills)})
         found += project.hook_problems(home.hooks)
         if unread := project.unread():
             found.append(unread)
@@ -414,7 +421,9 @@ def turn_services(
         )
         started = context.hooks.started
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
-        sections = (*found.sections, *instructions, *said, *([task] if task else ()), *remembered)
+        skills = prompts.section()
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
