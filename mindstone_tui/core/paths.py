@@ -176,6 +176,11 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "title"
 
     @property
+    def profile(self) -> Path:
+        """What the session is, read off the transcript for lists; can be deleted at any time."""
+        return self.folder / "profile.json"
+
+    @property
     def lost(self) -> Path:
         """What was left of histories whose transcript is gone."""
         return self.folder / "lost"

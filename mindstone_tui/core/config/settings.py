@@ -192,7 +192,7 @@ class RecallSettings(SettingsSection):
     vector_wait: float = 30.0
     """Seconds that a prune waits at most for the vectors of what leaves."""
     background: bool = True
-    """Make missing vectors in a process of their own after `run` and `import`."""
+    """Make missing vectors in a process of their own after a session is closed or imported."""
 
 
 class MemorySettings(SettingsSection):

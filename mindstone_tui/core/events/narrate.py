@@ -508,6 +508,13 @@ def _of_entry(entry: Entry | Unknown) -> EventLine | None:
             known = {name: value for name, value in fields.items() if name != "kind"}
             text = f"{kind.replace('_', ' ')}: {msgspec.json.encode(known).decode()}"
             return EventLine(text=text)
+        case store.SessionDescribed(program=program, title=title, folder=folder):
+            text = (
+                f"A session of {program}: {one_line(title, 120)}"
+                if title
+                else (f"A session of {program}")
+            )
+            return EventLine(sign="⤓", text=text, detail=one_line(folder, 200))
         case store.Imported(format=name, added=added, skipped=skipped):
             text = f"Imported {plural(added, 'message')} from {name}"
             more = tuple(f"line {each.line}: {each.why}" for each in skipped)

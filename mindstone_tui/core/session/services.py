@@ -46,6 +46,7 @@ from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
+from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
@@ -56,7 +57,7 @@ from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE
 
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
@@ -144,9 +145,10 @@ class SessionServices:
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
 
-    def sessions(self) -> Sequence[SessionSummary]:
-        """All sessions but those of sub-agents, newest first."""
-        return [one for one in list_sessions(self.home) if CHILD not in one.main]
+    def sessions(self) -> Sequence[ListedSession]:
+        """All sessions but those of sub-agents, the one used last first."""
+        every = list_described(self.home)
+        return [one for one in every if CHILD not in one.main and not one.started_by]
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""

@@ -442,7 +442,7 @@ class Session:
             finally:
                 self._lease.give_back()
                 self._inbox.done()
-                if not self._closing:
+                if self._follower is not None and not self._closing:
                     self.services.tidy()
 
     async def _serve(self, asked: Item) -> None:
