@@ -10,7 +10,16 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
+from mindstone_tui.cli.options import (
+    JsonOption,
+    SessionOption,
+    check_kinds,
+    fetch_news,
+    only_elsewhere,
+    places,
+    session_key,
+    session_to_read,
+)
 from mindstone_tui.cli.output import (
     flush_output,
     hint,
@@ -74,7 +83,9 @@ def sessions(
         aside = start_over(places().session(session_key(fresh)))
         hint(f"What was left is in {aside}. The next message begins a new history.")
         return
-    every = list_sessions(places())
+    fetch_news()
+    every = [*list_sessions(places()), *only_elsewhere()]
+    every.sort(key=lambda one: one.updated, reverse=True)
     summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
     shown = summaries[:limit] if limit else summaries
     if json:
@@ -123,7 +134,7 @@ def log(
     `-k context_window_pruned -k tool_results_trimmed` is the record of what left the window: each
     with its score, its parts and its reason.
     """
-    where = places().session(session_key(session))
+    where = places().session(session_to_read(session))
     wanted = _wanted(kind or (), turn)
     with _open(where) as history:
         newest = history.head.seq
@@ -161,9 +172,10 @@ def verify_sessions(
 ) -> None:
     """Verify that a transcript was not altered. Exits with 1 if it was."""
     if all_sessions:
+        fetch_news()
         chosen = sorted(places().sessions(), key=lambda found: found.key)
     else:
-        chosen = [places().session(session_key(session))]
+        chosen = [places().session(session_to_read(session))]
         if not json and not chosen[0].folder.exists():
             raise chosen[0].missing()
     expected = _anchor(anchor)

@@ -11,7 +11,14 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
+from mindstone_tui.cli.options import (
+    JsonOption,
+    SessionOption,
+    check_kinds,
+    fetch_news,
+    places,
+    session_key,
+)
 from mindstone_tui.cli.output import ProgressBars, hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries import KINDS
@@ -81,7 +88,10 @@ def recall(
     check_kinds(kind or (), {*KINDS, *recallable_kinds()})
     home = places()
     settings = load(home, os.environ).settings
-    with StoredRecall(home, session_key(session), settings, checked_scope(scope)) as stored:
+    key = session_key(session)
+    wide = checked_scope(scope) != "session"
+    fetch_news(None if wide else [key], elsewhere=wide)
+    with StoredRecall(home, key, settings, checked_scope(scope)) as stored:
         for line in _queries(query, batch):
             if auto:
                 _show_auto(stored.ask_unasked(line), json=json, explain=explain)
@@ -107,6 +117,7 @@ def reindex(
     """Rebuild the recall index from the transcript. Nothing is lost."""
     home = places()
     settings = load(home, os.environ).settings
+    fetch_news(None if all_sessions else [session_key(session)])
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
     for each in chosen:
         try:
@@ -186,6 +197,7 @@ def search(
     if not phrase.strip():
         raise UsageError("Nothing to search for.", 'For example: mindstone search "…"')
     home = places()
+    fetch_news(elsewhere=True)
     found = search_everywhere(home, load(home, os.environ).settings, phrase, k)
     if json:
         say_json(found)

@@ -7,6 +7,7 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -52,6 +53,10 @@ from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+from mindstone_tui.core.transcript.store import HistoryStore
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.shared.copies import Feed
 
 
 class SessionServices:
@@ -75,6 +80,7 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
+        store: HistoryStore | None = None,
     ) -> None:
         self.context = context
         self.home = home
@@ -90,6 +96,9 @@ class SessionServices:
         self.models = models
         self.tools = tools
         self.project = project
+        self.store = store
+        """The server that keeps this history; None where the files do."""
+        self._feed: Feed | None = None
         self._history = history
         self._past = past
         self._tidying: asyncio.Task[None] | None = None
@@ -154,7 +163,10 @@ class SessionServices:
 
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
-        taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
+        known = [each.key for each in self.home.sessions()]
+        if self.store is not None:
+            known += [each.key for each in self.store.sessions()]
+        taken = {key.main for key in known if key.agent == self.key.agent}
         number = 2
         while f"{self.key.main}-{number}" in taken:
             number += 1
@@ -162,7 +174,13 @@ class SessionServices:
 
     def exists(self, key: SessionKey) -> bool:
         """Whether there is such a session already."""
-        return self.home.session(key).transcript.exists()
+        if self.home.session(key).transcript.exists():
+            return True
+        store = self._store_of(key)
+        if store is None:
+            return False
+        with contextlib.closing(store):
+            return store.find(key) is not None
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
@@ -171,8 +189,17 @@ class SessionServices:
         )
         if self.exists(key):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
-        fork_session(self.context, self._history, self.home.session(key), turn)
+        child = self.home.session(key)
+        fork_session(self.context, self._history, child, turn, self._store_of(key))
         return key
+
+    def _store_of(self, key: SessionKey) -> HistoryStore | None:
+        """The server that keeps another session, to be closed after use; None for files."""
+        if not self.context.settings.history.address_for(key):
+            return None
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.context.settings.history, key)
 
     # Around a turn
 
@@ -187,10 +214,13 @@ class SessionServices:
             entries=self.context.transcript.head.seq + 1,
         )
 
-    def catch_up(self) -> list[Line]:
-        """Take in what other surfaces wrote, and say what it was."""
+    def catch_up(self, *, fetch: bool = True) -> list[Line]:
+        """Take in what other surfaces wrote, and say what it was.
+
+        Without `fetch` only what is on this machine: whoever listens brings the rest.
+        """
         known = self.context.transcript.replacements
-        self.context.transcript.look()
+        self.context.transcript.look(fetch=fetch)
         self.context.window.catch_up()
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
@@ -200,6 +230,16 @@ class SessionServices:
         if any(isinstance(line.entry, ModelChanged) for line in lines):
             self._follow_model()
         return lines
+
+    def listen(self) -> None:
+        """Have what other machines write brought here as they write it, until this is closed."""
+        if self.store is not None:
+            from mindstone_tui.core.shared.copies import Feed
+
+            store = self._store_of(self.key)
+            if store is not None:
+                self._feed = Feed(self.places, store)
+                self._feed.start()
 
     def close_open_turn(self) -> list[Line]:
         """Close a turn that a crash left open: its calls get results that say so."""
@@ -307,6 +347,8 @@ class SessionServices:
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
         self.stop_tidying()
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.stop)
         await self.context.provider.close()
         await self.tools.close()
         await asyncio.to_thread(self.recall.close)

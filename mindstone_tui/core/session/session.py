@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -22,7 +20,6 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.commands.registry import Command
-from mindstone_tui.core.disk import REAL, place_error
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     MessageQueued,
@@ -39,13 +36,12 @@ from mindstone_tui.core.errors import (
     Interrupted,
     MindstoneError,
     PlaceError,
-    SessionBusy,
     UsageError,
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.images import attach
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
@@ -172,59 +168,6 @@ def stopped(cancelled: asyncio.CancelledError) -> Interrupted:
     return Interrupted(str(cancelled) or "Interrupted.")
 
 
-_LOOK_AGAIN: Final = 0.05
-
-
-class Lease:
-    """The right to take a turn in one session."""
-
-    def __init__(self, places: SessionPlaces) -> None:
-        self._places = places
-        self._fd: int | None = None
-
-    @property
-    def held(self) -> bool:
-        """Whether this process has it."""
-        return self._fd is not None
-
-    def try_take(self) -> bool:
-        """Take it if nobody has it."""
-        if self._fd is not None:
-            return True
-        try:
-            fd = REAL.open(self._places.lease, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise place_error(self._places.lease, error) from error
-        try:
-            # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        self._fd = fd
-        return True
-
-    async def take(self, *, wait: bool, on_wait: Callable[[], None]) -> None:
-        """Take it, waiting for the other surface if need be; `on_wait` is told once."""
-        told = False
-        while not self.try_take():
-            if not wait:
-                raise SessionBusy(
-                    f"Another program is taking a turn in {self._places.key}.",
-                    "Wait for it to finish, or leave out --no-wait.",
-                )
-            if not told:
-                on_wait()
-                told = True
-            await asyncio.sleep(_LOOK_AGAIN)
-
-    def give_back(self) -> None:
-        """Let others have it."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-
 class Session:
     """A conversation that is happening now; see `events.Conversation` for the contract."""
 
@@ -258,8 +201,15 @@ class Session:
         self._context.window.on_replaced = self._on_replaced
         self._context.tell = self._emit
         self._owner = asyncio.create_task(self._run_queue(), name="session")
+        if isinstance(self._lease, SharedLease):
+            self._lease.on_lost = partial(
+                asyncio.get_running_loop().call_soon_threadsafe,
+                self.interrupt,
+                "Another machine took over this session.",
+            )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
+            self.services.listen()
         self._emit(self.services.ready())
         self._emit(events.ContextReported(report=self._context.report()))
         if follow:
@@ -430,7 +380,11 @@ class Session:
 
     def _remind(self) -> None:
         """Say what was queued when the program stopped, unless another one still has it."""
-        if not self._lease.try_take():
+        try:
+            if not self._lease.try_take():
+                return
+        except EntryNotSaved as error:
+            self._complain(error)
             return
         self._lease.give_back()
         for text in self.services.never_sent():
@@ -579,7 +533,7 @@ class Session:
         async for _ in changes(self.services.places.transcript):
             if not self._inbox.serving:
                 try:
-                    self._take_in(self.services.catch_up())
+                    self._take_in(self.services.catch_up(fetch=False))
                 except MindstoneError as error:
                     self._complain(error)
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import os
+import socket
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -57,13 +59,6 @@ def place_of(url: str) -> str:
     return f"{host or 'local socket'}{port}/{unquote(parts.path.lstrip('/')) or 'postgres'}"
 
 
-def password_of(url: str) -> str:
-    """The password in an address; empty where there is none."""
-    with contextlib.suppress(ValueError):
-        return unquote(urlsplit(url).password or "")
-    return ""
-
-
 def available() -> bool:
     """Whether the driver is installed."""
     return importlib.util.find_spec("psycopg") is not None
@@ -85,7 +80,7 @@ class PostgresStore:
             )
         self._url = url
         self._team = team
-        self._timeout = timeout
+        self.timeout = timeout
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._owner = ""
         self._ids: dict[SessionKey, int] = {}
@@ -148,7 +143,7 @@ class PostgresStore:
 
     def wait(self, key: SessionKey, after: int, seconds: float) -> bool:
         """Listen for the server's word; what came before that is looked up."""
-        with self._talk(patience=seconds + self._timeout) as connection:
+        with self._talk(patience=seconds + self.timeout) as connection:
             number = self._id(connection, key)
             if number not in self._heard:
                 connection.execute(f"listen mindstone_{number}")
@@ -230,6 +225,16 @@ class PostgresStore:
             )
         return data
 
+    def break_off(self) -> None:
+        """End what another thread waits for: its call fails as if the server were away."""
+        connection = self._connection
+        if connection is not None:
+            with (
+                contextlib.suppress(Exception),
+                socket.socket(fileno=os.dup(connection.fileno())) as line,
+            ):
+                line.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """End the connection."""
         with self._lock:
@@ -266,7 +271,7 @@ class PostgresStore:
         with self._lock:
             try:
                 if self._connection is None:
-                    fresh = PatientConnection.reach(self._url, self._timeout)
+                    fresh = PatientConnection.reach(self._url, self.timeout)
                     try:
                         self._owner = self._settle(fresh)
                     except BaseException:
@@ -274,7 +279,7 @@ class PostgresStore:
                         raise
                     self._connection = fresh
                 if isinstance(self._connection, PatientConnection):
-                    self._connection.patience = patience or self._timeout
+                    self._connection.patience = patience or self.timeout
                 yield self._connection
             except psycopg.Error as error:
                 ours = self._in_our_words(error)

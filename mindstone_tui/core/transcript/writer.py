@@ -178,10 +178,13 @@ class Transcript:
             raise
         return lines
 
-    def look(self) -> None:
-        """Learn what other processes appended since; a torn end is set aside."""
+    def look(self, *, fetch: bool = True) -> None:
+        """Learn what other processes appended since; a torn end is set aside.
+
+        Without `fetch` nobody upstream is asked.
+        """
         try:
-            self._settle()
+            self._settle(fetch=fetch)
         except HistoryAway as error:
             raise _not_kept(error) from error
 
@@ -245,12 +248,15 @@ class Transcript:
     def close(self) -> None:
         """Give the file back; nothing is lost that was acknowledged."""
         self._ledger.close()
+        if self._copy is not None:
+            self._copy.store.close()
 
-    def _settle(self) -> None:
+    def _settle(self, *, fetch: bool = True) -> None:
         """Know the tail; write a new session's header, clean up after a crash in an old one."""
         try:
             with self._ledger.locked() as news:
-                self._catch_up()
+                if fetch:
+                    self._catch_up()
                 self._record(news)
                 if self._ledger.tail.seq <= 1:
                     sync_young_folders(self.places.folder, self._disk)

@@ -271,7 +271,7 @@ def test_files_and_postgresql_are_the_same_store(url: str) -> None:
         pass
 
     OnThisServer.url = url
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         OnThisServer, settings=settings(max_examples=settings().max_examples // 6)
     )
 
