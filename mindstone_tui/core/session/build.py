@@ -51,7 +51,7 @@ from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.store import HistoryStore
+from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.values import Value
 
 
@@ -193,7 +193,7 @@ class _Assembly:
         return Redactor(known)
 
     @cached_property
-    def store(self) -> HistoryStore | None:
+    def _store(self) -> HistoryStore | None:
         """The server that keeps this history; None where the files do."""
         if not self.settings.history.address_for(self.opening.key):
             return None
@@ -212,7 +212,7 @@ class _Assembly:
             disk=self.opening.disk,
             clean=lambda text: self.redactor.redact(text).text,
             channel=self.opening.channel,
-            upstream=self.store,
+            upstream=self._store,
         )
 
     @cached_property
@@ -394,5 +394,5 @@ class _Assembly:
             models=self.answering,
             tools=self.tools,
             project=self.project,
-            store=self.store,
+            store=self._store,
         )

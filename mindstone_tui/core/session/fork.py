@@ -26,7 +26,7 @@ from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.store import HistoryStore
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 
 def fork_session(

@@ -30,7 +30,7 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, counter_for, rough_count
 from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.store import HistoryStore
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 
 class _Fitting(msgspec.Struct, frozen=True, kw_only=True):

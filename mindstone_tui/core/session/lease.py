@@ -21,7 +21,7 @@ from mindstone_tui.core.disk import REAL, place_error
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import Transcript
-from mindstone_tui.core.transcript.store import Grant, HistoryStore
+from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 
 _LOOK_AGAIN: Final = 0.05
 _ASK_AGAIN: Final = 0.25

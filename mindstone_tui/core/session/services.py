@@ -53,7 +53,7 @@ from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
-from mindstone_tui.core.transcript.store import HistoryStore
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 if TYPE_CHECKING:
     from mindstone_tui.core.shared.copies import Feed

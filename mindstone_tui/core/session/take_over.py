@@ -26,7 +26,7 @@ from mindstone_tui.core.session.find import Progress, bring_up_to_date
 from mindstone_tui.core.session.import_window import plan_imported_window
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.transcript import Transcript
-from mindstone_tui.core.transcript.store import HistoryStore
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _CHUNK: Final = 1 << 20
 

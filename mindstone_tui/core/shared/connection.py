@@ -13,6 +13,15 @@ import psycopg
 from psycopg import waiting
 from psycopg.abc import RV, PQGen
 
+from mindstone_tui.core.errors import (
+    DamagedTranscript,
+    HistoryAway,
+    LeaseLost,
+    MindstoneError,
+    Overtaken,
+    PlaceError,
+)
+
 _CHECKED_EVERY: Final = 0.1
 
 
@@ -52,3 +61,45 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
                     self.pgconn.finish()
                 raise psycopg.OperationalError("no answer in time") from None
             raise
+
+
+def in_our_words(error: psycopg.Error, where: str) -> MindstoneError:
+    """What the server or the driver said, without a word of the address."""
+    match error.sqlstate or "":
+        case "MS001":
+            return Overtaken(f"Another machine wrote to the session on {where} meanwhile.")
+        case "MS002":
+            return LeaseLost(
+                f"NOT SAVED: another machine took over the session on {where}.",
+                "What was not saved is kept in a file; the next message goes on behind the "
+                "other machine's.",
+            )
+        case "MS003":
+            return DamagedTranscript(
+                f"{where} refused lines: they do not follow what is kept there.",
+                "Run `mindstone verify` and `mindstone history status`.",
+            )
+        case "MS004" | "42501":
+            return PlaceError(
+                f"The role that {where} knows this machine by may not use these sessions.",
+                "Check history.team, and the grants in docs/shared-history.md.",
+            )
+        case "28P01" | "28000":
+            return HistoryAway(
+                f"{where} refused the user or the password.",
+                "Check history.url; a password may also stand in ~/.pgpass.",
+            )
+        case "53100" | "53000" | "53200":
+            return HistoryAway(f"{where} has no room left.", "Free space on the server.")
+        case "53300":
+            return HistoryAway(f"{where} takes no more connections.", "Try again later.")
+        case "25006":
+            return HistoryAway(f"{where} only lets itself be read.", "Use the main server.")
+        case "3D000":
+            return HistoryAway(f"There is no database {where}.", "Create it, or correct it.")
+        case state:
+            kind = type(error).__name__ if not state else f"{type(error).__name__} {state}"
+            return HistoryAway(
+                f"The history server {where} does not answer ({kind}).",
+                "What is kept here can still be read.",
+            )

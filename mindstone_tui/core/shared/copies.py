@@ -19,8 +19,8 @@ from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import SessionSummary
 from mindstone_tui.core.transcript.copy import CopiedFile
 from mindstone_tui.core.transcript.file_store import FileStore
+from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.transcript.reader import Head
-from mindstone_tui.core.transcript.store import HistoryStore
 
 _LISTENS: Final = 30.0
 """Seconds after which a listener looks even if it was told nothing."""

@@ -18,21 +18,15 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
 from mindstone_tui.core.entries.line import GENESIS
-from mindstone_tui.core.errors import (
-    DamagedTranscript,
-    HistoryAway,
-    LeaseLost,
-    MindstoneError,
-    Overtaken,
-    PlaceError,
-    UsageError,
-)
+from mindstone_tui.core.errors import HistoryAway, MindstoneError, PlaceError, UsageError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared import schema
 from mindstone_tui.core.transcript.encode import timestamp
+from mindstone_tui.core.transcript.history_store import Grant, StoredSession
 from mindstone_tui.core.transcript.reader import Head
-from mindstone_tui.core.transcript.store import Grant, StoredSession
 
 if TYPE_CHECKING:
     import psycopg
@@ -64,6 +58,15 @@ def available() -> bool:
     return importlib.util.find_spec("psycopg") is not None
 
 
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as a connection to it shows it."""
+
+    version: str
+    encrypted: bool
+    local: bool
+    """Reached without leaving this machine."""
+
+
 class PostgresStore:
     """The sessions of one owner on one server."""
 
@@ -91,7 +94,7 @@ class PostgresStore:
     @property
     def name(self) -> str:
         """Host and database."""
-        return f"The server {place_of(self._url)}"
+        return place_of(self._url)
 
     @property
     def owner(self) -> str:
@@ -225,6 +228,16 @@ class PostgresStore:
             )
         return data
 
+    def about(self) -> ServerFacts:
+        """What the server says of itself."""
+        with self._talk() as connection:
+            row = connection.execute("select current_setting('server_version')").fetchone()
+            used = connection.pgconn.ssl_in_use
+            host = connection.info.host
+        version = str(row[0]).split(" ")[0] if row else "?"
+        local = host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
+        return ServerFacts(version=version, encrypted=used, local=local)
+
     def break_off(self) -> None:
         """End what another thread waits for: its call fails as if the server were away."""
         connection = self._connection
@@ -266,7 +279,7 @@ class PostgresStore:
         """The connection, for one question at a time; what goes wrong becomes an error of ours."""
         import psycopg
 
-        from mindstone_tui.core.shared.connection import PatientConnection
+        from mindstone_tui.core.shared.connection import PatientConnection, in_our_words
 
         with self._lock:
             try:
@@ -282,7 +295,7 @@ class PostgresStore:
                     self._connection.patience = patience or self.timeout
                 yield self._connection
             except psycopg.Error as error:
-                ours = self._in_our_words(error)
+                ours = in_our_words(error, place_of(self._url))
                 if isinstance(ours, HistoryAway):
                     self.close()
                 raise ours from None
@@ -299,48 +312,6 @@ class PostgresStore:
         row = connection.execute("select mindstone.me()").fetchone()
         me = str(row[0]) if row else ""
         return self._team or me
-
-    def _in_our_words(self, error: psycopg.Error) -> MindstoneError:
-        """What the server or the driver said, without a word of the address."""
-        where = place_of(self._url)
-        match error.sqlstate or "":
-            case "MS001":
-                return Overtaken(f"Another machine wrote to the session on {where} meanwhile.")
-            case "MS002":
-                return LeaseLost(
-                    f"NOT SAVED: another machine took over the session on {where}.",
-                    "What was not saved is kept in a file; the next message goes on behind the "
-                    "other machine's.",
-                )
-            case "MS003":
-                return DamagedTranscript(
-                    f"{where} refused lines: they do not follow what is kept there.",
-                    "Run `mindstone verify` and `mindstone history status`.",
-                )
-            case "MS004" | "42501":
-                return PlaceError(
-                    f"The role that {where} knows this machine by may not use these sessions.",
-                    "Check history.team, and the grants in docs/shared-history.md.",
-                )
-            case "28P01" | "28000":
-                return HistoryAway(
-                    f"{where} refused the user or the password.",
-                    "Check history.url; a password may also stand in ~/.pgpass.",
-                )
-            case "53100" | "53000" | "53200":
-                return HistoryAway(f"{where} has no room left.", "Free space on the server.")
-            case "53300":
-                return HistoryAway(f"{where} takes no more connections.", "Try again later.")
-            case "25006":
-                return HistoryAway(f"{where} only lets itself be read.", "Use the main server.")
-            case "3D000":
-                return HistoryAway(f"There is no database {where}.", "Create it, or correct it.")
-            case state:
-                kind = type(error).__name__ if not state else f"{type(error).__name__} {state}"
-                return HistoryAway(
-                    f"The history server {where} does not answer ({kind}).",
-                    "What is kept here can still be read.",
-                )
 
 
 def _stored(row: tuple[Any, ...]) -> StoredSession:

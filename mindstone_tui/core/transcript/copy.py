@@ -20,8 +20,7 @@ from mindstone_tui.core.errors import HistoryAway, NoSuchEntry, Overtaken, Usage
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.file import Tail, TranscriptFile
 from mindstone_tui.core.transcript.file_store import known, tails_behind
-from mindstone_tui.core.transcript.reader import Head, History
-from mindstone_tui.core.transcript.store import (
+from mindstone_tui.core.transcript.history_store import (
     Grant,
     HistoryStore,
     differ,
@@ -29,6 +28,7 @@ from mindstone_tui.core.transcript.store import (
     hash_of,
     in_batches,
 )
+from mindstone_tui.core.transcript.reader import Head, History
 
 HERE: Final = "This machine"
 

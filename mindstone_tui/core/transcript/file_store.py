@@ -22,8 +22,8 @@ from mindstone_tui.core.errors import LeaseLost, Overtaken
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript.encode import timestamp
 from mindstone_tui.core.transcript.file import Tail, TranscriptFile
+from mindstone_tui.core.transcript.history_store import NOTHING, Grant, StoredSession, follows
 from mindstone_tui.core.transcript.reader import Head, History, read_line
-from mindstone_tui.core.transcript.store import NOTHING, Grant, StoredSession, follows
 
 _LOOK_AGAIN: Final = 0.02
 

@@ -53,8 +53,8 @@ from mindstone_tui.core.transcript.encode import (
     utc_now,
 )
 from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
+from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 from mindstone_tui.core.transcript.reader import Head, History
-from mindstone_tui.core.transcript.store import Grant, HistoryStore
 
 _ENVELOPE: Final = 1 << 10
 

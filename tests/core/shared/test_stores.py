@@ -31,14 +31,14 @@ from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import verify
 from mindstone_tui.core.transcript.encode import encode_ulid
 from mindstone_tui.core.transcript.file_store import FileStore
-from mindstone_tui.core.transcript.reader import Head
-from mindstone_tui.core.transcript.store import (
+from mindstone_tui.core.transcript.history_store import (
     NOTHING,
     Grant,
     HistoryStore,
     copy_session,
     head_at,
 )
+from mindstone_tui.core.transcript.reader import Head
 
 _NUMBER = itertools.count(1)
 _KEYS = ["main", 'odd "name" \\ \x01 ü', "a~b"]
