@@ -180,18 +180,24 @@ def _choices(name: str, now: str, known: Mapping[str, str]) -> CommandPrinted:
     return CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})
 
 
-@command("budget", usage="[TOKENS [SHARE]]", words=COMPONENTS)
+@command("budget", usage="[TOKENS [SHARE]] [--json]", words=COMPONENTS)
 async def budget(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show the six shares of the window, how full each is and how fast it fills.
 
     With a number it says whether so many tokens more would fit, into the message history or the
-    share that is named.
+    share that is named. `--json` prints it as data.
     """
-    if argument:
-        yield _admission(services, argument)
-        return
-    report = services.context.report()
-    yield CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+    words = argument.split()
+    asked = " ".join(word for word in words if word != "--json")
+    if asked:
+        told = _admission(services, asked)
+    else:
+        report = services.context.report()
+        told = CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+    if "--json" in words:
+        data = msgspec.json.format(msgspec.json.encode(told.data), indent=0).decode()
+        told = msgspec.structs.replace(told, text=data)
+    yield told
 
 
 def _admission(services: SessionServices, argument: str) -> CommandPrinted:
@@ -201,7 +207,7 @@ def _admission(services: SessionServices, argument: str) -> CommandPrinted:
         (name for name in COMPONENTS if name == (named.strip() or "message_history")), None
     )
     if not number.isdigit() or share is None:
-        raise wrong_use("budget", f"A number and one of {', '.join(COMPONENTS)} are wanted.")
+        raise wrong_use("budget", f"Write a number of tokens, and one of {', '.join(COMPONENTS)}.")
     context = services.context
     found = check_before_add(context.window, share, int(number), context.target)
     verdict = "would fit" if found.allowed else "would not fit"

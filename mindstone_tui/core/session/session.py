@@ -42,6 +42,7 @@ from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
 from mindstone_tui.core.session.images import attach
 from mindstone_tui.core.session.lease import Lease, SharedLease
+from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
@@ -189,6 +190,7 @@ class Session:
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._closing = False
+        self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
         """Messages that no turn took in, and that nobody sent again."""
         self._complained: set[str] = set()
@@ -200,6 +202,7 @@ class Session:
         )
         self._context.window.on_replaced = self._on_replaced
         self._context.tell = self._emit
+        self.services.on_vectors = self._vectors_followed
         self._owner = asyncio.create_task(self._run_queue(), name="session")
         if isinstance(self._lease, SharedLease):
             self._lease.on_lost = partial(
@@ -227,6 +230,12 @@ class Session:
 
         # Not at once: this may be the turn's own end being written.
         asyncio.get_running_loop().call_soon(stop)
+
+    def _vectors_followed(self, by_words: int) -> None:
+        """More can be found by meaning; a running turn reports on its own requests."""
+        if not self._in_turn:
+            self.services.recall.by_words = by_words
+            self._emit(events.ContextReported(report=self._context.report()))
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -288,8 +297,15 @@ class Session:
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
-        if not self._context.questions.answer(call, answer):
-            self._emit(events.Noticed(message="Nobody waits for that answer any more."))
+        try:
+            self._take_in(self.services.catch_up())
+            written = self._questions.write(call, answer)
+            # What others wrote before it comes first, an answer of theirs among it.
+            self._take_in(self.services.catch_up())
+            if written is not None:
+                self._questions.hear(written)
+        except MindstoneError as error:
+            self._complain(error)
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
@@ -382,6 +398,7 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         try:
             if not self._lease.try_take():
+                self._questions.find(self.services.lines_of_turn())
                 return
         except EntryNotSaved as error:
             self._complain(error)
@@ -531,7 +548,8 @@ class Session:
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
         async for _ in changes(self.services.places.transcript):
-            if not self._inbox.serving:
+            # While a turn of ours runs, all that others can add to it is an answer.
+            if not self._inbox.serving or self._questions.waiting:
                 try:
                     self._take_in(self.services.catch_up(fetch=False))
                 except MindstoneError as error:
@@ -540,5 +558,6 @@ class Session:
     def _take_in(self, lines: Sequence[Line]) -> None:
         for line in lines:
             self._emit(appeared(line))
+            self._questions.hear(line)
         if lines:
             self._emit(events.ContextReported(report=self._context.report()))

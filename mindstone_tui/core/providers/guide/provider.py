@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -32,6 +33,7 @@ from mindstone_tui.core.providers.guide.topics import (
     is_greeting,
     is_work,
 )
+from mindstone_tui.core.words import STOPWORDS, plain_words
 
 _BLOCK: Final = re.compile(
     r'<data-(?P<nonce>[0-9a-z]{8,64}) origin="(?P<origin>[^"]*)">\n?'
@@ -42,18 +44,9 @@ HERE: Final = "earlier in this window"
 _PARAGRAPHS: Final = re.compile(r"\n\s*\n")
 _POINTER: Final = re.compile(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
-_WORD: Final = re.compile(r"[^\W_]{2,}")
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 _LONGEST_QUESTION: Final = 300
-_COMMON_WORDS: Final = (
-    "a about again all also an and any are as at be been before but by can could did do does "
-    "done earlier for from get give had has have he her him his how i if in into is it its "
-    "just know let like may me mentioned more my no not of on or our out please recall "
-    "remember said say she should show so some such tell than that the their them then there "
-    "these they thing this those to told too us was we were what when where which who whom "
-    "whose why will with would you your "
-)
-_COMMON: Final = frozenset(_COMMON_WORDS.split())
+_COMMON: Final = STOPWORDS | {"earlier", "give", "mentioned", "recall", "show", "thing", "told"}
 
 
 class QuotedPassage(Part):
@@ -121,7 +114,7 @@ def unwrapped(text: str) -> str:
 
 def terms(text: str) -> frozenset[str]:
     """The words that carry meaning, without their endings."""
-    return frozenset(_stem(word) for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    return frozenset(_stem(word) for word in plain_words(text, shortest=2) if word not in _COMMON)
 
 
 def overlap(wanted: frozenset[str], text: str) -> float:
@@ -332,7 +325,8 @@ _QUESTION: Final = re.compile(
     re.IGNORECASE,
 )
 _STANDING: Final = re.compile(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
-_SAID: Final = "This was said before:"
+_SAID: Final = "This was said before"
+_LINE: Final = re.compile(r"(?:\A|\s)#(\d+)\b")
 _NOTHING: Final = re.compile(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
 _NOT_FOUND: Final = (
     "I found nothing about that in this session. I am the guide, not a language model, so I do not "
@@ -418,7 +412,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=_acknowledge(situation.question))
     found = _best(situation)
     # What stands in the window has no pointer that the guide could see; recall knows it.
-    if found and ("recall" not in tools or any(each.pointer != HERE for each in found)):
+    if found and ("recall" not in tools or all(each.pointer != HERE for each in found)):
         return GuideAnswer(text=_quote(found))
     if "recall" in tools:
         return _use(
@@ -448,7 +442,7 @@ def _acknowledge(statement: str) -> str:
 
 
 def _quotable(passages: Iterable[QuotedPassage], question: str) -> list[QuotedPassage]:
-    """What answers a question well enough to be quoted, best first."""
+    """What answers a question well enough to be quoted, best first; of equals the newest."""
     wanted = terms(question)
     scored = [
         (overlap(wanted, passage.text), passage)
@@ -456,7 +450,14 @@ def _quotable(passages: Iterable[QuotedPassage], question: str) -> list[QuotedPa
         if not is_asking(passage.text) and not is_own(passage.text)
     ]
     good = [each for each in scored if _answers(*each)]
-    return [passage for _, passage in sorted(good, key=lambda each: -each[0])][:_QUOTES]
+    best = sorted(good, key=lambda each: (-each[0], -_line(each[1])))
+    return [passage for _, passage in best[:_QUOTES]]
+
+
+def _line(passage: QuotedPassage) -> float:
+    """Where a passage stands in history: what the window still shows is newer than the rest."""
+    found = _LINE.search(passage.pointer)
+    return int(found[1]) if found else math.inf
 
 
 def _answers(share: float, passage: QuotedPassage) -> bool:
@@ -497,7 +498,8 @@ def _quote(found: Sequence[QuotedPassage]) -> str:
     for passage in found[:_QUOTES]:
         body = _shortened(_clean(passage.text), _QUOTE_LENGTH).replace("\n", "\n> ")
         quotes.append(f"> {body}" + (f"\n> — {passage.pointer}" if passage.pointer else ""))
-    return "\n\n".join([_SAID, *quotes])
+    said = f"{_SAID}:" if len(quotes) == 1 else f"{_SAID}, the newest first:"
+    return "\n\n".join([said, *quotes])
 
 
 def _shown(result: ToolOutcome) -> str:
