@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -56,9 +56,6 @@ from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
 from mindstone_tui.core.transcript.history_store import HistoryStore
-
-if TYPE_CHECKING:
-    from mindstone_tui.core.shared.copies import Feed
 
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
@@ -109,7 +106,6 @@ class SessionServices:
         self.project = project
         self.store = store
         """The server that keeps this history; None where the files do."""
-        self._feed: Feed | None = None
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
@@ -244,16 +240,6 @@ class SessionServices:
             self._follow_model()
         return lines
 
-    def listen(self) -> None:
-        """Have what other machines write brought here as they write it, until this is closed."""
-        if self.store is not None:
-            from mindstone_tui.core.shared.copies import Feed
-
-            store = self._store_of(self.key)
-            if store is not None:
-                self._feed = Feed(self.places, store)
-                self._feed.start()
-
     def close_open_turn(self) -> list[Line]:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
@@ -379,8 +365,6 @@ class SessionServices:
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
         self.stop_tidying()
-        if self._feed is not None:
-            await asyncio.to_thread(self._feed.stop)
         await self.context.provider.close()
         await self.tools.close()
         await asyncio.to_thread(self.recall.close)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -46,6 +47,9 @@ from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.shared.copies import Feed
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -189,6 +193,7 @@ class Session:
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._feed: Feed | None = None
         self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
@@ -212,12 +217,20 @@ class Session:
             )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
-            self.services.listen()
+            self._listen()
         self._emit(self.services.ready())
         self._emit(events.ContextReported(report=self._context.report()))
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
+
+    def _listen(self) -> None:
+        """Have what other machines write brought here as they write it, until this is closed."""
+        if self.services.store is not None:
+            from mindstone_tui.core.shared.copies import Feed
+
+            self._feed = Feed(self.services.places, self.services.store.another())
+            self._feed.start()
 
     def _on_replaced(self, what: str) -> None:
         """Another history stands in this one's place: a turn of the old one cannot go on in it."""
@@ -342,6 +355,8 @@ class Session:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.stop)
         await self.services.close()
         head = self._context.transcript.head
         if (path := self._rescue()) is not None:

@@ -238,6 +238,10 @@ class PostgresStore:
         local = host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
         return ServerFacts(version=version, encrypted=used, local=local)
 
+    def another(self) -> PostgresStore:
+        """A connection of its own to the same sessions."""
+        return PostgresStore(self._url, team=self._team, timeout=self.timeout)
+
     def break_off(self) -> None:
         """End what another thread waits for: its call fails as if the server were away."""
         connection = self._connection

@@ -138,6 +138,10 @@ class FileStore:
         """What is in it."""
         return read_blob(self._home.session(key).blobs, digest)
 
+    def another(self) -> FileStore:
+        """The same files."""
+        return FileStore(self._home, self._disk)
+
     def break_off(self) -> None:
         """Nothing to do: nobody waits here for long."""
 

@@ -93,6 +93,9 @@ class HistoryStore(Protocol):
     def blob(self, key: SessionKey, digest: str) -> bytes:
         """The bytes that were kept under a hash, checked against it."""
 
+    def another(self) -> HistoryStore:
+        """The same place once more, for another thread."""
+
     def break_off(self) -> None:
         """End what another thread waits for in this store."""
 

@@ -99,7 +99,13 @@ class Transcript:
             ensure_folder(places.folder, disk)
         self._copy = CopiedFile(places, disk, upstream) if upstream is not None else None
         self._ledger = self._copy or TranscriptFile(places, disk, create=create)
-        self._settle()
+        try:
+            self._settle()
+        except MindstoneError:
+            if self._copy is not None:
+                self._copy.close()
+                self._copy.store.close()
+            raise
 
     @property
     def unsaved(self) -> tuple[Draft, ...]:
