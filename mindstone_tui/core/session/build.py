@@ -34,11 +34,11 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
@@ -55,6 +55,7 @@ from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.values import Value
 
 
@@ -155,7 +156,13 @@ async def open_session(opening: Opening) -> Session:
         await services.close()
         context.transcript.close()
         raise
-    session = Session(services, Lease(services.places), wait=opening.wait)
+    store, seconds = services.store, context.settings.history.lease
+    lease = (
+        SharedLease(services.places, context.transcript, store, seconds)
+        if store is not None
+        else Lease(services.places)
+    )
+    session = Session(services, lease, wait=opening.wait)
     session.start(follow=opening.follow)
     warm_up(context.provider)
     return session
@@ -183,7 +190,21 @@ class _Assembly:
 
     @cached_property
     def redactor(self) -> Redactor:
-        return Redactor(secrets_of(self.opening.environ))
+        known = dict(secrets_of(self.opening.environ))
+        for url in (self.settings.history.url, *self.settings.history.sessions.values()):
+            if password := password_in(url):
+                known[f"history-password-{len(known)}"] = password
+        return Redactor(known)
+
+    @cached_property
+    def _store(self) -> HistoryStore | None:
+        """The server that keeps this history; None where the files do."""
+        if not self.settings.history.address_for(self.opening.key):
+            return None
+        # Deferred: nobody else needs what talks to a server.
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.settings.history, self.opening.key)
 
     @cached_property
     def transcript(self) -> Transcript:
@@ -195,6 +216,7 @@ class _Assembly:
             disk=self.opening.disk,
             clean=lambda text: self.redactor.redact(text).text,
             channel=self.opening.channel,
+            upstream=self._store,
         )
 
     @cached_property
@@ -425,4 +447,5 @@ class _Assembly:
             tools=self.tools,
             project=self.project,
             prompts=self._prompts,
+            store=self._store,
         )

@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -41,12 +43,15 @@ from mindstone_tui.core.errors import (
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
 from mindstone_tui.core.session.images import attach
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.prompt_files import PromptFile
 from mindstone_tui.core.transcript.follow import changes
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.shared.copies import Feed
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -201,6 +206,7 @@ class Session:
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._feed: Feed | None = None
         self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
@@ -217,13 +223,28 @@ class Session:
         self._context.tell = self._emit
         self.services.on_vectors = self._vectors_followed
         self._owner = asyncio.create_task(self._run_queue(), name="session")
+        if isinstance(self._lease, SharedLease):
+            self._lease.on_lost = partial(
+                asyncio.get_running_loop().call_soon_threadsafe,
+                self.interrupt,
+                "Another machine took over this session.",
+            )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
+            self._listen()
         self._emit(self.services.ready())
         self._emit(events.ContextReported(report=self._context.report()))
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
+
+    def _listen(self) -> None:
+        """Have what other machines write brought here as they write it, until this is closed."""
+        if self.services.store is not None:
+            from mindstone_tui.core.shared.copies import Feed
+
+            self._feed = Feed(self.services.places, self.services.store.another())
+            self._feed.start()
 
     def _on_replaced(self, what: str) -> None:
         """Another history stands in this one's place: a turn of the old one cannot go on in it."""
@@ -356,6 +377,8 @@ class Session:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.stop)
         await self.services.close()
         head = self._context.transcript.head
         if (path := self._rescue()) is not None:
@@ -410,8 +433,12 @@ class Session:
 
     def _remind(self) -> None:
         """Say what was queued when the program stopped, unless another one still has it."""
-        if not self._lease.try_take():
-            self._questions.find(self.services.lines_of_turn())
+        try:
+            if not self._lease.try_take():
+                self._questions.find(self.services.lines_of_turn())
+                return
+        except EntryNotSaved as error:
+            self._complain(error)
             return
         self._lease.give_back()
         for text in self.services.never_sent():
@@ -585,7 +612,7 @@ class Session:
             # While a turn of ours runs, all that others can add to it is an answer.
             if not self._inbox.serving or self._questions.waiting:
                 try:
-                    self._take_in(self.services.catch_up())
+                    self._take_in(self.services.catch_up(fetch=False))
                 except MindstoneError as error:
                     self._complain(error)
 
