@@ -235,8 +235,6 @@ def _check_others(settings: Settings, origin: Origin) -> None:
 Rank = Literal["default", "profile", "user", "project", "environment", "flag"]
 
 PROJECT_FILE: Final = Path(".mindstone") / "config.toml"
-LARGEST_FILE: Final = 4 << 20
-"""Bytes of a file of settings."""
 LARGEST_FOREIGN: Final = 64 << 10
 """Bytes of a project's file."""
 MOST_BRACKETS: Final = 200
@@ -429,7 +427,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _text_of(file: Path) -> str:
     try:
-        return read_regular(file, most=LARGEST_FILE).decode()
+        return read_regular(file).decode()
     except OSError as error:
         raise place_error(file, error) from error
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from mindstone_tui.core.arguments import too_deep
+from mindstone_tui.core.bounded_json import is_too_deep
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
@@ -72,7 +72,7 @@ def unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
         return _TOO_DEEP
     except (TypeError, ValueError):
         return "its schema is not JSON"
-    if too_deep(written):
+    if is_too_deep(written):
         return _TOO_DEEP
     if (
         len(written) > _LARGEST_SCHEMA
