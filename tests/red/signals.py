@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,7 +47,9 @@ def signals(tried: Tried) -> Iterator[Case]:
     for number, (surface, phase, ending) in enumerate(cases[:: tried.sized(11, 1)]):
         folder = tried.folder(str(number))
 
-        def tell(folder: Path = folder, case: tuple[str, str, str] = (surface, phase, ending)) -> None:
+        def tell(
+            folder: Path = folder, case: tuple[str, str, str] = (surface, phase, ending)
+        ) -> None:
             print(_ended(folder, *case))
 
         told = in_a_child(tell, 200.0)

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, facts_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
@@ -161,13 +162,15 @@ def _quoted(passage: SourceMessage, shown: int) -> str:
     return f"**{passage.name or passage.speaker}** [turn {passage.turn}, line {passage.seq}] {cut}"
 
 
-async def prose(ask: Ask, letter: Letter, *, within: float = 60.0, target: int = 400) -> str:
+async def prose(
+    ask: Ask, letter: Letter, *, within: float = ModelSettings().aside_timeout, tokens: int = 400
+) -> str:
     """A model's letter about the record, or nothing when what it said cannot be used."""
     reply = await ask_model(
         ask,
         "handoff",
         [
-            {"role": "system", "content": prompts.load("handoff").fill(target=target)},
+            {"role": "system", "content": prompts.load("handoff").fill(target=tokens)},
             {
                 "role": "user",
                 "content": as_data(letter.body, origin="handoff", nonce=fresh_nonce()),

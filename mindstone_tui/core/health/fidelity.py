@@ -14,6 +14,7 @@ from mindstone_tui.core.context.extract import SourceMessage, facts_of, folded, 
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.words import tokens_of
 
 GATE: Final = 0.85
 """What a change of prompts or ranking must not fall below."""
@@ -109,7 +110,7 @@ def _probes(passage: SourceMessage) -> Iterator[FidelityProbe]:
 
 def _words(sentence: str, most: int = 8) -> str:
     """The first words of a sentence that say something."""
-    words = re.findall(r"[\w'./-]+", sentence)
+    words = tokens_of(sentence)
     return " ".join([word for word in words if not _SAYS_NOTHING.match(word)][:most]) or sentence
 
 

@@ -158,7 +158,7 @@ def table(snapshot: Snapshot) -> tuple[tuple[MetricName, str, str], ...]:
 def health_text(monitor: Monitor) -> str:
     """What `/health` says."""
     if not monitor.history:
-        return "Nothing was measured yet: health is taken after each turn."
+        return "Nothing has been measured yet: health is taken after each turn."
     newest = monitor.history[-1]
     rows = [f"{name:<18} {value:<16} {word}" for name, value, word in table(newest)]
     extra = [

@@ -14,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SourceMessage,
@@ -33,6 +34,7 @@ from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
+from mindstone_tui.core.words import tokens_of
 
 PIECE: Final = 6_000
 """Tokens of history that are looked at together."""
@@ -95,7 +97,7 @@ class Reviewer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     ask: Ask | None = None
     budget: int = 60_000
     """Tokens of history in one run; the rest waits for the next."""
-    timeout: float = 60.0
+    timeout: float = ModelSettings().aside_timeout
     nonce: Callable[[], str] = fresh_nonce
 
 
@@ -234,8 +236,7 @@ def _kind(passage: SourceMessage, sentence: str) -> Kind | None:
 
 
 def _name(sentence: str) -> str:
-    words = re.findall(r"[\w'./-]+", sentence)
-    return " ".join(words[:8])[:80]
+    return " ".join(tokens_of(sentence)[:8])[:80]
 
 
 def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[ReviewFinding], int]:

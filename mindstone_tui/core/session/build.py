@@ -26,6 +26,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk, sweep
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.handoff.delegation import DelegationLimits
 from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.base import Window
@@ -306,7 +307,10 @@ class _Assembly:
     def modes(self) -> Modes:
         model = self.context.model
         summarizer = Summarizer(
-            count=self.context.count, ask=self.answering.aside(model), model=model
+            count=self.context.count,
+            ask=self.answering.aside(model),
+            model=model,
+            timeout=self.settings.models.aside_timeout,
         )
         steps = self.handoffs.room_steps(self.recall.backfill)
         modes = Modes(Means(summarizer=summarizer, steps=steps))
@@ -353,7 +357,17 @@ class _Assembly:
             tools=self.tools,
             cwd=self.opening.cwd,
         )
-        delegations = Delegations(self.context, self.opening.key, self._assemble_child, self.modes)
+        delegations = Delegations(
+            self.context,
+            self.opening.key,
+            self._assemble_child,
+            self.modes,
+            DelegationLimits(
+                tokens=self.settings.tools.delegate_tokens,
+                calls=self.settings.tools.delegate_calls,
+                seconds=self.settings.tools.delegate_timeout,
+            ),
+        )
         self.tools.add(toolbox(self.tools_of_history, delegations))
         return SessionServices(
             context=self.context,

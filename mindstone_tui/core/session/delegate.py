@@ -28,12 +28,18 @@ class Delegations:
     """The sub-agents of one session; at most two work at a time."""
 
     def __init__(
-        self, context: TurnContext, key: SessionKey, open_child: OpenChild, modes: Modes
+        self,
+        context: TurnContext,
+        key: SessionKey,
+        open_child: OpenChild,
+        modes: Modes,
+        limits: delegation.DelegationLimits,
     ) -> None:
         self._context = context
         self._key = key
         self._open_child = open_child
         self._modes = modes
+        self._limits = limits
         self._running = 0
 
     async def run(self, arguments: DelegateArguments, context: ToolContext) -> ToolResult:
@@ -44,6 +50,7 @@ class Delegations:
             parent=self._key,
             call=context.call,
             available=tuple(self._context.tools),
+            limits=self._limits,
             depth=self._key.main.count(CHILD),
             running=self._running,
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -53,6 +55,9 @@ from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
 
+_TOLD_EVERY: Final = 2.0
+"""Seconds between two words on how far the vectors are."""
+
 
 class SessionServices:
     """One session's parts, as commands and screens use them, and the chores around a turn."""
@@ -92,6 +97,8 @@ class SessionServices:
         self.project = project
         self._history = history
         self._past = past
+        self.on_vectors: Callable[[int], None] = lambda by_words: None
+        """Hears how many passages are found by words only so far, while vectors are made."""
         self._tidying: asyncio.Task[None] | None = None
         self._rescue_folder: Path | None = None
 
@@ -278,9 +285,21 @@ class SessionServices:
             self._tidying = asyncio.create_task(self._embed(), name="embedding")
 
     async def _embed(self) -> None:
+        told = -_TOLD_EVERY
         with contextlib.suppress(RecallError):
-            while await asyncio.to_thread(self.recall.embed_some):
-                continue
+            more = True
+            while more:
+                if time.monotonic() - told >= _TOLD_EVERY:
+                    await self._tell_vectors()
+                    told = time.monotonic()
+                more = await asyncio.to_thread(self.recall.embed_some)
+        with contextlib.suppress(RecallError):
+            await self._tell_vectors()
+
+    async def _tell_vectors(self) -> None:
+        waiting = await asyncio.to_thread(self.recall.waiting)
+        if waiting != self.recall.by_words:
+            self.on_vectors(waiting)
 
     def stop_tidying(self) -> None:
         """Make no more vectors."""

@@ -257,6 +257,7 @@ class Session:
         )
         self._context.window.on_replaced = self._on_replaced
         self._context.tell = self._emit
+        self.services.on_vectors = self._vectors_followed
         self._owner = asyncio.create_task(self._run_queue(), name="session")
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
@@ -277,6 +278,12 @@ class Session:
 
         # Not at once: this may be the turn's own end being written.
         asyncio.get_running_loop().call_soon(stop)
+
+    def _vectors_followed(self, by_words: int) -> None:
+        """More can be found by meaning; a running turn reports on its own requests."""
+        if not self._in_turn:
+            self.services.recall.by_words = by_words
+            self._emit(events.ContextReported(report=self._context.report()))
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -339,7 +346,7 @@ class Session:
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         if not self._context.questions.answer(call, answer):
-            self._emit(events.Noticed(message="Nobody waits for that answer any more."))
+            self._emit(events.Noticed(message="That question is no longer open."))
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""

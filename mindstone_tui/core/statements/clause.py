@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.statements.spelling import spelled_out
 from mindstone_tui.core.values import Value
 
 LONGEST_READ: Final = 1_000
@@ -54,6 +53,31 @@ _DENIAL: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[a-z][a-z']*")
 _STRESSED: Final = re.compile(r"\b(?:NEVER|ALWAYS|MUST|ONLY)\b")
+_BARE: Final = re.compile(
+    r"\b(?:(do|does|did|is|are|was|were|would|could|should|has|have|had|wo|ca)nt"
+    r"|(i)(m|ve)|(you|they|we)(re|ve)(?<!were)|(that|what|there|here)(s))\b"
+)
+_MISSPELT: Final = re.compile(r"\bsh(?:ou|u)l?dl?n'?t\b")
+_SHORTHAND: Final = re.compile(r"\b(?:u|ur|b/c|w/o?|[a-z]{2,8})(?=\s|[,.;:!?)]|\Z)")
+_ITS: Final = re.compile(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")
+_WRITTEN_OUT: Final = {
+    "u": "you", "ur": "your", "coz": "because", "cuz": "because", "bcoz": "because",
+    "b/c": "because", "gonna": "going to", "wanna": "want to", "gotta": "have to",
+    "rn": "right now", "tho": "though", "ofc": "of course", "ofcourse": "of course",
+    "ofcouse": "of course", "pls": "please", "plz": "please", "thx": "thanks", "lil": "little",
+    "w/": "with", "w/o": "without", "idk": "i don't know",
+}  # fmt: skip
+_SHORTHAND_WORDS: Final = frozenset(
+    re.findall(
+        r"\S+",
+        """
+    dont doesnt didnt isnt arent wasnt werent wouldnt couldnt shouldnt hasnt havent hadnt wont cant
+    im ive youre theyre youve theyve weve thats whats theres heres its shoudln't shoudlnt shuoldnt
+    shoudnt w b
+    """,
+    )
+) | frozenset(_WRITTEN_OUT)
+"""Words that show a text to be in shorthand; most texts hold none and are left as they are."""
 
 
 class Clause(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -109,7 +133,7 @@ def _folded(said: str) -> tuple[str, frozenset[str]]:
         said = _ASIDE.sub("", said)
     lowered = said.lower()
     words = frozenset(_WORD.findall(lowered))
-    whole = spelled_out(lowered, words)
+    whole = _spelled_out(lowered, words)
     return whole, words if whole is lowered else frozenset(_WORD.findall(whole))
 
 
@@ -141,3 +165,16 @@ def _without_question(whole: str) -> str:
         return whole[: tag.start()]
     parts = list(_PARTS.finditer(whole))
     return whole[: parts[-1].start()] if parts else ""
+
+
+def _spelled_out(text: str, words: frozenset[str]) -> str:
+    """A lower-case text, whose words are given, with apostrophes and whole words."""
+    if not words & _SHORTHAND_WORDS:
+        return text
+    text = _MISSPELT.sub("shouldn't", _BARE.sub(_with_apostrophe, text))
+    text = _SHORTHAND.sub(lambda short: _WRITTEN_OUT.get(short[0], short[0]), text)
+    return _ITS.sub("it's ", text)
+
+
+def _with_apostrophe(bare: re.Match[str]) -> str:
+    return f"{bare[1]}n't" if bare[1] else "'".join(part for part in bare.groups() if part)

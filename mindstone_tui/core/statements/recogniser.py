@@ -17,7 +17,6 @@ from mindstone_tui.core.statements.clause import Clause, after_denial, clause_st
 from mindstone_tui.core.statements.content import content_words, parts, reason_of
 from mindstone_tui.core.statements.cue import VERB, Cue
 from mindstone_tui.core.statements.cues import cues_in
-from mindstone_tui.core.statements.printed import is_printed
 from mindstone_tui.core.statements.splitter import Sentence, prose, shortened
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
 
@@ -114,6 +113,20 @@ _MODEL_ASKS: Final = re.compile(
     r"\bopen (?:question|issue|point)\b|\btbd\b|\bto be (?:decided|determined|clarified)\b"
     r"|\bstill (?:open|undecided|unclear)\b"
 )
+_LOOKED_AT: Final = 200
+_PRINTED_OPENS: Final = re.compile(
+    r"[⨯✖❌✗×]|\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|error (?:code|\w+ing)\b"
+    r"|failed to \w+ \w+:|\[(?:info|debug|error|warn)\b|(?:info|debug|error|warn(?:ing)?):"
+    r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
+    r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]{1,80}:\d+:\d*|[\w./-]{1,80}\.\w{1,4}:\d+\b)"
+)
+_PRINTED_HOLDS: Final = re.compile(
+    r"(?:error|warning|exception): |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]|[;{}]\s*\Z"
+    r"|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
+)
+_PRINTED_CALL: Final = re.compile(r"[\w.]+\(.*\);?\Z")
+_PRINTED_PLACE: Final = re.compile(r"\S:\d+:\d+\W*\Z")
+_PRINTED_SIGNS: Final = frozenset(";{}=<>&|:")
 
 _Verdict = tuple[StatementKind | None, Cue | None]
 
@@ -151,7 +164,7 @@ def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
     shown = False
     printed = -1
     for sentence in prose(utterance.text):
-        if is_printed(sentence.text):
+        if _is_printed(sentence.text):
             printed = sentence.end
             continue
         clause = read(sentence.text)
@@ -258,3 +271,23 @@ def _statement(
         permits=cue is not None and cue.permits,
         lasting=stressed or (cue is not None and cue.lasting),
     )
+
+
+def _is_printed(sentence: str) -> bool:
+    """Whether a program printed a line, or it stands in quotes as a whole: nobody said it."""
+    start = sentence[:_LOOKED_AT].lower()
+    if start[:1] in "\"'“`" and sentence.rstrip(" ,.").endswith(('"', "'", "”", "`")):
+        return sentence.count(sentence[0]) <= 2
+    if sentence.count('"') == 1 and sentence.endswith(('."', '!"', '?"')):
+        return True  # the end of a quotation that began some sentences ago
+    if (
+        _PRINTED_OPENS.match(start)
+        or _PRINTED_CALL.match(start)
+        or _PRINTED_PLACE.search(sentence[-40:])
+    ):
+        return True
+    if not _PRINTED_SIGNS.isdisjoint(start) and _PRINTED_HOLDS.search(start):
+        return True
+    if start.replace(" ", "").isalpha():
+        return False
+    return sum(map(str.isalpha, start)) + start.count(" ") < len(start) // 2

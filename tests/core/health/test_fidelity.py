@@ -36,7 +36,7 @@ def test_probes_come_from_what_people_said_and_rules_come_first() -> None:
     probes = draw(LEFT)
     assert probes[0].kind == "rule"
     assert probes[0].expected == "Never push to main."
-    assert probes[0].query == "Never push main."
+    assert probes[0].query == "Never push main"
     assert {probe.expected for probe in probes} >= {
         "src/gateway.py",
         "parse_block",
