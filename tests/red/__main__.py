@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.red import Case, Room, Tried
 
-ROOMS = ("damage", "fuzz", "soak")
+ROOMS = ("kills", "servers", "damage", "compositions", "secrets", "signals", "fuzz", "soak")
 """Each is a module here with a function of the same name."""
 APART = frozenset({"soak"})
 """Takes so long that it runs only when it is named."""

@@ -93,7 +93,7 @@ def commands(base: Path) -> list[tuple[str, ...]]:
         ("config", "show"),
         ("run", "are you there?", "--model", model),
         ("search", "harbour"),
-        ("replay", "--verify"),
+        ("replay", "--all", "--check"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Whatever ends the process, in whatever it is doing: what was said is on disk, the screen whole."""
+"""Whatever ends the process, in whatever it does: what was said is on disk, the screen whole."""
 
 from __future__ import annotations
 
@@ -55,6 +55,10 @@ def signals(tried: Tried) -> Iterator[Case]:
         told = in_a_child(tell, 200.0)
         problem = told.strip().removesuffix("nothing") if told else "the case itself fell over"
         yield Case(f"{surface}, {phase}: {ending}", problem)
+
+
+def _tell(folder: Path, surface: str, phase: str, ending: str) -> None:
+    print(_ended(folder, surface, phase, ending))
 
 
 def _ended(folder: Path, surface: str, phase: str, ending: str) -> str:

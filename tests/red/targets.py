@@ -28,7 +28,7 @@ from mindstone_tui.core.providers.dialect import Dialect, failure_in
 from mindstone_tui.core.providers.direct import Heard, StreamFailed
 from mindstone_tui.core.providers.errors import Failure, translate
 from mindstone_tui.core.providers.scripted import read_script
-from mindstone_tui.core.recall.words import query_terms, quoted, read_question
+from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.approvals import decide, prepare
@@ -39,6 +39,7 @@ from mindstone_tui.core.tools.shell_rules import NotPlain, Rule, offered, simple
 from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript, verify
+from mindstone_tui.core.words import query_terms, quoted
 from mindstone_tui.tui import themes
 from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
 from mindstone_tui.tui.markdown.layout import table
