@@ -10,7 +10,10 @@ from pathlib import Path
 
 from tests.red import Case, Room, Tried
 
-ROOMS = ("kills", "servers", "damage", "compositions", "secrets", "signals", "fuzz", "soak")
+ROOMS = (
+    *("kills", "servers", "crowd", "damage", "compositions", "secrets", "signals"),
+    *("environments", "fuzz", "soak"),
+)
 """Each is a module here with a function of the same name."""
 APART = frozenset({"soak"})
 """Takes so long that it runs only when it is named."""
@@ -29,11 +32,14 @@ def main() -> int:
         "rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM", help=", ".join(ROOMS)
     )
     parser.add_argument("--small", action="store_true", help="a small part of each")
+    parser.add_argument("--every", type=int, default=1, help="one case in so many", metavar="N")
     chosen = parser.parse_args()
     tried: list[Case] = []
     for name in chosen.rooms or [each for each in ROOMS if each not in APART]:
         with tempfile.TemporaryDirectory(prefix=f"red-{name}-") as base:
-            for case in room_named(name)(Tried(base=Path(base), small=chosen.small)):
+            for case in room_named(name)(
+                Tried(base=Path(base), small=chosen.small, every=chosen.every)
+            ):
                 tried.append(case)
                 print(_line(name, case), flush=True)
     wrong = [case for case in tried if case.problem]

@@ -39,6 +39,7 @@ def kills(tried: Tried) -> Iterator[Case]:
         return
     count = int((tried.base / "0" / "points").read_text())
     points = list(range(1, count + 1, max(1, count // tried.sized(4, count))))
+    points = list(tried.some(points))
     for at in range(0, len(points), BATCH):
         batch = points[at : at + BATCH]
         for point, code in _chat(tried.base, library, batch).items():
