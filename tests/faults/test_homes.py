@@ -13,7 +13,7 @@ import pytest
 from mindstone_tui.core.errors import MindstoneError, PlaceError
 from mindstone_tui.core.transcript import Transcript, verify
 from tests.builders import places_in, say, transcript_in
-from tests.cli.program import ROOT, mindstone
+from tests.cli.program import ROOT, mindstone, mindstone_here
 
 needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None
@@ -169,6 +169,25 @@ def test_a_transcript_that_another_program_cuts_is_not_quietly_written_on(home: 
     assert verify(transcript.places).ok
 
 
+def test_a_transcript_that_is_rewritten_in_place_at_the_same_size_is_noticed(
+    home: Path, tmp_path: Path
+) -> None:
+    transcript, other = transcript_in(home), transcript_in(tmp_path / "other")
+    say(transcript, "first", "answer")
+    say(other, "first", "answer")
+    say(transcript, "second", "answer")
+    say(other, "zweite", "answer")
+    path = transcript.places.transcript
+    foreign = other.places.transcript.read_bytes()
+    assert path.stat().st_size == len(foreign)
+    path.write_bytes(foreign)
+    before = transcript.replacements.histories
+    say(transcript, "third", "answer")
+    assert transcript.replacements.histories == before + 1
+    assert path.read_bytes().startswith(foreign)
+    assert verify(transcript.places).ok
+
+
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
 def test_files_are_0600_and_folders_0700_whatever_the_umask(home: Path, umask: int) -> None:
     before = os.umask(umask)
@@ -194,11 +213,15 @@ def test_what_is_there_can_be_read_on_a_disk_that_cannot_be_written(home: Path) 
     transcript = transcript_in(home)
     say(transcript, "what colour is the stone", "The stone is blue.")
     transcript.close()
+    for written in (("task", "start", "paint the stone"), ("handoff", "write")):
+        assert mindstone_here(*written).returncode == 0
     mount = ["--ro-bind", str(home), str(home)]
     for verb, expected in (
         (("recall", "stone"), "The stone is blue"),
         (("health",), "health is taken after each turn"),
         (("memory",), "Nothing is remembered"),
+        (("handoff", "show"), "paint the stone"),
+        (("checkpoint",), "paint the stone"),
     ):
         done = _inside(mount, "mindstone_tui", *verb)
         assert done.returncode == 0, (verb, done.stderr)
