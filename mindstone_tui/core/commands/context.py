@@ -180,18 +180,24 @@ def _choices(name: str, now: str, known: Mapping[str, str]) -> CommandPrinted:
     return CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})
 
 
-@command("budget", usage="[TOKENS [SHARE]]", words=COMPONENTS)
+@command("budget", usage="[TOKENS [SHARE]] [--json]", words=COMPONENTS)
 async def budget(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show the six shares of the window, how full each is and how fast it fills.
 
     With a number it says whether so many tokens more would fit, into the message history or the
-    share that is named.
+    share that is named. `--json` prints it as data.
     """
-    if argument:
-        yield _admission(services, argument)
-        return
-    report = services.context.report()
-    yield CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+    words = argument.split()
+    asked = " ".join(word for word in words if word != "--json")
+    if asked:
+        told = _admission(services, asked)
+    else:
+        report = services.context.report()
+        told = CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+    if "--json" in words:
+        data = msgspec.json.format(msgspec.json.encode(told.data), indent=0).decode()
+        told = msgspec.structs.replace(told, text=data)
+    yield told
 
 
 def _admission(services: SessionServices, argument: str) -> CommandPrinted:

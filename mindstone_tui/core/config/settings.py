@@ -356,6 +356,15 @@ class McpSettings(SettingsSection):
     """Most hits, lines or sessions in one answer."""
 
 
+class AcpSettings(SettingsSection):
+    """What `mindstone acp` does for editors."""
+
+    session: str = ""
+    """The session that an editor's new conversation goes on with; empty begins a new one."""
+    page: int = 50
+    """Sessions in one answer to the editor's question for all of them."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -373,3 +382,4 @@ class Settings(SettingsSection):
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()
+    acp: AcpSettings = AcpSettings()

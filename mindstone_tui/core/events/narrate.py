@@ -30,6 +30,7 @@ from mindstone_tui.core.values import Value
 
 Tone = Literal["note", "good", "warning", "error"]
 
+_FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
 LONGEST: Final = 400
 """Characters of one line; whoever has less room cuts further."""
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
@@ -101,8 +102,8 @@ _BOOKKEEPING: Final = (
 
 def is_bookkeeping(event: ev.AnyEvent) -> bool:
     """Whether an event is the program's own housekeeping, which nobody has to act on."""
-    good_news = isinstance(event, ev.AlertRaised) and event.level == "info"
-    return good_news or isinstance(event, _BOOKKEEPING)
+    calm = isinstance(event, ev.AlertRaised) and event.level != "critical"
+    return calm or isinstance(event, _BOOKKEEPING)
 
 
 def brief(event: ev.AnyEvent) -> str:
@@ -176,10 +177,25 @@ def turn_cost(event: ev.TurnEnded) -> str:
 
 
 def without_name(shown: str, name: str) -> str:
-    """A call as it is shown, without the tool's name in front, or the verb of the shell's."""
+    """A call as it is shown, without the tool's name in front, or the verb of the shell's.
+
+    Calls of other programs were imported with their arguments as data; their values are shown.
+    """
     if name == "shell" and shown.startswith("run "):
         return shown.removeprefix("run ")
-    return shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
+    rest = shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
+    return _values(rest) if rest.startswith("{") else rest
+
+
+def _values(arguments: str) -> str:
+    """The values of a call's arguments, the place or the command first; else what was given."""
+    try:
+        found = msgspec.json.decode(arguments, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeError):
+        return arguments
+    first = next((name for name in _FIRST_ARGUMENTS if name in found), "")
+    order = [first, *(name for name in found if name != first)] if first else list(found)
+    return " ".join(str(found[name]) for name in order)
 
 
 # Each family of events, then each entry that has no event.
@@ -245,6 +261,9 @@ def _of_tool(event: ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
             return EventLine(sign="?", text=f"Approval needed: {_call(name, shown)}")
+        case ev.ToolAnswered(allowed=allowed, channel=channel, why=why):
+            said = "Approved" if allowed else "Declined"
+            return EventLine(text=f"{said} on {channel}", detail=why)
         case ev.ToolStarted(name=name, shown=shown):
             return EventLine(sign="→", text=_call(name, shown))
         case ev.ToolOutput(text=text):
@@ -456,6 +475,10 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
         case conversation.TurnStarted(origin=origin):
             return "Turn started", origin
+        case conversation.ToolAsked(name=name, shown=shown):
+            return f"Approval asked for: {_call(name, shown)}", ""
+        case conversation.ToolAnswered(allowed=allowed, why=why):
+            return "Answered: yes" if allowed else "Answered: no", why
         case conversation.ToolApproved(by="person", remember=remember):
             return "You approved this", f"remembered for this {remember}" if remember else ""
         case conversation.ToolApproved(by=by, rule=rule):

@@ -1,4 +1,4 @@
-"""What was asked of a session and waits for its turn: messages, and commands that change the window.
+"""What was asked of a session and waits: messages, and commands that change the window.
 
 A command runs to its one end here, whatever becomes of it.
 """

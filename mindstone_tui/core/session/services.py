@@ -23,6 +23,7 @@ from mindstone_tui.core.agent.system_prompt import (
     standing_context,
 )
 from mindstone_tui.core.agent.tasks import Tasks
+from mindstone_tui.core.commands.context import MODE_CHOICES, POLICY_CHOICES
 from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
@@ -57,6 +58,12 @@ from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummar
 
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
+APPROVAL_CHOICES: Final = {
+    "read-only": "looks, and changes nothing",
+    "ask": "asks before anything changes",
+    "auto-edit": "edits files in the folder, asks before commands",
+    "full-auto": "runs everything in a sandbox",
+}
 
 
 class SessionServices:
@@ -214,6 +221,13 @@ class SessionServices:
             return []
         return close_open_turn(self.context, self._history)
 
+    def lines_of_turn(self) -> list[Line]:
+        """Everything recorded of the newest turn."""
+        return [
+            self._history.whole(line)
+            for line in self._history.turn(self.context.transcript.last_turn)
+        ]
+
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
         return never_sent(self._history)
@@ -330,6 +344,29 @@ class SessionServices:
         await self.tools.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
+
+
+class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person may choose for a session: what is in force, and what there is."""
+
+    name: str
+    now: str
+    known: dict[str, str]
+    """Each value with its consequence in a few words."""
+
+
+def choices_of(services: SessionServices) -> tuple[SessionChoice, ...]:
+    """Model, approvals, mode and policy, each with the slash command's own name."""
+    context = services.context
+    models = {info.name: info.note for info in services.models.usable()}
+    return (
+        SessionChoice(
+            name="model", now=context.model, known={context.model: context.info.note, **models}
+        ),
+        SessionChoice(name="approve", now=context.permissions.mode, known=APPROVAL_CHOICES),
+        SessionChoice(name="mode", now=context.window.mode, known=dict(MODE_CHOICES)),
+        SessionChoice(name="policy", now=context.window.policy, known=dict(POLICY_CHOICES)),
+    )
 
 
 def turn_services(
