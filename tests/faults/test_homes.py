@@ -213,7 +213,11 @@ def test_what_is_there_can_be_read_on_a_disk_that_cannot_be_written(home: Path) 
     transcript = transcript_in(home)
     say(transcript, "what colour is the stone", "The stone is blue.")
     transcript.close()
-    for written in (("task", "start", "paint the stone"), ("handoff", "write")):
+    for written in (
+        ("task", "start", "paint the stone"),
+        ("checkpoint", "save"),
+        ("handoff", "write"),
+    ):
         assert mindstone_here(*written).returncode == 0
     mount = ["--ro-bind", str(home), str(home)]
     for verb, expected in (
@@ -243,3 +247,52 @@ def test_a_pipe_in_a_files_place_is_refused_and_never_waited_for(
     assert (done.returncode == 0) == (arguments == ("sessions",))
     if arguments[0] != "sessions":
         assert "no ordinary file" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [
+        ("keys.toml", ("models", "list")),
+        ("state/trust.json", ("run", "hello")),
+        ("state/tool-pins.json", ("run", "hello")),
+        ("agents/default/memory/a.md", ("memory",)),
+        ("agents/default/IDENTITY.md", ("run", "hello")),
+        ("agents/default/sessions/main/title", ("sessions",)),
+        ("agents/default/sessions/main/checkpoint.json", ("checkpoint",)),
+        ("agents/default/sessions/main/transcript.offsets", ("log",)),
+        ("profiles/own.toml", ("config", "show", "--profile", "own")),
+        ("themes/mine.toml", ()),
+    ],
+)
+def test_no_file_of_the_home_that_is_a_pipe_is_waited_for(
+    home: Path, tmp_path: Path, name: str, verb: tuple[str, ...]
+) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "question", "answer")
+    transcript.close()
+    places_in(home).offsets.unlink(missing_ok=True)
+    (home / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(home / name)
+    if verb[:1] == ("run",):
+        replies = tmp_path / "script.jsonl"
+        replies.write_text('{"text":"yes"}\n')
+        verb = (*verb, "--model", f"scripted/{replies}")
+    if not verb:  # only the app reads themes
+        finding = (
+            "import sys, pathlib; from mindstone_tui.tui import themes;"
+            "print(themes.find(pathlib.Path(sys.argv[1])))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", finding, str(home / "themes")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert "no ordinary file" in done.stdout, done.stderr
+        return
+    done = mindstone(*verb, cwd=tmp_path)
+    assert "Traceback" not in done.stderr
+    assert "Unexpected error" not in done.stderr
+    assert verify(places_in(home)).ok

@@ -296,6 +296,16 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     ignored: tuple[Ignored, ...] = ()
 
+    @property
+    def unheeded(self) -> str:
+        """What a project's file did not get, in one sentence; empty when there is nothing."""
+        if not self.ignored:
+            return ""
+        first, count = self.ignored[0], len(self.ignored)
+        why = one_line(first.why.removeprefix(first.file).strip(": ").rstrip("."), 200)
+        more = f", and {count - 1} more (`mindstone config show` lists them)" if count > 1 else ""
+        return f"Ignored in {first.file}: {why}{more}."
+
 
 class _Layer(msgspec.Struct, frozen=True):
     values: dict[str, Any]

@@ -87,6 +87,7 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
+        unheeded: str = "",
     ) -> None:
         self.context = context
         self.home = home
@@ -102,6 +103,8 @@ class SessionServices:
         self.models = models
         self.tools = tools
         self.project = project
+        self.unheeded = unheeded
+        """What the project's settings asked for and did not get, in a sentence."""
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None

@@ -88,6 +88,8 @@ class Session:
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
         self._emit(self.services.ready())
+        if self.services.unheeded:
+            self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
         self._emit(events.ContextReported(report=self._context.report()))
         if follow:
             self._remind()
