@@ -196,7 +196,11 @@ async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[
 
 
 @command(
-    "handoff", usage="[write|show|use] [prose]", changes_window=True, words=("write", "show", "use")
+    "handoff",
+    usage="[write|show|use] [prose]",
+    changes_window=True,
+    words=("write", "show", "use"),
+    looks=("show",),
 )
 async def handoff(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Write a handoff for the next window, show the newest, or take it over, once."""

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 

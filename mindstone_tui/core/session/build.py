@@ -18,7 +18,7 @@ from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.agent.undo import FileKeeper
-from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.config import Loaded, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ApprovalSettings
@@ -84,16 +84,14 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> Loaded:
         """The user's settings, with what this surface wants otherwise."""
         flags: dict[str, object] = {}
         if self.max_rounds:
             flags["tools.max_rounds"] = self.max_rounds
         if self.approve:
             flags["approvals.mode"] = self.approve
-        return load(
-            self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd
-        ).settings
+        return load(self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd)
 
     def for_child(
         self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
@@ -182,7 +180,8 @@ class _Assembly:
 
     def __init__(self, opening: Opening) -> None:
         self.opening = opening
-        self.settings = opening.settings()
+        loaded = opening.settings()
+        self.settings, self.unheeded = loaded.settings, loaded.unheeded
         self.home = opening.places
         self.places = opening.places.session(opening.key)
 
@@ -437,6 +436,7 @@ class _Assembly:
             cwd=self.opening.cwd,
             history=self.history,
             past=self.past,
+            unheeded=self.unheeded,
             memories=self.memories,
             health=self.health,
             tasks=self.tasks,

@@ -93,6 +93,7 @@ class SessionServices:
         project: Project,
         prompts: PromptFiles,
         store: HistoryStore | None = None,
+        unheeded: str = "",
     ) -> None:
         self.context = context
         self.home = home
@@ -111,6 +112,8 @@ class SessionServices:
         self.prompts = prompts
         self.store = store
         """The server that keeps this history; None where the files do."""
+        self.unheeded = unheeded
+        """What the project's settings asked for and did not get, in a sentence."""
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
