@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.config.settings import ModelSettings, Settings
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
-from mindstone_tui.core.context.extract import as_text, folded, holds, passages_of, sentences
+from mindstone_tui.core.context.extract import as_text, folded, holds, passages_of
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.entries import Line, Message, Part, Request
@@ -33,6 +33,7 @@ from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.recall.words import query_terms, words_of
 from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
 from mindstone_tui.core.replay.what_if import PriceOf, WhatIfOutcome, no_prices, outcome_of
+from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.transcript import History
 
 Where = Literal["window", "summary", "recall"]
@@ -70,7 +71,7 @@ def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
 
 def _derived(text: str) -> list[AnswerPiece]:
     """A summary line by line: each may say which turn it was made from."""
-    lines = [line for block in text.splitlines() for line in sentences(block)] or [text]
+    lines = [line for block in text.splitlines() for line in parts_of(block)] or [text]
     found = []
     for line in lines:
         named = _TURN.findall(line)

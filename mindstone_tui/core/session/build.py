@@ -353,7 +353,7 @@ class _Assembly:
             tools=self.tools,
             cwd=self.opening.cwd,
         )
-        delegations = Delegations(self.context, self.opening.key, self._assemble_child, self.modes)
+        delegations = Delegations(self.context, self.opening.key, self._assemble_child)
         self.tools.add(toolbox(self.tools_of_history, delegations))
         return SessionServices(
             context=self.context,

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.turn import take_turn
-from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.events.from_entry import announcements
@@ -27,13 +26,10 @@ OpenChild = Callable[[SessionKey, tuple[str, ...], int], SessionServices]
 class Delegations:
     """The sub-agents of one session; at most two work at a time."""
 
-    def __init__(
-        self, context: TurnContext, key: SessionKey, open_child: OpenChild, modes: Modes
-    ) -> None:
+    def __init__(self, context: TurnContext, key: SessionKey, open_child: OpenChild) -> None:
         self._context = context
         self._key = key
         self._open_child = open_child
-        self._modes = modes
         self._running = 0
 
     async def run(self, arguments: DelegateArguments, context: ToolContext) -> ToolResult:
@@ -59,12 +55,12 @@ class Delegations:
             raise
         finally:
             self._running -= 1
-        brought = await delegation.bring_back(text, plan.limits, self._modes.means.summarizer)
+        brought = delegation.bring_back(text, plan.limits, self._context.count)
         line = self._context.window.record(delegation.ended(plan, brought, ending, spent), turn)
         for event in announcements(line):
             self._context.tell(event)
         return ToolResult(
-            text=delegation.result_text(plan, brought, ending, spent),
+            text=delegation.result_text(plan, brought, ending, spent, line.id),
             status="ok" if ending == "done" else "error",
             finding=f"sub-agent {ending}, {spent.calls} calls, {spent.tokens:,} tokens"
             + ("" if spent.cost is None else f", ${spent.cost:.4f}"),

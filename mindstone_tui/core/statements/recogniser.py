@@ -17,7 +17,7 @@ from mindstone_tui.core.statements.clause import Clause, after_denial, clause_st
 from mindstone_tui.core.statements.content import content_words, parts, reason_of
 from mindstone_tui.core.statements.cue import VERB, Cue
 from mindstone_tui.core.statements.cues import cues_in
-from mindstone_tui.core.statements.splitter import Sentence, prose, shortened
+from mindstone_tui.core.statements.splitter import Sentence, prose, sentences, shortened
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
 
 LONGEST_WORDS: Final = 600
@@ -124,6 +124,16 @@ _PRINTED_HOLDS: Final = re.compile(
     r"(?:error|warning|exception): |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]|[;{}]\s*\Z"
     r"|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
 )
+_GREETS: Final = re.compile(
+    r"(?:who|what) (?:are|r) you\b|what (?:can|do) you do\b|how are (?:you|things)\b"
+    r"|my name(?:'s| is)|i(?:'m| am) (?:called )?[a-z]+[.!]*\Z|nice to meet"
+    r"|good (?:morning|evening|afternoon|night|day)|(?:many )?thank|hello|hi\b|hey\b|bye\b|see you"
+    r"|test(?:ing)?[.!]*\Z|tell me (?:a joke|about you)"
+)
+_SAYS_LITTLE: Final = 2
+"""Telling words without which a message only goes on with what was said before it."""
+_COMMAND_WORDS: Final = 3
+_TALK_READ: Final = 4_000
 _PRINTED_CALL: Final = re.compile(r"[\w.]+\(.*\);?\Z")
 _PRINTED_PLACE: Final = re.compile(r"\S:\d+:\d+\W*\Z")
 _PRINTED_SIGNS: Final = frozenset(";{}=<>&|:")
@@ -140,6 +150,29 @@ def kind_of_sentence(sentence: str) -> StatementKind | None:
     """The kind of one sentence by itself, said by a person."""
     found = recognise(Utterance(speaker="user", text=sentence, line=0))
     return found[0].kind if found else None
+
+
+def is_small_talk(text: str) -> bool:
+    """Whether a message asks for nothing by itself: a greeting, thanks, a name, a bare yes."""
+    if text.startswith("/") and len(text.split()) <= _COMMAND_WORDS:
+        return True
+    for sentence in sentences(text[:_TALK_READ]):
+        if sentence.form == "code":
+            return False
+        clause = read(sentence.text)
+        core = clause.core or clause.whole
+        if not _GREETS.match(core) and len(content_words(core)) >= _SAYS_LITTLE:
+            return False
+    return True
+
+
+def restate(kind: StatementKind, words: str, at: Pointer, turn: int = 0) -> Statement:
+    """A statement that was recognised earlier and is known by its kind and its words."""
+    clause = read(words)
+    sentence = Sentence(text=words, start=at.start)
+    cue = next((one for one in cues_in(clause) if one.kind == kind), None)
+    said = Utterance(speaker="user", text=words, line=at.line, turn=turn)
+    return _statement(kind, cue, sentence, clause, said)
 
 
 def _found(utterance: Utterance) -> Iterator[Statement]:

@@ -158,7 +158,6 @@ RULE: Final = (
             r"|let (?:it|that|this|any|the)\b|be (?:sorry|afraid|shy|sad|scared|so|too)"
             r"|sweat|love|seem|actually|have\b|exist)\w",
             r"stick to\b",
-            r"(?:stop|refrain from) (?:\w+ing\b|the \w|any |all |using)",
             r"avoid (?!that\b|it\b|this\b)\w",
             r"(?:do|" + VERB + r")\b.{3,80}, not (?:on|in|to|from|via|by)\b",
         ),
@@ -176,6 +175,15 @@ RULE: Final = (
             r"|delete|remove|rename|add|use|break|commit|push|create|overwrite|move"
             r"|write)\b",
         ),
+        forbids=True,
+        imperative=True,
+    ),
+    cue(
+        "rule",
+        "Stop adding emojis to commit messages.",
+        "refrain stop",
+        clause=(r"(?:please )?(?:stop|refrain from) (?:\w+ing\b|the \w|any |all |using)",),
+        lasting=True,
         forbids=True,
         imperative=True,
     ),
