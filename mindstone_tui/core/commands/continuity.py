@@ -167,10 +167,16 @@ def _shelf(services: SessionServices, name: str) -> CommandPrinted:
     )
 
 
-@command("checkpoint", usage="[save|show|resume]", words=("save", "show", "resume"))
+@command(
+    "checkpoint",
+    usage="[save|show|resume]",
+    changes_window=True,
+    words=("save", "show", "resume"),
+)
 async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Save the task's state, show it, or say how to go on from it.
+    """Save the task's state, show it, or go on from it.
 
+    `resume` looks at paths, git and services first, then puts the checkpoint into the prompt, once.
     A checkpoint that is stale, torn, edited or from elsewhere is refused with that word.
     """
     match argument:
@@ -180,11 +186,21 @@ async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[
                 yield event
             text = f"Saved to {services.places.checkpoint}."
             yield CommandPrinted(command="checkpoint", text=text, repeats=True)
-        case "show" | "resume":
+        case "show":
             resumption = services.tasks.resume()
             yield CommandPrinted(
                 command="checkpoint",
                 text=resumption.block,
+                data=msgspec.to_builtins(resumption),
+            )
+        case "resume":
+            resumption, line = services.tasks.resume_into_prompt()
+            for event in announcements(line):
+                yield event
+            steps = "\n".join(f"{step.name}: {step.detail}" for step in resumption.steps)
+            yield CommandPrinted(
+                command="checkpoint",
+                text=f"{steps}\nThis stands in the prompt from now on:\n\n{resumption.block}",
                 data=msgspec.to_builtins(resumption),
             )
         case _:

@@ -155,11 +155,11 @@ _GOAL: Final = "Goal"
 
 def next_step(checkpoint: Checkpoint) -> list[str]:
     """Where the work goes on, from the firmest sign to the weakest."""
-    if checkpoint.asked is not None:
-        one = checkpoint.asked
-        return [f"- Answer what was asked last {_at(one)}: {one.text}"]
-    current = checkpoint.current
-    found = [f"- {current.title} ({current.status})"] if current else []
+    found = []
+    if (one := checkpoint.asked) is not None:
+        found.append(f"- Answer what was asked last {_at(one)}: {one.text}")
+    if (current := checkpoint.current) is not None:
+        found.append(f"- {current.title} ({current.status})")
     found += [f"- The last answer says: {one.text} {_at(one)}" for one in checkpoint.next_steps]
     if found:
         return found

@@ -18,6 +18,7 @@ from mindstone_tui.core.handoff.checkpoint import (
     Checkpoint,
     Sourced,
     Subtask,
+    fitted,
     validate,
 )
 from mindstone_tui.core.handoff.environment import Environment, drift, environment_text
@@ -102,6 +103,18 @@ def milestones(before: Checkpoint | None, now: Checkpoint) -> str:
         (_newer(now.issues, earlier.issues if earlier else ()), "blocker"),
     ]
     return ", ".join(name for number, name in reached if number)
+
+
+def says_the_same(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether two checkpoints describe one state, whenever and for whatever reason saved."""
+    left, right = (fitted(each) for each in (one, other))
+    return all(getattr(left, field) == getattr(right, field) for field in _STATE)
+
+
+_STATE: Final = (
+    *("goal", "criteria", "constraints", "subtasks", "decisions", "questions", "commitments"),
+    *("asked", "next_steps", "commands", "errors", "issues", "learnings", "progress", "summary"),
+)
 
 
 def _newer(now: Sequence[Sourced], before: Sequence[Sourced]) -> int:

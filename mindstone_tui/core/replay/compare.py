@@ -329,13 +329,17 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Co
 
 
 def probes_of_session(source: History, limit: int = PROBES) -> tuple[ComparisonProbe, ...]:
-    """Questions drawn from any session: its rules, decisions and names.
+    """Questions drawn from any session: what was settled, what came of it, what it was about.
 
     A rule that the user gave counts as a correction, a decision as a reason: those are what a
-    conversation turns on. What was outdated by it cannot be known without a model.
+    conversation turns on.
     """
     lines = [source.whole(one) for one in source.read() if isinstance(one, Line)]
-    families: dict[str, Family] = {"rule": "correction", "decision": "why"}
+    families: dict[str, Family] = {
+        "rule": "correction",
+        "correction": "correction",
+        "decision": "why",
+    }
     return tuple(
         ComparisonProbe(
             family=families.get(one.kind, "fact"),

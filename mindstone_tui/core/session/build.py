@@ -296,7 +296,13 @@ class _Assembly:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks(self.context, self.memories, self.health, self.opening.cwd)
+        return Tasks(
+            self.context,
+            self.memories,
+            self.health,
+            self.opening.cwd,
+            trusted=lambda: self.project.instructions().state == "trusted",
+        )
 
     @cached_property
     def handoffs(self) -> Handoffs:

@@ -8,6 +8,7 @@ is reworded, and the same history gives the same answer.
 
 from __future__ import annotations
 
+from mindstone_tui.core.statements.clause import read
 from mindstone_tui.core.statements.content import content_words
 from mindstone_tui.core.statements.recogniser import (
     is_small_talk,
@@ -59,6 +60,7 @@ __all__ = [
     "parts_of",
     "pieces",
     "prose",
+    "read",
     "recognise",
     "replaces",
     "restate",

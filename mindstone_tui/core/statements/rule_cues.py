@@ -110,6 +110,7 @@ RULE: Final = (
             r"\bwe (?:will |should )?never (?!read\b|set\b|put\b)" + VERB + r"\b",
             r"(?<!if )\b(?:we|i)(?: basically| really)? never want\b",
             r"(?:\A|[,;:(] *)never (?:an?|more than) \w",
+            r", (?:and )?never [`\"']?[\w.-]*\d",
             r"\b(?:make|ensure|so|sure) .{0,60}\bnever\b",
         ),
         lasting=True,
