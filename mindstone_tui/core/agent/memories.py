@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,9 +12,11 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.conversation import TurnEnded
 from mindstone_tui.core.entries.derived import (
     Consolidated,
     MemoryDecided,
@@ -38,7 +41,8 @@ from mindstone_tui.core.memory.proposals import (
     credit,
 )
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
-from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import Transcript
 
 LOOKED_BACK: Final = 20_000
@@ -78,6 +82,13 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+_TO_REMEMBER: Final = re.compile(
+    r"\W*(?:(?:please|and|so|also|always|just) )*(?:remember|memori[sz]e|keep in mind|note"
+    r"|don['’]t forget|make a note)\b(?: that| of| this)?[\s,:]*",
+    re.IGNORECASE,
+)
+_NAME_LENGTH: Final = 60
+_ASKED_FOR: Final = "you asked for it to be remembered"
 DIGEST: Final = "From approved memory, for this message:"
 _ECHOED: Final = 2
 """Telling words of a memory, not in the question, that make an answer one that leaned on it."""
@@ -234,16 +245,42 @@ class Memories:
         self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
         return line, made
 
-    def _moment(self) -> str:
-        """When the question of this turn was asked.
+    def propose_said(self, asked: Line, text: str) -> list[Line]:
+        """Propose what a person asks to be remembered, in their words and from their message.
 
-        Not the present second: what a person is shown, and agrees to a while later, must be what is
-        written then.
+        What is remembered or proposed in the same words already is not proposed again.
+        """
+        known = {folded(one.memory.body) for one in read_shelf(self.agent).live}
+        waiting = "\n".join(folded(one.entry.after) for one in self.waiting)
+        lines: list[Line] = []
+        for one in recognise(Utterance(speaker="user", text=text, line=asked.seq)):
+            words = " ".join(one.words.split())
+            if one.kind != "memory" or folded(words) in known or folded(words) in waiting:
+                continue
+            name = _TO_REMEMBER.sub("", words).strip(" .!:") or words
+            draft = ProposalDraft(kind="fact", name=one_line(name, _NAME_LENGTH), text=words)
+            with contextlib.suppress(ContinuityError):
+                lines.append(self.propose(draft, (asked.seq,), by="person", why=_ASKED_FOR)[0])
+        return lines
+
+    def _moment(self) -> str:
+        """When the question of the turn under way was asked; between turns, now.
+
+        Within a turn not the present second: what a person is shown, and agrees to a while later,
+        must be what is written then.
         """
         fold = self._context.window.fold
-        asked = (line.ts for line in fold.lines.values() if line.turn == fold.turn)
-        began = next(asked, "")
-        return f"{began[:19]}Z" if began else stamp(self._clock())
+        lines = [line for line in fold.lines.values() if line.turn == fold.turn]
+        began = next((line.ts for line in lines), "")
+        if began and not self._turn_is_over():
+            return f"{began[:19]}Z"
+        return stamp(self._clock())
+
+    def _turn_is_over(self) -> bool:
+        with self._context.transcript.history() as history:
+            for line in history.newest({"turn_started", "turn_ended"}, LOOKED_BACK):
+                return isinstance(line.entry, TurnEnded)
+        return True
 
     def decide(
         self,

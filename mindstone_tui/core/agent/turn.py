@@ -139,7 +139,9 @@ class _Turn:
         await context.learn_window()
         self._target = target = context.target
         lines = context.load_standing_context(turn, target)
-        rule = recognise_standing_instruction(text)
+        proposed = context.services.propose(asked, text)
+        lines += proposed
+        rule = None if proposed else recognise_standing_instruction(text)
         if rule is not None and not _said_before(context.window.fold, rule.text, asked.seq):
             offer = StandingInstructionOffered(text=rule.text, source=asked.seq)
             lines.append(context.window.record(offer, turn))

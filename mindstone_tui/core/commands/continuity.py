@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.agent.review import finish_review, outcome_in_words, reviewed_through
+from mindstone_tui.core.agent.review import (
+    finish_review,
+    offer_review,
+    outcome_in_words,
+    reviewed_through,
+)
 from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
 from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.entries.derived import HandoffWritten, TaskDone
@@ -250,7 +255,9 @@ async def task(services: SessionServices, argument: str) -> AsyncIterator[AnyEve
     elif verb == "done":
         line = services.tasks.finish()
         assert isinstance(line.entry, TaskDone)
-        yield CommandPrinted(command="task", text=f"Done.\n{line.entry.summary}".strip())
+        offered = offer_review(services.context.transcript)
+        text = "\n".join(filter(None, ["Done.", line.entry.summary, offered]))
+        yield CommandPrinted(command="task", text=text)
         return
     elif verb == "start":
         raise wrong_use("task", "A task needs a title.")
@@ -285,7 +292,11 @@ async def health(services: SessionServices, argument: str) -> AsyncIterator[AnyE
     elif argument:
         raise wrong_use("health", f"/health does not know `{argument}`.")
     else:
-        yield CommandPrinted(command="health", text=health_text(monitor), data=health_data(monitor))
+        report = services.context.report()
+        full = report.prompt.tokens / max(report.usable, 1)
+        yield CommandPrinted(
+            command="health", text=health_text(monitor, full), data=health_data(monitor)
+        )
 
 
 def _exported(services: SessionServices, form: str) -> str:

@@ -49,7 +49,7 @@ class Delegations:
         try:
             text, ending, spent = await self._work(plan)
         except asyncio.CancelledError:
-            nothing = delegation.Brought(text="", tokens=0)
+            nothing = delegation.Brought(whole="", text="", tokens=0)
             never = delegation.ended(plan, nothing, "interrupted", delegation.Spent())
             self._context.window.record(never, turn)
             raise
