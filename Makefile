@@ -11,11 +11,12 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults pictures clean
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults pictures \
+	counterparts clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: $(STAMP) ## Open MindStone
 	@$(BIN)/mindstone $(ARGS)
@@ -58,6 +59,10 @@ faults: $(STAMP) ## Crash, fill and tear the disk, at full length
 
 pictures: $(STAMP) ## Draw the pictures of the README
 	@$(BIN)/python -m tests.pictures
+
+counterparts: ## Fetch the programs of others that some tests talk to (needs npm)
+	@npm install --prefix .counterparts --no-audit --no-fund --silent \
+		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15
 
 lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming no index
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \

@@ -217,3 +217,52 @@ def test_no_two_modules_import_each_other_in_a_circle() -> None:
     for name in modules():
         visit(name, ())
     assert not circles
+
+
+def settings_with_a_number() -> set[str]:
+    """What a person can set to a number."""
+    return {
+        node.target.id
+        for section in tree(PACKAGE / "core" / "config" / "settings.py").body
+        if isinstance(section, ast.ClassDef)
+        for node in section.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if a_number(node.value)
+    }
+
+
+def a_number(node: ast.expr | None) -> bool:
+    """Whether a default says how much, and not only none or one."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(value, int | float) and value > 1
+
+
+def defaults(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """The parameters of a function or the fields of a class, with what they are by default."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        places = [*node.args.posonlyargs, *node.args.args]
+        given = node.args.defaults
+        yield from zip(
+            (each.arg for each in places[len(places) - len(given) :]), given, strict=True
+        )
+        yield from zip(
+            (each.arg for each in node.args.kwonlyargs), node.args.kw_defaults, strict=True
+        )
+    elif isinstance(node, ast.ClassDef):
+        for each in node.body:
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                yield each.target.id, each.value
+
+
+def test_a_default_number_stands_once_in_settings() -> None:
+    """What a person can set, or how long something may take, is no second number elsewhere."""
+    named = settings_with_a_number() | {"seconds", "timeout", "within"}
+    second = {
+        f"{name}: {getattr(node, 'name', '')}({default})"
+        for name, path in modules().items()
+        if within(name, "mindstone_tui.core") and name != "mindstone_tui.core.config.settings"
+        for node in ast.walk(tree(path))
+        for default, value in defaults(node)
+        if default in named and a_number(value)
+    }
+    assert not second

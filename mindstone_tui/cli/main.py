@@ -40,6 +40,8 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "compare": ("compare", "Compare what each context mode still remembers."),
     "import": ("import_", "Import sessions from other agents, to search and replay."),
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
+    "acp": ("acp", "Be the agent of an editor over the Agent Client Protocol."),
+    "mcp": ("mcp", "Serve history and memory to other agents over MCP."),
     "models": ("models", "List models and add new ones."),
     "config": ("config", "Show and change settings."),
     "doctor": ("doctor", "Check this installation."),

@@ -30,7 +30,7 @@ from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, Floats
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.store import IndexMark, open_store
-from mindstone_tui.core.recall.words import query_terms, quoted
+from mindstone_tui.core.words import query_terms, quoted
 
 VOCABULARY = 50_000
 WORDS_A_PASSAGE = 25

@@ -21,7 +21,7 @@ from textual.widgets import Input
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.context.report import Block
+from mindstone_tui.core.context.report import Block, GoneExchange
 from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
@@ -125,6 +125,7 @@ def events_of(text: str) -> list[ev.AnyEvent]:
                 0.97,
                 model=one,
                 warnings=(text,),
+                gone=(GoneExchange(turn=1, tokens=1, words=text),),
                 blocks=(
                     Block(
                         entry=one,
@@ -256,7 +257,7 @@ class Tour:
         await self.over("transcript", "home", "down", "down", "slash", where="LineList")
         await self.over("models", "f5")
         await self.over("themes", "f8")
-        await self.over("help", "f1", "end")
+        await self.over("help", "f1")
         await self.over("memory", "f6")
         await self.over("sessions", "f3")
         await self.over("search results", "f3", *"abc")
@@ -280,6 +281,9 @@ class Tour:
             diff=text,
             why=text,
             remember=(text,),
+            parts=(ev.AskedPart(text=text, verdict=text, reason=text, also=(text,)),),
+            worst=text,
+            scopes=(ev.AskedScope(scope="once", label=text),),
         )
         self.talk.announce(wish)
         await until(self.pilot, lambda: isinstance(self.app.screen, ApprovalScreen))

@@ -80,6 +80,11 @@ class Questions:
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Future[Answer]] = {}
 
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The calls that a turn of ours waits with."""
+        return frozenset(call for call, answer in self._open.items() if not answer.done())
+
     def ask(self, call: str) -> asyncio.Future[Answer]:
         """A place for the answer; open it before the question is announced."""
         return self._open.setdefault(call, asyncio.get_running_loop().create_future())

@@ -12,7 +12,7 @@ from typing import Final
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
 from mindstone_tui.core.agent.tasks import Tasks
-from mindstone_tui.core.context.cascade import Apply, Effect, StepName
+from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import (
@@ -25,8 +25,6 @@ from mindstone_tui.core.handoff import handoff, handoff_store
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
-HANDOFF_SHARE: Final = 10
-"""Percent of the usable room that a handoff may take."""
 
 
 class Handoffs:

@@ -59,9 +59,7 @@ async def judge_summary(read: ReadLines, summaries: Sequence[int], ask: Ask | No
         raise ContinuityError("No model may be asked here.", "/model chooses one that can.")
     newest = next(iter(read(summaries[-1], summaries[-1])), None) if summaries else None
     if newest is None or not isinstance(newest.entry, SummaryDerived):
-        raise ContinuityError(
-            "There is no summary in the window to be judged.", "/compact makes one."
-        )
+        raise ContinuityError("There is no summary in the window to judge.", "/compact makes one.")
     summary = newest.entry
     lines = [line for span in summary.sources for line in read(span.first, span.last)]
     return await judge(ask, as_text(passages_of(lines)), summary.text)

@@ -44,6 +44,7 @@ from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.words import plain_words
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
@@ -92,12 +93,11 @@ _ASKED_FOR: Final = "you asked for it to be remembered"
 DIGEST: Final = "From approved memory, for this message:"
 _ECHOED: Final = 2
 """Telling words of a memory, not in the question, that make an answer one that leaned on it."""
-_TELLING: Final = re.compile(r"[^\W_]{5,}")
 
 
 def telling_words(text: str) -> set[str]:
     """Words that are long enough to say something."""
-    return set(_TELLING.findall(text.casefold()))
+    return set(plain_words(text, shortest=5))
 
 
 class Memories:

@@ -17,6 +17,7 @@ from mindstone_tui.core.arguments import DEEPEST, too_deep
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
+    ToolAsked,
     ToolCalled,
     ToolRefused,
     ToolReturned,
@@ -136,7 +137,10 @@ async def _use(
         context.window.record(_allowed(call, approval, decision), turn)
     else:
         waiting = context.questions.ask(call.id)
-        yield await _question(context, turn, tool, approval, decision)
+        question = await _question(context, turn, tool, approval, decision)
+        # On disk before it is put: any surface may answer, and the first answer on disk holds.
+        context.window.record(_written(question), turn)
+        yield question
         answer = await waiting
         if not answer.allowed:
             yield _refused(context, turn, call, "person", answer.why or "The person said no.")
@@ -186,6 +190,11 @@ async def _question(
         worst=worst_of(parts) if parts else "",
         scopes=scopes,
     )
+
+
+def _written(question: events.ToolAsked) -> ToolAsked:
+    asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
+    return ToolAsked(**asked)
 
 
 def _allowed(call: ToolCall, approval: Approval, decision: Decision) -> ToolApproved:

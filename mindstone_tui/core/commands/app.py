@@ -38,21 +38,23 @@ async def shell(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
 async def theme(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Choose how the app looks."""
     del services
-    yield ScreenAsked(screen="theme", argument=argument, otherwise="Themes belong to the app.")
+    yield ScreenAsked(
+        screen="theme", argument=argument, otherwise="Themes can be chosen in the app only."
+    )
 
 
 @command("copy", usage="[N]")
 async def copy(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Copy the newest answer, or the one before it, to the clipboard."""
     del services
-    yield ScreenAsked(screen="copy", argument=argument, otherwise="Copying belongs to the app.")
+    yield ScreenAsked(screen="copy", argument=argument, otherwise="Copying works in the app only.")
 
 
 @command("editor")
 async def editor(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Write the next message in your own editor."""
     del services, argument
-    yield ScreenAsked(screen="editor", otherwise="The editor belongs to the app.")
+    yield ScreenAsked(screen="editor", otherwise="The editor opens from the app only.")
 
 
 @command("quit")

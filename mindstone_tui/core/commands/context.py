@@ -201,7 +201,7 @@ def _admission(services: SessionServices, argument: str) -> CommandPrinted:
         (name for name in COMPONENTS if name == (named.strip() or "message_history")), None
     )
     if not number.isdigit() or share is None:
-        raise wrong_use("budget", f"A number and one of {', '.join(COMPONENTS)} are wanted.")
+        raise wrong_use("budget", f"Write a number of tokens, and one of {', '.join(COMPONENTS)}.")
     context = services.context
     found = check_before_add(context.window, share, int(number), context.target)
     verdict = "would fit" if found.allowed else "would not fit"

@@ -232,7 +232,7 @@ async def handoff(services: SessionServices, argument: str) -> AsyncIterator[Any
         yield CommandPrinted(command="handoff", text=services.handoffs.newest())
     elif verb == "use":
         services.handoffs.use()
-        yield CommandPrinted(command="handoff", text="The handoff stands in the prompt now.")
+        yield CommandPrinted(command="handoff", text="The handoff is in the prompt now.")
     else:
         raise wrong_use("handoff", f"/handoff does not know `{argument}`.")
 

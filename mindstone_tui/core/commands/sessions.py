@@ -94,7 +94,7 @@ async def trust(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
         services.project.distrust()
     found = services.trust_project() if argument == "yes" else services.project.instructions()
     if found.state == "none":
-        yield CommandPrinted(command="trust", text="This folder has nothing to tell the model.")
+        yield CommandPrinted(command="trust", text="This folder has no instructions for the model.")
         return
     files = "\n\n".join(
         f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}" for each in found.files

@@ -240,6 +240,12 @@ class ToolSettings(SettingsSection):
     """Longer results go to a blob, with head, tail and a way to read more."""
     shell_timeout: float = 120.0
     """Seconds a shell command may take."""
+    delegate_tokens: int = 60_000
+    """Tokens that one sub-agent may use."""
+    delegate_calls: int = 12
+    """Model calls that one sub-agent may make."""
+    delegate_timeout: float = 600.0
+    """Seconds that one sub-agent may take."""
     roots: tuple[str, ...] = ()
     """Folders that tools may touch; none means the working folder."""
     mcp: dict[str, McpServerSettings] = {}
@@ -255,6 +261,8 @@ class McpServerSettings(SettingsSection):
     """Address, for HTTP."""
     env: dict[str, str] = {}
     """Environment for the command; nothing else is passed on."""
+    timeout: float = 60.0
+    """Seconds that one of its answers may take."""
     enabled: bool = True
     """Offer its tools."""
 
@@ -291,6 +299,8 @@ class ModelSettings(SettingsSection):
     """Seconds for reaching a server."""
     answer_timeout: float = 3600.0
     """Seconds that a whole answer may take."""
+    aside_timeout: float = 60.0
+    """Seconds for a request MindStone makes for itself: a summary, a handoff, a review."""
     retries: int = 3
     """How often a request is tried again."""
     max_output: int = 0
@@ -335,6 +345,26 @@ class SessionSettings(SettingsSection):
     """The session that `mindstone` opens."""
 
 
+class McpSettings(SettingsSection):
+    """What `mindstone mcp` hands out to other agents."""
+
+    propose: bool = False
+    """Let other agents propose memories; a person still decides about each."""
+    max_chars: int = 16_000
+    """Longest text in one answer; the rest is read with an offset."""
+    max_results: int = 20
+    """Most hits, lines or sessions in one answer."""
+
+
+class AcpSettings(SettingsSection):
+    """What `mindstone acp` does for editors."""
+
+    session: str = ""
+    """The session that an editor's new conversation goes on with; empty begins a new one."""
+    page: int = 50
+    """Sessions in one answer to the editor's question for all of them."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -351,3 +381,5 @@ class Settings(SettingsSection):
     approvals: ApprovalSettings = ApprovalSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
+    mcp: McpSettings = McpSettings()
+    acp: AcpSettings = AcpSettings()

@@ -31,6 +31,7 @@ from mindstone_tui.core.context.policies import (
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.words import tokens_of
 
 CURRENT: Final = "current exchange"
 PINNED: Final = "pinned"
@@ -140,13 +141,13 @@ def eligible(units: Iterable[Exchange]) -> list[Exchange]:
     return [unit for unit in units if not unit.protected]
 
 
-_WORD: Final = re.compile(r"[\w./-]{4,}")
 _NAMELIKE: Final = re.compile(
     r"\w[/._-]\w"  # a path, dotted, snake or kebab case
     r"|^/\w"
     r"|[a-z][A-Z]"  # camel case
     r"|^[0-9A-HJKMNP-TV-Z]{26}$"  # an entry's id
 )
+_SHORTEST_NAME: Final = 4
 _READ: Final = 20_000
 """Characters of one message that are looked at."""
 
@@ -161,8 +162,10 @@ class Referenced(msgspec.Struct):
 @functools.lru_cache(maxsize=8_192)
 def names_in(text: str) -> frozenset[str]:
     """The names a text uses."""
-    found = (word.strip("./-") for word in _WORD.findall(text[:_READ]))
-    return frozenset(word for word in found if _NAMELIKE.search(word))
+    found = (word.strip("./-") for word in tokens_of(text[:_READ]))
+    return frozenset(
+        word for word in found if len(word) >= _SHORTEST_NAME and _NAMELIKE.search(word)
+    )
 
 
 def references(messages: Iterable[Line], recalls: Iterable[Line]) -> dict[int, Referenced]:

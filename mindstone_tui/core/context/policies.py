@@ -25,6 +25,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.words import plain_words
 
 Source = Literal["user", "assistant", "tool_result"]
 Similarity = Callable[[str, str], float]
@@ -36,7 +37,6 @@ _COMPARED: Final = 2_000
 _NEIGHBOURS: Final = 200
 _BITS: Final = 4_093
 """Enough that hardly two of a text's words share one."""
-_WORD: Final = re.compile(r"\w{3,}")
 
 
 class EvictionCandidate(msgspec.Struct, frozen=True):
@@ -98,14 +98,14 @@ def _cosine(first: tuple[int, float], second: tuple[int, float]) -> float:
 def _signature(text: str) -> tuple[int, float]:
     """A text's words as bits of one number, and its length: quick to compare with many others."""
     bits = 0
-    for word in _WORD.findall(text.lower()):
+    for word in plain_words(text, shortest=3):
         bits |= 1 << zlib.crc32(word.encode()) % _BITS
     return bits, math.sqrt(bits.bit_count())
 
 
 @functools.lru_cache(maxsize=1_024)
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
+    return frozenset(plain_words(text, shortest=3))
 
 
 def _mean(worth: Mapping[str, float], weights: Mapping[str, int]) -> float:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.config.settings import CascadeSettings
+from mindstone_tui.core.config.settings import CascadeSettings, ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import (
     NOTE,
@@ -69,7 +69,7 @@ class Summarizer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     ask: Ask | None = None
     """None when no model may be asked: then sentences of the originals are chosen."""
     model: str = ""
-    timeout: float = 60.0
+    timeout: float = ModelSettings().aside_timeout
     room: int = 24_000
     """Tokens of originals in one request."""
     nonce: Callable[[], str] = fresh_nonce

@@ -8,6 +8,7 @@ exactly one `turn_ended`.
 from __future__ import annotations
 
 from mindstone_tui.core.context.report import Block, ContextReport, GoneExchange
+from mindstone_tui.core.entries.conversation import AskedPart, AskedScope
 from mindstone_tui.core.events.conversation import (
     Answer,
     AnyEvent,
@@ -18,8 +19,6 @@ from mindstone_tui.core.events.conversation import (
 from mindstone_tui.core.events.types import (
     AlertRaised,
     AnswerRecorded,
-    AskedPart,
-    AskedScope,
     CheckpointSaved,
     CommandEnded,
     CommandPrinted,
@@ -50,6 +49,7 @@ from mindstone_tui.core.events.types import (
     SummaryDerived,
     TextDelta,
     ThinkingDelta,
+    ToolAnswered,
     ToolAsked,
     ToolEnded,
     ToolOutput,
@@ -105,6 +105,7 @@ __all__ = [
     "SummaryDerived",
     "TextDelta",
     "ThinkingDelta",
+    "ToolAnswered",
     "ToolAsked",
     "ToolEnded",
     "ToolOutput",

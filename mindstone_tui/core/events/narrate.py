@@ -245,6 +245,9 @@ def _of_tool(event: ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
             return EventLine(sign="?", text=f"Approval needed: {_call(name, shown)}")
+        case ev.ToolAnswered(allowed=allowed, channel=channel, why=why):
+            said = "Approved" if allowed else "Declined"
+            return EventLine(text=f"{said} on {channel}", detail=why)
         case ev.ToolStarted(name=name, shown=shown):
             return EventLine(sign="→", text=_call(name, shown))
         case ev.ToolOutput(text=text):
@@ -456,6 +459,10 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
         case conversation.TurnStarted(origin=origin):
             return "Turn started", origin
+        case conversation.ToolAsked(name=name, shown=shown):
+            return f"Approval asked for: {_call(name, shown)}", ""
+        case conversation.ToolAnswered(allowed=allowed, why=why):
+            return "Answered: yes" if allowed else "Answered: no", why
         case conversation.ToolApproved(by="person", remember=remember):
             return "You approved this", f"remembered for this {remember}" if remember else ""
         case conversation.ToolApproved(by=by, rule=rule):

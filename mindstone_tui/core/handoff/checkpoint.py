@@ -91,7 +91,7 @@ class Sourced(Part):
     old_seq: int = 0
 
 
-class CommandEnded(Part):
+class FinishedCommand(Part):
     """A command and how it ended."""
 
     text: str
@@ -141,7 +141,7 @@ class Checkpoint(Part, omit_defaults=False, forbid_unknown_fields=True):
     """The newest request, while nobody has answered it."""
     next_steps: tuple[Sourced, ...] = ()
     """What the newest answer says comes next."""
-    commands: tuple[CommandEnded, ...] = ()
+    commands: tuple[FinishedCommand, ...] = ()
     errors: tuple[Sourced, ...] = ()
     """What failed last and was not done again with success, whole."""
     left_out: tuple[str, ...] = ()
@@ -333,7 +333,7 @@ class _Work:
                 continue
             about = shortened(" ".join(action.about.split()), _COMMAND_LENGTH)
             if action.kind == "command":
-                ended = CommandEnded(
+                ended = FinishedCommand(
                     text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=action.ok
                 )
                 commands = [one for one in commands if one.text != about] + [ended]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.context.summaries import DELEGATED_RESULT
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
@@ -30,14 +31,17 @@ NEVER: Final = frozenset({"delegate", "remember", "note"})
 """Tools that a sub-agent is not offered: no agents of its own, no words in another's memory."""
 
 
+_DEFAULTS: Final = ToolSettings()
+
+
 class DelegationLimits(Part):
     """What a sub-agent may use up."""
 
-    tokens: int = 60_000
-    calls: int = 12
+    tokens: int = _DEFAULTS.delegate_tokens
+    calls: int = _DEFAULTS.delegate_calls
     """Model calls."""
     result_tokens: int = DELEGATED_RESULT
-    seconds: float = 600.0
+    seconds: float = _DEFAULTS.delegate_timeout
     depth: int = 1
     """How deep sub-agents may stand below a person's session."""
     together: int = 2

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
@@ -267,13 +268,15 @@ _RESULT_SHOWN: Final = 300
 """Characters of a tool's output; its line has all of it."""
 
 
-async def prose(ask: Ask, letter: Letter, *, within: float = 60.0, target: int = 400) -> str:
+async def prose(
+    ask: Ask, letter: Letter, *, within: float = ModelSettings().aside_timeout, tokens: int = 400
+) -> str:
     """A model's letter about the record, or nothing when what it said cannot be used."""
     reply = await ask_model(
         ask,
         "handoff",
         [
-            {"role": "system", "content": prompts.load("handoff").fill(target=target)},
+            {"role": "system", "content": prompts.load("handoff").fill(target=tokens)},
             {
                 "role": "user",
                 "content": as_data(letter.body, origin="handoff", nonce=fresh_nonce()),

@@ -308,7 +308,7 @@ def _disk(history: Sequence[Snapshot], _settings: HealthSettings) -> Iterator[Al
             metric="disk",
             message=f"{free // (1 << 20)} MiB are free where history is written.",
             value=float(free),
-            remedy="Free some space: nothing is said that cannot be saved.",
+            remedy="Free some space: MindStone does not go on while it cannot save.",
         )
 
 

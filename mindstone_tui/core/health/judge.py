@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.summary_call import Ask, ask_model
 from mindstone_tui.core.entries import Message, Part
@@ -48,7 +49,12 @@ class _Unmeasured(Exception):
 
 
 async def judge(
-    ask: Ask, original: str, shorter: str, *, questions: int = QUESTIONS, within: float = 120.0
+    ask: Ask,
+    original: str,
+    shorter: str,
+    *,
+    questions: int = QUESTIONS,
+    within: float = ModelSettings().timeout,
 ) -> Judged:
     """Ask about the original, answer from both texts, and compare: four calls in all."""
     versions = tuple(

@@ -190,7 +190,7 @@ def _usual(healthy: Range) -> str:
 def health_text(monitor: Monitor, now: float | None = None) -> str:
     """What `/health` says; `now` is how full the window is at this moment."""
     if not monitor.history:
-        return "Nothing was measured yet: health is taken after each turn."
+        return "Nothing has been measured yet: health is taken after each turn."
     newest = monitor.history[-1]
     rows = [f"{name:<18} {value:<16} {word}" for name, value, word in table(newest)]
     extra = [

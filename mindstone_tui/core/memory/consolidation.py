@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SourceMessage,
@@ -30,6 +31,7 @@ from mindstone_tui.core.memory.proposals import cautions
 from mindstone_tui.core.statements import Statement, StatementKind, prose, shortened
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
+from mindstone_tui.core.words import tokens_of
 
 PIECE: Final = 6_000
 """Tokens of history that are looked at together."""
@@ -102,7 +104,7 @@ class Reviewer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     ask: Ask | None = None
     budget: int = 60_000
     """Tokens of history in one run; the rest waits for the next."""
-    timeout: float = 60.0
+    timeout: float = ModelSettings().aside_timeout
     nonce: Callable[[], str] = fresh_nonce
 
 
@@ -256,8 +258,7 @@ def _is_lesson(said: str) -> bool:
 
 
 def _name(sentence: str) -> str:
-    words = re.findall(r"[\w'./-]+", sentence)
-    return " ".join(words[:8])[:80]
+    return " ".join(tokens_of(sentence)[:8])[:80]
 
 
 def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[ReviewFinding], int]:

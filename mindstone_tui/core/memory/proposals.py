@@ -383,7 +383,7 @@ def decide(
     if found and not knowingly:
         raise ContinuityError(
             f"This would remember {', '.join(found)}.",
-            f"Edit it, or say that it is meant: /memory approve! {entry.proposal}.",
+            f"Edit it, or confirm it as it is: /memory approve! {entry.proposal}.",
         )
     return MemoryDecided(proposal=entry.proposal, decision=decision, by=by, after=text)
 
@@ -392,7 +392,8 @@ def _undo(places: AgentPlaces, standing: ProposalState, by: str) -> MemoryDecide
     entry = standing.entry
     if standing.decision not in ("approved", "edited"):
         raise ContinuityError(
-            f"The proposal {entry.proposal} is not in force.", "Only what was approved is undone."
+            f"The proposal {entry.proposal} is not in force.",
+            "Only an approved proposal can be undone.",
         )
     if not same_words(current_text(places, entry.path), standing.after):
         raise ContinuityError(

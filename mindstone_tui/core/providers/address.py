@@ -199,7 +199,7 @@ def _provider_of(name: str, settings: ModelSettings) -> tuple[str, str]:
     if not slash and name and settings.base_url:
         return "openai", f"openai/{name}"
     raise UnknownName(
-        f"Nobody knows a model called {name!r}.",
+        f"There is no known model called {name!r}.",
         "Write provider/model, for example anthropic/claude-sonnet-4-5; "
         "`mindstone models` lists what is usable.",
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Final, Protocol
 
+from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Label, Part, Request, Usage
 
 
@@ -53,12 +54,15 @@ class Retrying(Part):
     why: str
 
 
+_DEFAULTS: Final = ModelSettings()
+
+
 class Options(Part):
     """How one request is made; nothing here changes what is asked."""
 
     max_tokens: int
-    timeout: float = 120.0
-    retries: int = 3
+    timeout: float = _DEFAULTS.timeout
+    retries: int = _DEFAULTS.retries
     temperature: float | None = None
     purpose: str = ""
     """Empty for the conversation; `summary`, `judge` … for side calls."""

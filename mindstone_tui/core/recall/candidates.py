@@ -27,9 +27,10 @@ from mindstone_tui.core.recall.embedding import (
     signs,
 )
 from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate
 from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, TOKENIZER, passage_from
-from mindstone_tui.core.recall.words import MOST_TERMS, Question, quoted
+from mindstone_tui.core.words import MOST_TERMS, quoted
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question."""
@@ -387,6 +388,7 @@ class Gatherer:
                 sitting=sitting,
                 passage=passage,
                 words=signals.words.get(row, 0.0) / max(matches.total_rarity, 1e-9),
+                by_words=row not in signals.meaning,
                 meaning=signals.meaning[row] - mean if row in signals.meaning else 0.0,
                 closeness=near.get(row, 0.0),
                 injected=uses.get(passage.entry, (0, 0))[0],

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
-from mindstone_tui.core.recall.words import STOPWORDS
+from mindstone_tui.core.words import STOPWORDS
 
 Floats = NDArray[np.float32]
 

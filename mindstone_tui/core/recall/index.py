@@ -31,6 +31,7 @@ from mindstone_tui.core.recall.embedding import (
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.passages import Chunker, Passage
+from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
 from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge, silence
 from mindstone_tui.core.recall.store import (
@@ -43,7 +44,6 @@ from mindstone_tui.core.recall.store import (
     put_aside,
     unavailable,
 )
-from mindstone_tui.core.recall.words import read_question
 from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, spoken_date
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.recall.speak import ASKS_NOTHING, intent_of, silence, worth_injecting
-from mindstone_tui.core.recall.words import query_terms
 from mindstone_tui.core.text import as_data, one_line
+from mindstone_tui.core.words import query_terms
 
 Counter = Callable[[str], int]
 

@@ -32,7 +32,7 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
 )
-from mindstone_tui.core.recall.words import MONTHS
+from mindstone_tui.core.recall.question import MONTHS
 
 Form = Literal["prose", "code"]
 

@@ -15,22 +15,16 @@ import msgspec
 
 from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.question import Question, only_asks, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
-from mindstone_tui.core.recall.words import (
-    STOPWORDS,
-    Question,
-    only_asks,
-    query_terms,
-    read_question,
-    words_of,
-)
 from mindstone_tui.core.statements import parts_of
+from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 Intent = Literal["nothing", "asks", "tells"]
 
 FLOOR: Final = 0.52
 """Evidence, less its doubt, from which a hit is worth bringing back."""
-WORDS_FLOOR: Final = 0.16
+WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
 DOUBT: Final = 3.0
 """Evidence for a question of few or common words is doubted: this much rarity halves it."""
@@ -42,7 +36,7 @@ SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
 TELLING: Final = 1.5
 """An instruction or a remark needs this many floors, and must name what it is about."""
-BESIDE_THE_BEST: Final = 0.4
+BESIDE_THE_BEST: Final = 0.2
 """Once recall speaks, hits with this share of the best score may come along."""
 LOOKED_AT: Final = 16
 """How many of the first hits may carry the decision."""

@@ -30,11 +30,11 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.base import Finished, Options, Retrying
 from mindstone_tui.core.providers.registry import resolve
 from mindstone_tui.core.recall.inject import Vacancy
-from mindstone_tui.core.recall.words import query_terms, words_of
 from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
 from mindstone_tui.core.replay.what_if import PriceOf, WhatIfOutcome, no_prices, outcome_of
 from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.words import query_terms, words_of
 
 Where = Literal["window", "summary", "recall"]
 

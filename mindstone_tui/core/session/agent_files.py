@@ -34,8 +34,8 @@ from mindstone_tui.core.recall.index import RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
 from mindstone_tui.core.recall.store import IndexMark
-from mindstone_tui.core.recall.words import query_terms
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.words import query_terms
 
 LOOKED_AT: Final = 32
 AT_ONCE: Final = 8

@@ -26,6 +26,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk, sweep
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.handoff.delegation import DelegationLimits
 from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.base import Window
@@ -35,11 +36,12 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
+from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices, turn_services
-from mindstone_tui.core.session.session import Lease, Session
+from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
@@ -312,7 +314,10 @@ class _Assembly:
     def modes(self) -> Modes:
         model = self.context.model
         summarizer = Summarizer(
-            count=self.context.count, ask=self.answering.aside(model), model=model
+            count=self.context.count,
+            ask=self.answering.aside(model),
+            model=model,
+            timeout=self.settings.models.aside_timeout,
         )
         steps = self.handoffs.room_steps(self.recall.backfill)
         modes = Modes(Means(summarizer=summarizer, steps=steps))
@@ -359,7 +364,16 @@ class _Assembly:
             tools=self.tools,
             cwd=self.opening.cwd,
         )
-        delegations = Delegations(self.context, self.opening.key, self._assemble_child)
+        delegations = Delegations(
+            self.context,
+            self.opening.key,
+            self._assemble_child,
+            DelegationLimits(
+                tokens=self.settings.tools.delegate_tokens,
+                calls=self.settings.tools.delegate_calls,
+                seconds=self.settings.tools.delegate_timeout,
+            ),
+        )
         self.tools.add(toolbox(self.tools_of_history, delegations))
         return SessionServices(
             context=self.context,

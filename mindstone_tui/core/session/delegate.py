@@ -26,10 +26,17 @@ OpenChild = Callable[[SessionKey, tuple[str, ...], int], SessionServices]
 class Delegations:
     """The sub-agents of one session; at most two work at a time."""
 
-    def __init__(self, context: TurnContext, key: SessionKey, open_child: OpenChild) -> None:
+    def __init__(
+        self,
+        context: TurnContext,
+        key: SessionKey,
+        open_child: OpenChild,
+        limits: delegation.DelegationLimits,
+    ) -> None:
         self._context = context
         self._key = key
         self._open_child = open_child
+        self._limits = limits
         self._running = 0
 
     async def run(self, arguments: DelegateArguments, context: ToolContext) -> ToolResult:
@@ -40,6 +47,7 @@ class Delegations:
             parent=self._key,
             call=context.call,
             available=tuple(self._context.tools),
+            limits=self._limits,
             depth=self._key.main.count(CHILD),
             running=self._running,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -24,11 +23,11 @@ from mindstone_tui.core.recall.embedding import Embedder, Encoded, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex, catch_up, reading
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.words import plain_words
 
 _AROUND: Final = 80
 EXCERPT: Final = 240
 """Characters of a hit that are shown."""
-_WORD: Final = re.compile(r"\w+", re.UNICODE)
 
 
 class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +96,7 @@ def _ask(query: str, session: Searchable, count: int) -> tuple[Sequence[SessionH
 def _read(query: str, session: Searchable, count: int) -> Sequence[SessionHit]:
     """The best matches of a session by reading it: the phrase first, then the words."""
     phrase = " ".join(query.casefold().split())
-    words = list(dict.fromkeys(_WORD.findall(phrase)))
+    words = list(dict.fromkeys(plain_words(phrase)))
     if not words:
         return []
     scored = _scored(session, phrase, words)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -22,6 +24,7 @@ from mindstone_tui.core.agent.system_prompt import (
     standing_context,
 )
 from mindstone_tui.core.agent.tasks import Tasks
+from mindstone_tui.core.commands.context import MODE_CHOICES, POLICY_CHOICES
 from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
@@ -53,6 +56,15 @@ from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+
+_TOLD_EVERY: Final = 2.0
+"""Seconds between two words on how far the vectors are."""
+APPROVAL_CHOICES: Final = {
+    "read-only": "looks, and changes nothing",
+    "ask": "asks before anything changes",
+    "auto-edit": "edits files in the folder, asks before commands",
+    "full-auto": "runs everything in a sandbox",
+}
 
 
 class SessionServices:
@@ -93,6 +105,8 @@ class SessionServices:
         self.project = project
         self._history = history
         self._past = past
+        self.on_vectors: Callable[[int], None] = lambda by_words: None
+        """Hears how many passages are found by words only so far, while vectors are made."""
         self._tidying: asyncio.Task[None] | None = None
         self._rescue_folder: Path | None = None
 
@@ -208,6 +222,13 @@ class SessionServices:
             return []
         return close_open_turn(self.context, self._history)
 
+    def lines_of_turn(self) -> list[Line]:
+        """Everything recorded of the newest turn."""
+        return [
+            self._history.whole(line)
+            for line in self._history.turn(self.context.transcript.last_turn)
+        ]
+
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
         return never_sent(self._history)
@@ -283,9 +304,21 @@ class SessionServices:
             self._tidying = asyncio.create_task(self._embed(), name="embedding")
 
     async def _embed(self) -> None:
+        told = -_TOLD_EVERY
         with contextlib.suppress(RecallError):
-            while await asyncio.to_thread(self.recall.embed_some):
-                continue
+            more = True
+            while more:
+                if time.monotonic() - told >= _TOLD_EVERY:
+                    await self._tell_vectors()
+                    told = time.monotonic()
+                more = await asyncio.to_thread(self.recall.embed_some)
+        with contextlib.suppress(RecallError):
+            await self._tell_vectors()
+
+    async def _tell_vectors(self) -> None:
+        waiting = await asyncio.to_thread(self.recall.waiting)
+        if waiting != self.recall.by_words:
+            self.on_vectors(waiting)
 
     def stop_tidying(self) -> None:
         """Make no more vectors."""
@@ -316,6 +349,29 @@ class SessionServices:
         await self.tools.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
+
+
+class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person may choose for a session: what is in force, and what there is."""
+
+    name: str
+    now: str
+    known: dict[str, str]
+    """Each value with its consequence in a few words."""
+
+
+def choices_of(services: SessionServices) -> tuple[SessionChoice, ...]:
+    """Model, approvals, mode and policy, each with the slash command's own name."""
+    context = services.context
+    models = {info.name: info.note for info in services.models.usable()}
+    return (
+        SessionChoice(
+            name="model", now=context.model, known={context.model: context.info.note, **models}
+        ),
+        SessionChoice(name="approve", now=context.permissions.mode, known=APPROVAL_CHOICES),
+        SessionChoice(name="mode", now=context.window.mode, known=dict(MODE_CHOICES)),
+        SessionChoice(name="policy", now=context.window.policy, known=dict(POLICY_CHOICES)),
+    )
 
 
 def turn_services(

@@ -23,7 +23,7 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import Progress, bring_up_to_date
 from mindstone_tui.core.session.import_window import plan_imported_window
-from mindstone_tui.core.session.session import Lease
+from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.transcript import Transcript
 
 _CHUNK: Final = 1 << 20

@@ -31,7 +31,9 @@ class Servers:
         self._servers = [
             McpServer(
                 name,
-                ServerSettings(command=each.command, url=each.url, environment=each.env),
+                ServerSettings(
+                    command=each.command, url=each.url, environment=each.env, seconds=each.timeout
+                ),
                 environ=environ,
                 cwd=cwd,
             )
@@ -71,7 +73,7 @@ class Servers:
         told: list[str] = []
         for server, offer in zip(self._servers, asked, strict=True):
             if isinstance(offer, MindstoneError):
-                told.append(f"The tool server {server.name} is not there: {offer.what}")
+                told.append(f"The tool server {server.name} could not be started: {offer.what}")
                 continue
             if isinstance(offer, BaseException):
                 raise offer

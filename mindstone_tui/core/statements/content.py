@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.values import Value
+from mindstone_tui.core.words import tokens_of
 
-_TOKEN: Final = re.compile(r"#?[^\W_](?:[\w./#@+:'-]*\w)?")
 _STOP: Final = frozenset(
     re.findall(
         r"\S+",
@@ -112,7 +112,7 @@ class Content(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 
 def content_words(text: str) -> tuple[str, ...]:
     """The words of a lower-case text that carry meaning, folded, each once, in their order."""
-    found = (_folded(token) for token in _TOKEN.findall(text) if token not in _STOP)
+    found = (_folded(token) for token in tokens_of(text) if token not in _STOP)
     return tuple(dict.fromkeys(word for word in found if word and word not in _STOP))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
@@ -34,7 +35,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of output kept beside the transcript when it is more than is shown."""
     output: int = 64 * 1024 * 1024
     """Bytes after which a command is stopped."""
-    seconds: float = 120.0
+    seconds: float = ToolSettings().shell_timeout
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):

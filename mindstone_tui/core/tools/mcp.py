@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from mindstone_tui.core.arguments import too_deep
+from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
@@ -234,7 +235,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     environment: dict[str, str] = {}
     """Variables the server gets beside the harmless ones."""
     headers: dict[str, str] = {}
-    seconds: float = 60.0
+    seconds: float = McpServerSettings().timeout
     """Longest a single call may take."""
 
 

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.text import exact, for_terminal, one_line
@@ -282,7 +283,9 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One command line."""
 
     command: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000, description="For bash.")]
-    seconds: Annotated[float, msgspec.Meta(gt=0, le=3_600, description="Time limit.")] = 120.0
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=3_600, description="Time limit.")] = (
+        ToolSettings().shell_timeout
+    )
 
 
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:

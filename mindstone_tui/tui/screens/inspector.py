@@ -106,7 +106,8 @@ class InspectorScreen(Screen[None]):
                         gauges.zone(report),
                         "  ",
                         gauges.size(report),
-                        (f"  {report.mode} · {report.policy}", "$muted"),
+                        "  ",
+                        show.line(f"{report.mode} · {report.policy}", 80, "$muted"),
                     ),
                     gauges.fullness(report, min(width, 100)),
                 ]
@@ -260,7 +261,8 @@ def _details(block: Block) -> Content:
     if block.score is not None:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in block.parts.items())
         said.append(f"keep score {block.score:.2f} (the lowest leaves first): {parts}")
-    return Content.assemble((f"{why}  ", colour), show.line(" · ".join(said), 200, "$muted"))
+    told = show.line(" · ".join(said), 200, "$muted")
+    return Content.assemble(show.line(why, 200, colour), "  ", told)
 
 
 def _gone(gone: GoneExchange) -> Content:

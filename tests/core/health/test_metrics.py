@@ -346,7 +346,7 @@ def test_doctor_checks_what_continuity_rests_on(home: Path) -> None:
 
 def test_health_prints_every_metric_the_alerts_and_the_trend() -> None:
     monitor = Monitor(HealthSettings())
-    assert "Nothing was measured" in health_text(monitor)
+    assert "Nothing has been measured" in health_text(monitor)
     for number in range(6):
         monitor.record(turn(number, prompt_tokens=950))
     text = health_text(monitor)

@@ -93,7 +93,7 @@ async def test_nobody_listens(way: str) -> None:
     address = address_at(CHAT, f"http://127.0.0.1:{port}/v1")
     heard, error = await outcome(provider_for(way, address), CHAT, OPTIONS)
     assert isinstance(error, ProviderUnreachable)
-    assert "Nobody answers" in error.what
+    assert "No server answers" in error.what
     assert len(heard.retries) == 1
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.recall.embedding import Encoded, Floats
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.words import words_of
+from mindstone_tui.core.words import words_of
 
 
 def said(text: str, seq: int = 1, **changes: object) -> Passage:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Candidate, Hit, rank
-from mindstone_tui.core.recall.words import read_question
 from tests.core.recall.talk import said
 
 

@@ -222,7 +222,7 @@ async def test_interrupting_while_a_question_waits_runs_nothing(home: Path, tmp_
         await stage.until(events.TurnEnded)
         stage.session.answer(asked.call, events.Answer(allowed=True))
         notice = await stage.until(events.Noticed)
-        assert "Nobody waits" in notice.message
+        assert "no longer open" in notice.message
     assert not (tmp_path / "no.txt").exists()
     assert not stage.entries(said.ToolApproved)
 

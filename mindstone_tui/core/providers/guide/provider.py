@@ -33,6 +33,7 @@ from mindstone_tui.core.providers.guide.topics import (
     is_work,
 )
 from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.words import STOPWORDS, plain_words
 
 _BLOCK: Final = re.compile(
     r'<data-(?P<nonce>[0-9a-z]{8,64}) origin="(?P<origin>[^"]*)">\n?'
@@ -43,18 +44,9 @@ HERE: Final = "earlier in this window"
 _PARAGRAPHS: Final = re.compile(r"\n\s*\n")
 _POINTER: Final = re.compile(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
-_WORD: Final = re.compile(r"[^\W_]{2,}")
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 _LONGEST_QUESTION: Final = 300
-_COMMON_WORDS: Final = (
-    "a about again all also an and any are as at be been before but by can could did do does "
-    "done earlier for from get give had has have he her him his how i if in into is it its "
-    "just know let like may me mentioned more my no not of on or our out please recall "
-    "remember said say she should show so some such tell than that the their them then there "
-    "these they thing this those to told too us was we were what when where which who whom "
-    "whose why will with would you your "
-)
-_COMMON: Final = frozenset(_COMMON_WORDS.split())
+_COMMON: Final = STOPWORDS | {"earlier", "give", "mentioned", "recall", "show", "thing", "told"}
 
 
 class QuotedPassage(Part):
@@ -122,7 +114,7 @@ def unwrapped(text: str) -> str:
 
 def terms(text: str) -> frozenset[str]:
     """The words that carry meaning, without their endings."""
-    return frozenset(_stem(word) for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    return frozenset(_stem(word) for word in plain_words(text, shortest=2) if word not in _COMMON)
 
 
 def overlap(wanted: frozenset[str], text: str) -> float:

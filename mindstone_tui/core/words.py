@@ -1,8 +1,10 @@
-"""Text as the words it can be found by, in any script.
+"""Text as words: the one place that cuts them.
 
-The same function prepares what is stored and what is asked, so both sides meet. Accents and case
-are folded; an identifier or path gives its parts and its whole form; scripts without spaces give
-single characters and pairs; an emoji is a word. FTS5 then only stems.
+`words_of` gives the words a text can be found by, in any script. It prepares what is stored and
+what is asked, so both sides meet: accents and case are folded; an identifier or path gives its
+parts and its whole form; scripts without spaces give single characters and pairs; an emoji is a
+word. FTS5 then only stems. `plain_words` is its cheap relative for comparing two texts, and
+`tokens_of` keeps what was written, so that a path, a version or a contraction stays whole.
 """
 
 from __future__ import annotations
@@ -11,8 +13,6 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Final
-
-import msgspec
 
 MOST_TERMS: Final = 48
 """A question with more words than this is answered by its rarest ones."""
@@ -36,6 +36,8 @@ STOPWORDS: Final = frozenset(
 _PUNCTUATION: Final = ".,;:!?\"'()[]{}…“”‘’*`"
 _EDGES: Final = re.compile(r"^[^\w\u0900-\u0dff]+|[^\w\u0900-\u0dff]+$")
 _ALNUM: Final = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+")
+_PLAIN: Final = re.compile(r"[^\W_]+")
+_TOKEN: Final = re.compile(r"[#/.]?[^\W_](?:[\w./#@+:'-]*\w)?")
 _POSSESSIVE: Final = re.compile(r"['’ʼ]s$")
 _APOSTROPHE: Final = re.compile(r"(?<=\w)['’ʼ](?=\w)")
 _SEGMENT: Final = re.compile(r"[/\\:,;|(){}\[\]<>\"'`=&?!]+")
@@ -72,6 +74,16 @@ def words_of(text: str) -> Iterator[str]:
             yield chunk.lower()
         else:
             yield from _words_of_chunk(chunk)
+
+
+def plain_words(text: str, shortest: int = 1) -> list[str]:
+    """Runs of letters and digits in lower case, without those that are too short to say much."""
+    return [word for word in _PLAIN.findall(text.lower()) if len(word) >= shortest]
+
+
+def tokens_of(text: str) -> list[str]:
+    """What stands between blanks and sentence marks, as it was written."""
+    return _TOKEN.findall(text)
 
 
 def indexed(text: str) -> str:
@@ -133,100 +145,3 @@ def _pairs(run: str) -> Iterator[str]:
         yield char
         if at + 1 < len(folded):
             yield folded[at : at + 2]
-
-
-_WHEN: Final = re.compile(
-    r"\b(?:when|how long|how recently|since when|until when|what (?:date|day|month|year|time|week)"
-    r"|which (?:date|day|month|year|week)|wann|cuándo|cuando|quand|когда)\b|什么时候|いつ|متى",
-    re.IGNORECASE,
-)
-_TIME: Final = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|recently|last|next|weekend|weekly|monthly|daily"
-    r"|(?:this|every|each) (?:week|month|year|morning|evening|summer|winter|spring|autumn|fall)"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
-    r"|september|october|november|december|weeks?|months?|years?|days?|hours?|minutes?"
-    r"|\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d{2}|\d{1,2} ?[ap]m)\b",
-    re.IGNORECASE,
-)
-_ASKS: Final = re.compile(r"[?？؟]\W*$")
-_LAST_SIGNS: Final = 16
-"""Characters at the end of a text among which its last question mark stands."""
-_NAME: Final = re.compile(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
-MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-_MONTH: Final = re.compile("|".join(rf"\b{month}\b" for month in MONTHS))
-_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
-_FIRST_PERSON: Final = frozenset({"i", "me", "my", "mine", "im", "ive", "id", "we", "our", "us"})
-_SECOND_PERSON: Final = frozenset({"you", "your", "yours", "youve"})
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A question as ranking sees it."""
-
-    text: str
-    terms: tuple[str, ...]
-    """The words worth looking for."""
-    words: frozenset[str]
-    """All words, for names."""
-    wants_time: bool
-    roles: frozenset[str]
-    """Whose words are meant by "I" and "you"."""
-    names: tuple[str, ...] = ()
-    """Words written like names; the first word of a sentence is written so anyway."""
-    month: int = 0
-    """The month that the question names, 1 to 12; 0 for none."""
-    year: int = 0
-
-
-def read_question(text: str) -> Question:
-    """Take a question apart; nothing is looked up."""
-    words = frozenset(words_of(text))
-    roles = {
-        role
-        for role, pronouns in (("user", _FIRST_PERSON), ("assistant", _SECOND_PERSON))
-        if words & pronouns
-    }
-    return Question(
-        text=text,
-        terms=tuple(query_terms(text)),
-        words=words,
-        wants_time=bool(_WHEN.search(text)),
-        roles=frozenset(roles),
-        names=tuple(_names(text)),
-        month=_month(text),
-        year=int(year[0]) if (year := _YEAR.search(text)) else 0,
-    )
-
-
-def _names(text: str) -> Iterator[str]:
-    for found in _NAME.finditer(text):
-        name = next(iter(words_of(found[0])), "")
-        if name and name not in STOPWORDS:
-            yield name
-
-
-def _month(text: str) -> int:
-    found = _MONTH.search(text)
-    return MONTHS.index(found[0]) + 1 if found else 0
-
-
-def tells_time(text: str) -> bool:
-    """Whether a text says when something was, is or will be."""
-    return bool(_TIME.search(text))
-
-
-def only_asks(text: str) -> bool:
-    """Whether a text ends in a question: its answer stands elsewhere, most likely right after."""
-    return bool(_ASKS.search(text[-_LAST_SIGNS:]))

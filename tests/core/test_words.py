@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.recall.words import indexed, query_terms, words_of
+from mindstone_tui.core.words import indexed, query_terms, words_of
 
 
 @pytest.mark.parametrize(
