@@ -16,7 +16,6 @@ from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.conversation import TurnEnded
 from mindstone_tui.core.entries.derived import (
     Consolidated,
     MemoryDecided,
@@ -237,7 +236,7 @@ class Memories:
             sources=sources,
             session=str(self.places.key),
             by=by,
-            created=self._moment(),
+            created=self._moment() if by == "model" else stamp(self._clock()),
             why=why,
             redactor=self._context.redactor,
         )
@@ -264,23 +263,15 @@ class Memories:
         return lines
 
     def _moment(self) -> str:
-        """When the question of the turn under way was asked; between turns, now.
+        """When the question of this turn was asked.
 
-        Within a turn not the present second: what a person is shown, and agrees to a while later,
-        must be what is written then.
+        Not the present second: what a person is shown, and agrees to a while later, must be what is
+        written then.
         """
         fold = self._context.window.fold
-        lines = [line for line in fold.lines.values() if line.turn == fold.turn]
-        began = next((line.ts for line in lines), "")
-        if began and not self._turn_is_over():
-            return f"{began[:19]}Z"
-        return stamp(self._clock())
-
-    def _turn_is_over(self) -> bool:
-        with self._context.transcript.history() as history:
-            for line in history.newest({"turn_started", "turn_ended"}, LOOKED_BACK):
-                return isinstance(line.entry, TurnEnded)
-        return True
+        asked = (line.ts for line in fold.lines.values() if line.turn == fold.turn)
+        began = next(asked, "")
+        return f"{began[:19]}Z" if began else stamp(self._clock())
 
     def decide(
         self,

@@ -265,6 +265,13 @@ def _recall(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[A
             message="The index could not be searched in this turn.",
             remedy="mindstone doctor says why; mindstone reindex rebuilds it.",
         )
+    elif not newest.vectors:
+        yield Alert(
+            level="info",
+            metric="recall",
+            message="Recall works on words alone: vectors are not available.",
+            remedy="mindstone doctor says why.",
+        )
     if lagging:
         lag = newest.measured.index_lag
         yield Alert(

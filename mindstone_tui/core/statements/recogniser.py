@@ -116,6 +116,7 @@ _MODEL_ASKS: Final = re.compile(
 _LOOKED_AT: Final = 200
 _PRINTED_OPENS: Final = re.compile(
     r"[⨯✖❌✗×]|\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|error (?:code|\w+ing)\b"
+    r"|\[[\w ]{2,20}\]: |[a-z][\w.-]{1,20} --[a-z][\w-]+[ =]"
     r"|failed to \w+ \w+:|\[(?:info|debug|error|warn)\b|(?:info|debug|error|warn(?:ing)?):"
     r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
     r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]{1,80}:\d+:\d*|[\w./-]{1,80}\.\w{1,4}:\d+\b)"
@@ -134,6 +135,8 @@ _SAYS_LITTLE: Final = 2
 """Telling words without which a message only goes on with what was said before it."""
 _COMMAND_WORDS: Final = 3
 _TALK_READ: Final = 4_000
+_SHOUTED: Final = 30
+"""Capitals of a sentence that nobody writes calmly."""
 _PRINTED_CALL: Final = re.compile(r"[\w.]+\(.*\);?\Z")
 _PRINTED_PLACE: Final = re.compile(r"\S:\d+:\d+\W*\Z")
 _PRINTED_SIGNS: Final = frozenset(";{}=<>&|:")
@@ -206,6 +209,8 @@ def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
             and sentence.form == "prose"
             and "\n\n" not in utterance.text[printed : sentence.start]
         )
+        if _is_shouted(sentence.text):
+            continue
         if shown and not _PERSON.search(clause.whole):
             continue
         if follows and not _MYSELF.search(clause.whole):
@@ -304,6 +309,12 @@ def _statement(
         permits=cue is not None and cue.permits,
         lasting=stressed or (cue is not None and cue.lasting),
     )
+
+
+def _is_shouted(sentence: str) -> bool:
+    """Whether somebody only vents: a long sentence in capitals, about nothing in particular."""
+    capitals, small = sum(map(str.isupper, sentence)), sum(map(str.islower, sentence))
+    return capitals > _SHOUTED and capitals > 4 * small
 
 
 def _is_printed(sentence: str) -> bool:

@@ -33,6 +33,21 @@ _PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
 RULE: Final = (
     cue(
         "rule",
+        "HTTP only through the client in src/api; no axios outside that file.",
+        "no only",
+        start=(
+            r"(?!(?:it|this|that|i|we|they|he|she|there|you|if|when|the (?:error|issue|problem))\b)"
+            r"[^,;?!]{2,60} only (?:via|through|from|imports?|uses?|calls?|composes?|drives?)\b",
+        ),
+        within=(
+            r"(?:\A|[,;:—–-] *)no [\w`\"'/.-]+(?: [\w`\"'/.-]+){0,3} (?:in|outside|inside) "
+            r"(?:the |this |that |any )?(?:files?|screens?|components?|modules?|tasks?|tests?|code"
+            r"|styles?)\b",
+            r"\bshould be \w+ed only (?:for|if|when|by|in|from|after|once)\b",
+        ),
+    ),
+    cue(
+        "rule",
         "It's fine to push to main again.",
         "allowed can cancel drop fine forget ignore lift may ok okay scrap",
         within=(
@@ -239,6 +254,7 @@ RULE: Final = (
             r"|hosted|free|optimi[sz]ed|accessible|small|compatible|robust)\b",
             r"\bonly [\w ]{2,20} (?:can|may)[.!]*\Z",
             r"\bi (?:want|would like|'d like) to (?:make sure|ensure)\b",
+            r"\bwe (?:just |only |also )?need to (?:make sure|ensure)\b",
             r"\bwant\b.{2,40}\bto always\b",
             r"\bthere should (?:be no|never be|only be|always be)\b",
             r"\bcan only be \w+ed (?:if|when|by|after|once|from|in)\b",

@@ -169,7 +169,7 @@ def test_each_metric_has_its_alert() -> None:
     assert metric_alerts([turn(n, index_lag=n + 1) for n in three]) == {"index_lag": "warning"}
     assert metric_alerts([turn(n, index_lag=2) for n in three]) == {}, "it keeps up"
     assert metric_alerts([turn(0, recall_failed=True)]) == {"recall": "warning"}
-    assert metric_alerts([turn(0, vectors=False)]) == {}, "nobody can do anything about it"
+    assert metric_alerts([turn(0, vectors=False)]) == {"recall": "info"}
     assert metric_alerts([turn(0, looping="shell ls")]) == {"loop": "warning"}
     assert metric_alerts([turn(0, cut=(9_000, 4_096))]) == {"cut": "critical"}
     assert metric_alerts([turn(0, disk_free=500 << 20)]) == {"disk": "warning"}
@@ -447,7 +447,6 @@ def ordinary(number: int, dice: random.Random) -> TurnSample:
         protected_tokens=2_500,
         fidelity=dice.choice((0.8, 0.9, 1.0, 0.7)) if since == 0 else None,
         index_lag=dice.choice((0, 0, 1, 2)),
-        vectors=number > 20,
     )
 
 
