@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def unit(rows: Floats) -> Floats:
-    """Rows scaled to length one; a zero row stays zero."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)
-
-
 def signs(rows: Floats) -> NDArray[np.uint8]:
     """The signs of each row's numbers, eight a byte."""
     return np.packbits(rows > 0, axis=-1, bitorder="little")

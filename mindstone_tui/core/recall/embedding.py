@@ -170,8 +170,6 @@ class RemoteEmbedder:
         import_numpy_on_one_thread()
         import numpy as np
 
-        from mindstone_tui.core.recall.closeness import unit
-
         if not texts:
             return np.empty((0, self._dims), np.float32)
         try:
@@ -188,7 +186,8 @@ class RemoteEmbedder:
                 f"{self.name} gave vectors of shape {rows.shape}, not {(len(texts), self._dims)}.",
                 "Words still work; choose another embedding model if this goes on.",
             )
-        return unit(rows)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)
 
 
 def open_embedder(name: str) -> Embedder:

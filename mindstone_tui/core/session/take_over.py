@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,9 @@ from mindstone_tui.core.session.session import Lease
 from mindstone_tui.core.transcript import Transcript
 
 _CHUNK: Final = 1 << 20
+_REMEMBERED: Final = 512
+_SHORT: Final = 20_000
+"""Characters of a text that is remembered clean."""
 
 
 class Importer:
@@ -50,7 +54,10 @@ class Importer:
         self._progress = progress
         self._on_busy = on_busy
         self._embedder = open_embedder(settings.recall.embedder)
-        self._redactor = Redactor(secrets_of(environ))
+        redactor = Redactor(secrets_of(environ))
+        self._redact = lambda text: redactor.redact(text).text
+        # The reader compares a message clean, and the transcript cleans it again.
+        self._redact_known = lru_cache(_REMEMBERED)(self._redact)
         self._lease: Lease | None = None
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
@@ -107,7 +114,7 @@ class Importer:
             self._lease = None
 
     def _clean(self, text: str) -> str:
-        return self._redactor.redact(text).text
+        return self._redact_known(text) if len(text) <= _SHORT else self._redact(text)
 
 
 def _records_in(file: Path) -> int:
