@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.events import ContextReport
     from mindstone_tui.core.session.find import RecallAnswer
+    from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
 
@@ -102,6 +103,17 @@ class Conversation:
     def verify(self) -> Verdict:
         """Whether the transcript is what was written."""
         return verify(session=self.session, home=self._home)
+
+    def choices(self) -> tuple[SessionChoice, ...]:
+        """What may be chosen for this session (`/model`, `/approve`, …), and what is in force."""
+        from mindstone_tui.core.session.services import choices_of
+
+        return choices_of(self._session.services)
+
+    def plan(self) -> tuple[tuple[str, str], ...]:
+        """The task's pieces, each with `planned`, `in_progress` or `done`."""
+        checkpoint = self._session.services.tasks.state().checkpoint
+        return tuple((one.title, one.status) for one in checkpoint.subtasks)
 
     def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""

@@ -254,6 +254,7 @@ class Gatherer:
                 sitting=sitting,
                 passage=passage,
                 words=signals.words.get(row, 0.0) / max(matches.total_rarity, 1e-9),
+                by_words=row not in signals.meaning,
                 meaning=signals.meaning[row] - mean if row in signals.meaning else 0.0,
                 closeness=near.get(row, 0.0),
                 injected=uses.get(passage.entry, (0, 0))[0],

@@ -48,6 +48,7 @@ from mindstone_tui.core.recall.inject import (
 from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.recall.speak import ASKS_NOTHING
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
@@ -74,8 +75,8 @@ class SessionRecall:
         dropped: Collection[str] = (),
         require_vectors: bool = False,
     ) -> None:
-        self.by_words = 0
-        """Passages that were found by words only when somebody last counted."""
+        self.by_words = pending_in(places.index)
+        """Passages that were found by words only when this was last announced."""
         self._require_vectors = require_vectors
         self.on = settings.auto
         self.last: SearchResult | None = None
@@ -258,7 +259,10 @@ class SessionRecall:
     def keep_up(self) -> None:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
         self._catch_up()
-        self.by_words = self.index.pending()
+
+    def waiting(self) -> int:
+        """Passages that are found by words only so far, counted anew; blocks."""
+        return self.index.pending()
 
     async def backfill(self) -> int:
         """Index what is not yet; how many exchanges wait nevertheless."""
@@ -296,7 +300,6 @@ class SessionRecall:
             self.vectors = False
             raise
         self.vectors = True
-        self.by_words = self.index.pending()
         return made
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
