@@ -55,10 +55,9 @@ class Importer:
         self._progress = progress
         self._on_busy = on_busy
         self._embedder = open_embedder(settings.recall.embedder)
-        redactor = Redactor(secrets_of(environ))
-        self._redact = lambda text: redactor.redact(text).text
+        self._redactor = Redactor(secrets_of(environ))
         # The reader compares a message clean, and the transcript cleans it again.
-        self._redact_known = lru_cache(_REMEMBERED)(self._redact)
+        self._clean_short = lru_cache(_REMEMBERED)(self._cleaned)
         self._lease: Lease | None = None
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
@@ -116,7 +115,10 @@ class Importer:
             self._lease = None
 
     def _clean(self, text: str) -> str:
-        return self._redact_known(text) if len(text) <= _SHORT else self._redact(text)
+        return self._clean_short(text) if len(text) <= _SHORT else self._cleaned(text)
+
+    def _cleaned(self, text: str) -> str:
+        return self._redactor.redact(text).text
 
 
 def _records_in(file: Path) -> int:
