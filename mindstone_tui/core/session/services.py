@@ -44,6 +44,7 @@ from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
@@ -361,6 +362,7 @@ def turn_services(
     project: Project,
     tools: ToolRegistry,
     cwd: Path,
+    guest: Guest | None = None,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -368,6 +370,8 @@ def turn_services(
     async def make_ready() -> list[events.AnyEvent]:
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
+        if guest is not None:
+            guest.offer(tools.offered, tools.usable())
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -390,6 +394,9 @@ def turn_services(
         instructions, cut = cut_sections(
             project.sections(), max(share - taken, share // 2), context.count
         )
+        if guest is not None and (brought := guest.section()) is not None:
+            # A program says itself who answers; what is remembered stands behind that.
+            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
         sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
