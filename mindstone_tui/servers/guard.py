@@ -7,6 +7,7 @@ and a line in the log; nothing of a refused body is kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 from collections import Counter
@@ -28,6 +29,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN: Final = frozenset({"/", "/page.js", "/page.css", "/icon.svg", "/health"})
 """What anybody on this machine may have: nothing of it says anything about anyone."""
+_PAUSE: Final = 0.5
+"""Seconds without a byte after which nothing more of a refused body is waited for."""
 HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -88,6 +91,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         sent = False
+        headers = {name.lower(): value for name, value in scope["headers"]}
 
         async def answer(message: Message) -> None:
             nonlocal sent
@@ -97,7 +101,6 @@ class Guard:
             await send(message)
 
         try:
-            headers = {name.lower(): value for name, value in scope["headers"]}
             self._check(scope, headers)
             body = await self._body(headers, receive)
             await self._app(scope, _given(body, receive), answer)
@@ -107,6 +110,8 @@ class Guard:
             client = scope.get("client") or ("?", 0)
             note(f"refused {refusal.status} {path} from {client[0]}: {refusal.said}", self._log)
             if not sent:
+                if b"expect" not in headers:
+                    await self._discard(receive)
                 await _refuse(refusal, send)
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
@@ -126,6 +131,15 @@ class Guard:
         if not hmac.compare_digest(given, self._token.encode()):
             said = "wrong" if given else "missing"
             raise Refusal(401, f"The token is {said}; `mindstone serve --status` says where it is.")
+
+    async def _discard(self, receive: Receive) -> None:
+        """Read past what a refused client still sends: else it is cut off and hears no status."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                more = True
+                while more:
+                    message = await asyncio.wait_for(receive(), _PAUSE)
+                    more = message["type"] == "http.request" and message.get("more_body", False)
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         """All of it, within bounds of size and time."""

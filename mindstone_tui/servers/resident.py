@@ -102,6 +102,14 @@ def listening(places: Places) -> Listening | None:
     return None
 
 
+def already() -> UsageError:
+    """Why a second one does not start."""
+    return UsageError(
+        "A resident serves this home already.",
+        "`mindstone serve --status` says where, `mindstone serve --stop` ends it.",
+    )
+
+
 async def ask(found: Listening, method: str, params: dict[str, Any], seconds: float = 10.0) -> Any:
     """Ask the resident something over its socket."""
     try:
@@ -137,12 +145,14 @@ class Resident:
         """Serve until somebody says stop; `ready` is told once everything listens."""
         ensure_folder(self._own.state)
         with self._alone(), contextlib.ExitStack() as files:
+            self._own.told.unlink(missing_ok=True)  # of one that was killed
             token = TokenFile(self._own.token).read()
-            socket_server = await self._open_socket(files)
+            await self._open_socket(files)
             server: Any = None
             url = ""
             if http:
                 listener = _listen(port)
+                files.callback(listener.close)
                 number = listener.getsockname()[1]
                 url = f"http://{HOST}:{number}"
                 server = self._server(listener, number, token)
@@ -156,7 +166,7 @@ class Resident:
             )
             replace_file(self._own.told, msgspec.json.encode(self._told))
             files.callback(self._own.told.unlink, missing_ok=True)
-            on_ending(self._stop.set)
+            on_ending(self.stop)
             tasks = [asyncio.create_task(self._tend())]
             if server is not None:
                 tasks.append(asyncio.create_task(server.serve()))
@@ -164,7 +174,6 @@ class Resident:
             try:
                 await self._stop.wait()
             finally:
-                socket_server.close()
                 await self._gateway.close()
                 if server is not None:
                     server.should_exit = True
@@ -174,6 +183,10 @@ class Resident:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
+    def stop(self) -> None:
+        """End it, gracefully."""
+        self._stop.set()
+
     @contextlib.contextmanager
     def _alone(self) -> Any:
         """Hold the home's lock; refuse where another resident has it."""
@@ -182,15 +195,12 @@ class Resident:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UsageError(
-                    "A resident serves this home already.",
-                    "`mindstone serve --status` says where, `mindstone serve --stop` ends it.",
-                ) from None
+                raise already() from None
             yield
         finally:
             os.close(fd)
 
-    async def _open_socket(self, files: contextlib.ExitStack) -> asyncio.Server:
+    async def _open_socket(self, files: contextlib.ExitStack) -> None:
         path = self._own.socket
         ensure_folder(path.parent)
         path.unlink(missing_ok=True)
@@ -200,7 +210,7 @@ class Resident:
         finally:
             os.umask(before)
         files.callback(path.unlink, missing_ok=True)
-        return server
+        files.callback(server.close)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         bug = partial(record, log=self._own.log)
@@ -371,6 +381,8 @@ def _listen(port: int) -> socket.socket:
 def start_in_background(places: Places, arguments: list[str]) -> Listening:
     """Start a resident that outlives this process, and wait until it listens."""
     own = ResidentPlaces(places.state)
+    if listening(places) is not None:
+        raise already()
     ensure_folder(own.state)
     log = os.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     command = [sys.executable, "-m", "mindstone_tui", "serve", *arguments]
@@ -388,7 +400,7 @@ def start_in_background(places: Places, arguments: list[str]) -> Listening:
         os.close(log)
     while time.time() - begun < 60:
         found = listening(places)
-        if found is not None:
+        if found is not None and found.pid == child:
             return found
         ended, _ = os.waitpid(child, os.WNOHANG)
         if ended:
