@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
 from mindstone_tui.core.agent.tasks import Tasks
-from mindstone_tui.core.context.cascade import Apply, Effect, StepName
+from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import BackfillChecked
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved
 from mindstone_tui.core.handoff import handoff, handoff_store
-
-HANDOFF_SHARE: Final = 10
-"""Percent of the usable room that a handoff may take."""
 
 
 class Handoffs:

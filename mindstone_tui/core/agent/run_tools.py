@@ -24,7 +24,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolStatus,
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
-from mindstone_tui.core.events.from_entry import tool_ended
+from mindstone_tui.core.events.from_entry import announcements, tool_ended
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, subject_of
@@ -94,7 +94,7 @@ def interrupted(call: ToolCall, why: str) -> ToolReturned:
 async def _use(
     context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch
 ) -> AsyncIterator[events.AnyEvent]:
-    tool = context.tools.get(call.name)
+    tool = context.offer.find(call.name)
     if tool is None:
         known = ", ".join(sorted(context.tools)) or "none"
         yield _returned(
@@ -147,6 +147,9 @@ async def _use(
             return
         context.permissions.remember(answer)
         context.window.record(_granted(call, approval, answer), turn)
+    watched = await context.files.before(tool, approval)
+    for trouble in context.files.take_trouble():
+        yield events.Noticed(message=trouble, level="warning")
     yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
     outcome: list[ToolResult] = []
     interruption: asyncio.CancelledError | None = None
@@ -158,7 +161,10 @@ async def _use(
             raise
         interruption = cancelled
     watch.note(call, inside(outcome[0].text))
+    changed = await context.files.after(watched)
     yield _returned(context, turn, call, outcome[0])
+    for event in announcements(*changed):
+        yield event
     if interruption is not None:
         raise interruption
 
@@ -176,7 +182,7 @@ async def _question(
         shown=approval.shown,
         digest=approval.digest,
         diff=approval.preview.body if tool.risk == "write" else "",
-        why=" ".join((decision.reason, *approval.warnings)),
+        why=" ".join((f"You are asked because {decision.reason}.", *approval.warnings)),
         remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
         parts=tuple(
             events.AskedPart(

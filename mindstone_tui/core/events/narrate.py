@@ -12,7 +12,16 @@ from typing import Final, Literal, assert_never
 import msgspec
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries import (
+    Entry,
+    Line,
+    Unknown,
+    conversation,
+    derived,
+    store,
+    window,
+    workspace,
+)
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.types import (
@@ -30,6 +39,7 @@ from mindstone_tui.core.values import Value
 
 Tone = Literal["note", "good", "warning", "error"]
 
+_FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
 LONGEST: Final = 400
 """Characters of one line; whoever has less room cuts further."""
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
@@ -82,6 +92,8 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
             return None
         case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
             return describe(event)
+        case ev.FilesChanged():
+            return describe(event)
         case _:
             shown = isinstance(event, TurnEvent | ToolEvent | CommandEvent)
             return None if shown else describe(event)
@@ -96,13 +108,14 @@ _BOOKKEEPING: Final = (
     ev.VelocitySpiked,
     ev.CheckpointSaved,
     ev.HandoffWritten,
+    ev.FilesChanged,
 )
 
 
 def is_bookkeeping(event: ev.AnyEvent) -> bool:
     """Whether an event is the program's own housekeeping, which nobody has to act on."""
-    good_news = isinstance(event, ev.AlertRaised) and event.level == "info"
-    return good_news or isinstance(event, _BOOKKEEPING)
+    calm = isinstance(event, ev.AlertRaised) and event.level != "critical"
+    return calm or isinstance(event, _BOOKKEEPING)
 
 
 def brief(event: ev.AnyEvent) -> str:
@@ -124,6 +137,8 @@ def brief(event: ev.AnyEvent) -> str:
             return f"checkpoint {version} saved"
         case ev.HandoffWritten():
             return "handoff written"
+        case ev.FilesChanged():
+            return f"{_count(event)} changed, /undo takes it back"
         case _:
             return describe(event).text
 
@@ -176,10 +191,25 @@ def turn_cost(event: ev.TurnEnded) -> str:
 
 
 def without_name(shown: str, name: str) -> str:
-    """A call as it is shown, without the tool's name in front, or the verb of the shell's."""
+    """A call as it is shown, without the tool's name in front, or the verb of the shell's.
+
+    Calls of other programs were imported with their arguments as data; their values are shown.
+    """
     if name == "shell" and shown.startswith("run "):
         return shown.removeprefix("run ")
-    return shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
+    rest = shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
+    return _values(rest) if rest.startswith("{") else rest
+
+
+def _values(arguments: str) -> str:
+    """The values of a call's arguments, the place or the command first; else what was given."""
+    try:
+        found = msgspec.json.decode(arguments, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeError):
+        return arguments
+    first = next((name for name in _FIRST_ARGUMENTS if name in found), "")
+    order = [first, *(name for name in found if name != first)] if first else list(found)
+    return " ".join(str(found[name]) for name in order)
 
 
 # Each family of events, then each entry that has no event.
@@ -259,8 +289,42 @@ def _of_tool(event: ToolEvent) -> EventLine:
         case ev.DelegationEnded(child=child, ending=ending, tokens=used, cost=cost):
             text = f"Sub-agent {child}: {ending} · {tokens(used)} tokens · {dollars(cost)}"
             return EventLine(sign="⑂", text=text)
+        case ev.FilesChanged(name=name, unkept=unkept):
+            lost = f"; {unkept} cannot be undone" if unkept else ""
+            return EventLine(
+                sign="✎",
+                text=f"{_count(event)} changed by {name}: {_paths(event)}",
+                detail=f"/undo takes it back{lost}",
+                tone="warning" if unkept else "note",
+            )
+        case ev.FilesRestored(direction=direction, turns=turns, total=total, left=left):
+            did = "taken back" if direction == "undo" else "done again"
+            kept = f"; {plural(len(left), 'path')} left as they are" if left else ""
+            return EventLine(
+                sign="↶" if direction == "undo" else "↷",
+                text=f"Changes of {turn_names(turns)} {did}: {plural(total, 'file')}{kept}",
+                detail="/redo does it again" if direction == "undo" else "/undo takes it back",
+                more=left,
+            )
         case _:
             assert_never(event)
+
+
+def _is_folder(change: workspace.FileChange) -> bool:
+    return (change.after or change.before).startswith("folder")
+
+
+def _count(event: ev.FilesChanged) -> str:
+    """How many; folders count only where nothing else changed."""
+    folders = sum(map(_is_folder, event.changes))
+    return plural(event.total - folders or event.total, "file")
+
+
+def _paths(event: ev.FilesChanged) -> str:
+    """The first few paths of a change."""
+    known = [each.path for each in event.changes if not _is_folder(each)]
+    named = (known or [each.path for each in event.changes])[:3]
+    return ", ".join([*named, *(["…"] if max(len(known), event.total - 50) > 3 else [])])
 
 
 def _call(name: str, shown: str) -> str:
@@ -444,6 +508,13 @@ def _of_entry(entry: Entry | Unknown) -> EventLine | None:
             known = {name: value for name, value in fields.items() if name != "kind"}
             text = f"{kind.replace('_', ' ')}: {msgspec.json.encode(known).decode()}"
             return EventLine(text=text)
+        case store.SessionDescribed(program=program, title=title, folder=folder):
+            text = (
+                f"A session of {program}: {one_line(title, 120)}"
+                if title
+                else (f"A session of {program}")
+            )
+            return EventLine(sign="⤓", text=text, detail=one_line(folder, 200))
         case store.Imported(format=name, added=added, skipped=skipped):
             text = f"Imported {plural(added, 'message')} from {name}"
             more = tuple(f"line {each.line}: {each.why}" for each in skipped)

@@ -23,7 +23,7 @@ Intent = Literal["nothing", "asks", "tells"]
 
 FLOOR: Final = 0.52
 """Evidence, less its doubt, from which a hit is worth bringing back."""
-WORDS_FLOOR: Final = 0.16
+WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
 DOUBT: Final = 3.0
 """Evidence for a question of few or common words is doubted: this much rarity halves it."""
@@ -35,7 +35,7 @@ SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
 TELLING: Final = 1.5
 """An instruction or a remark needs this many floors, and must name what it is about."""
-BESIDE_THE_BEST: Final = 0.4
+BESIDE_THE_BEST: Final = 0.2
 """Once recall speaks, hits with this share of the best score may come along."""
 LOOKED_AT: Final = 16
 """How many of the first hits may carry the decision."""

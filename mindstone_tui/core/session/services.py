@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,7 @@ from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.models import SessionModels
+from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
@@ -54,8 +56,10 @@ from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE
 
+_TOLD_EVERY: Final = 2.0
+"""Seconds between two words on how far the vectors are."""
 APPROVAL_CHOICES: Final = {
     "read-only": "looks, and changes nothing",
     "ask": "asks before anything changes",
@@ -102,6 +106,8 @@ class SessionServices:
         self.project = project
         self._history = history
         self._past = past
+        self.on_vectors: Callable[[int], None] = lambda by_words: None
+        """Hears how many passages are found by words only so far, while vectors are made."""
         self._tidying: asyncio.Task[None] | None = None
         self._rescue_folder: Path | None = None
 
@@ -110,6 +116,11 @@ class SessionServices:
     def refer(self, pointer: str) -> Line:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
         return resolve_reference(pointer, self._history, self.context.window.fold)
+
+    def question_of(self, turn: int) -> str:
+        """What the person asked for in a turn, in one line."""
+        asked = (line.entry for line in self._history.turn(turn))
+        return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
 
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
@@ -136,9 +147,10 @@ class SessionServices:
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
 
-    def sessions(self) -> Sequence[SessionSummary]:
-        """All sessions but those of sub-agents, newest first."""
-        return [one for one in list_sessions(self.home) if CHILD not in one.main]
+    def sessions(self) -> Sequence[ListedSession]:
+        """All sessions but those of sub-agents, the one used last first."""
+        every = list_described(self.home)
+        return [one for one in every if CHILD not in one.main and not one.started_by]
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
@@ -215,7 +227,8 @@ class SessionServices:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
-        return close_open_turn(self.context, self._history)
+        found_changed = self.context.files.recover()
+        return [*found_changed, *close_open_turn(self.context, self._history)]
 
     def lines_of_turn(self) -> list[Line]:
         """Everything recorded of the newest turn."""
@@ -295,9 +308,21 @@ class SessionServices:
             self._tidying = asyncio.create_task(self._embed(), name="embedding")
 
     async def _embed(self) -> None:
+        told = -_TOLD_EVERY
         with contextlib.suppress(RecallError):
-            while await asyncio.to_thread(self.recall.embed_some):
-                continue
+            more = True
+            while more:
+                if time.monotonic() - told >= _TOLD_EVERY:
+                    await self._tell_vectors()
+                    told = time.monotonic()
+                more = await asyncio.to_thread(self.recall.embed_some)
+        with contextlib.suppress(RecallError):
+            await self._tell_vectors()
+
+    async def _tell_vectors(self) -> None:
+        waiting = await asyncio.to_thread(self.recall.waiting)
+        if waiting != self.recall.by_words:
+            self.on_vectors(waiting)
 
     def stop_tidying(self) -> None:
         """Make no more vectors."""
@@ -326,6 +351,7 @@ class SessionServices:
         self.stop_tidying()
         await self.context.provider.close()
         await self.tools.close()
+        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
 

@@ -207,6 +207,7 @@ class Session:
         )
         self._context.window.on_replaced = self._on_replaced
         self._context.tell = self._emit
+        self.services.on_vectors = self._vectors_followed
         self._owner = asyncio.create_task(self._run_queue(), name="session")
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
@@ -227,6 +228,12 @@ class Session:
 
         # Not at once: this may be the turn's own end being written.
         asyncio.get_running_loop().call_soon(stop)
+
+    def _vectors_followed(self, by_words: int) -> None:
+        """More can be found by meaning; a running turn reports on its own requests."""
+        if not self._in_turn:
+            self.services.recall.by_words = by_words
+            self._emit(events.ContextReported(report=self._context.report()))
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -424,7 +431,7 @@ class Session:
             finally:
                 self._lease.give_back()
                 self._inbox.done()
-                if not self._closing:
+                if self._follower is not None and not self._closing:
                     self.services.tidy()
 
     async def _serve(self, asked: SentMessage | AskedCommand) -> None:

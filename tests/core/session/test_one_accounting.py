@@ -48,11 +48,12 @@ async def printed(stage: Stage, line: str) -> tuple[str, dict[str, Any]]:
 async def check_surfaces(stage: Stage, home: Path, *, recorded: bool) -> ContextReport:
     """The newest announced report, after every other surface was asked for the same."""
     await stage.until(events.ContextReported)
+    await stage.rest()
+    _, status = await printed(stage, "/status")
     report = stage.all(events.ContextReported)[-1].report
     total, shares = report.prompt.tokens, parts(report)
     assert sum(tokens for name, tokens in shares.items() if name != "output_reserve") == total
     assert stage.session.services.context.report() == report, "the panel is behind"
-    _, status = await printed(stage, "/status")
     assert status["budget"]["total_used"] == total
     text, budget = await printed(stage, "/budget")
     assert budget["total_used"] == total
@@ -62,6 +63,7 @@ async def check_surfaces(stage: Stage, home: Path, *, recorded: bool) -> Context
     assert f"prompt {total:,} tokens" in listed
     if recorded:
         looked = context(home=Home(home, {}))
+        assert looked.outside == report.outside
         assert (looked.prompt.tokens, parts(looked)) == (total, shares)
         assert looked.prompt_hash == report.prompt_hash
     return report
