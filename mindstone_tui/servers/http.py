@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mindstone_tui import __version__, api
-from mindstone_tui.core.diagnostics import note
+from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.errors import (
     MindstoneError,
     NoSuchSession,
@@ -28,6 +28,7 @@ from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
 from mindstone_tui.servers.wire import ClientRequest, Reply, Wire, decode, now
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
@@ -262,3 +263,31 @@ def _model(name: str) -> dict[str, Any]:
         "display_name": name,
         "created_at": "2026-01-01T00:00:00Z",
     }
+
+
+def application(home: api.Home, gateway: Gateway, log: Path) -> Starlette:
+    """Every path there is; anything else is not found."""
+    # Deferred: nobody but the resident needs a web framework.
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse, PlainTextResponse
+    from starlette.routing import Route
+
+    endpoints = Endpoints(home, gateway, log)
+
+    async def metrics(request: Request) -> Response:
+        return PlainTextResponse(figures(endpoints, request.app.state.refused))
+
+    async def failed(request: Request, error: Exception) -> Response:
+        del request
+        record(error, log)
+        told = {"message": "Something went wrong here; the log says what.", "type": "api_error"}
+        return JSONResponse({"type": "error", "error": told}, 500)
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 404)
+        told = {"message": f"There is no {request.method} {request.url.path} here."}
+        return JSONResponse({"type": "error", "error": {**told, "type": "not_found"}}, status)
+
+    routes = [*endpoints.routes(), Route("/metrics", metrics, methods=["GET"])]
+    handlers = {500: failed, Exception: failed, 404: not_found, 405: not_found}
+    return Starlette(routes=routes, exception_handlers=handlers)

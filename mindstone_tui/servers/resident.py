@@ -279,7 +279,7 @@ class Resident:
     def _server(self, listener: socket.socket, port: int, token: str) -> Any:
         import uvicorn
 
-        from mindstone_tui.servers.site import application
+        from mindstone_tui.servers.http import application
 
         serve = load(self._home.places, self._home.environ).settings.serve
         hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost", "[::1]"))

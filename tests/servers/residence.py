@@ -52,8 +52,9 @@ async def residing(
     ready: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
     resident = Resident(api.Home(home))
     running = asyncio.create_task(resident.run(port=0, http=True, ready=ready.set_result))
-    done, _ = await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
-    if running in done:
+    waiting: list[asyncio.Future[Any]] = [running, ready]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
         running.result()
     try:
         yield Residence(ready.result(), home)

@@ -12,7 +12,8 @@ from openai import APIStatusError, AsyncOpenAI
 
 import mindstone_tui
 from mindstone_tui import events
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.match import exchanges
 from mindstone_tui.servers.wire import ClientMessage
 from tests.core.session.stage import calls, check_history
@@ -249,11 +250,11 @@ async def test_tools_of_the_client_run_there_and_are_recorded_whole(
         kinds = served.kinds("main", "turn_started", "tool_returned", "turn_ended")
         assert kinds[:4] == ["turn_started", "tool_returned", "tool_returned", "turn_ended"]
         assert served.kinds("main", "user_message") == ["user_message"] * 2
-        with mindstone_tui.core.transcript.History(served.places()) as history:
+        with History(served.places()) as history:
             texts = [
                 history.whole(line).entry.text  # type: ignore[union-attr]
                 for line in history.read()
-                if line.kind == "tool_returned"  # type: ignore[union-attr]
+                if isinstance(line, Line) and line.kind == "tool_returned"
             ]
         assert texts == [long, "sun"]
         check_history(served.places())

@@ -230,13 +230,6 @@ class SessionServices:
         found_changed = self.context.files.recover()
         return [*found_changed, *close_open_turn(self.context, self._history)]
 
-    def lines_of_turn(self) -> list[Line]:
-        """Everything recorded of the newest turn."""
-        return [
-            self._history.whole(line)
-            for line in self._history.turn(self.context.transcript.last_turn)
-        ]
-
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
         return never_sent(self._history)

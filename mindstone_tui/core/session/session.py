@@ -401,7 +401,7 @@ class Session:
     def _remind(self) -> None:
         """Say what was queued when the program stopped, unless another one still has it."""
         if not self._lease.try_take():
-            self._questions.find(self.services.lines_of_turn())
+            self._questions.find()
             return
         self._lease.give_back()
         for text in self.services.never_sent():
