@@ -42,6 +42,8 @@ class Permissions:
         self.asks = asks
         """Somebody is there who can be asked."""
         self._keep = keep
+        self.planning = False
+        """A plan is being made: only reading tools run."""
 
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
@@ -62,6 +64,9 @@ class Permissions:
 
     def decide(self, tool: Tool, approval: Approval) -> Decision:
         """What may happen; a question nobody can answer is a refusal that says so."""
+        if self.planning and tool.risk != "read":
+            why = "plan mode is on, and only reading tools run; /plan approve ends it"
+            return Decision(verdict="refuse", reason=why)
         decision = self._judge(tool, approval, self._rules)
         if decision.verdict == "ask" and not self.asks:
             why = f"{decision.reason}, and nobody can be asked here; --approve sets the mode"

@@ -268,6 +268,15 @@ class SkillSettings(SettingsSection):
     """Room for their names and descriptions in the head of the prompt."""
 
 
+class JobSettings(SettingsSection):
+    """Commands in the background."""
+
+    seconds: float = 86_400.0
+    """Time after which one is ended."""
+    output_bytes: int = 268_435_456
+    """Output after which one is ended."""
+
+
 class UndoSettings(SettingsSection):
     """What is kept of files before tools change them."""
 
@@ -412,6 +421,7 @@ class Settings(SettingsSection):
     undo: UndoSettings = UndoSettings()
     hooks: HookSettings = HookSettings()
     skills: SkillSettings = SkillSettings()
+    jobs: JobSettings = JobSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()

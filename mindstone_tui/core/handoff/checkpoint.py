@@ -15,7 +15,13 @@ import msgspec
 from mindstone_tui.core.context.extract import folded, is_decision, is_rule, sentences
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import NoteTaken, SummaryDerived, TaskDone, TaskStarted
+from mindstone_tui.core.entries.derived import (
+    NoteTaken,
+    SummaryDerived,
+    TaskDone,
+    TaskStarted,
+    TodoChanged,
+)
 from mindstone_tui.core.handoff.environment import Environment
 
 Status = Literal["planned", "in_progress", "done"]
@@ -179,6 +185,11 @@ def _after(state: Checkpoint, line: Line) -> Checkpoint:
             )
         case TaskDone():
             return msgspec.structs.replace(state, goal="", criteria=(), subtasks=(), issues=())
+        case TodoChanged(items=items):
+            # The list is whole: what is neither in it nor done is no longer to be done.
+            kept = tuple(one for one in state.subtasks if one.status == "done")
+            found = [Subtask(title=one.title, status=one.status, seq=line.seq) for one in items]
+            return _with_subtasks(msgspec.structs.replace(state, subtasks=kept), found)
         case NoteTaken():
             return _noted(state, line.entry, line)
         case UserMessage(text=text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -16,6 +17,7 @@ from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.hooks import Hooks, announced_first
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
+from mindstone_tui.core.agent.plans import Plans
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Settings, load
@@ -27,7 +29,9 @@ from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk, sweep
+from mindstone_tui.core.entries.derived import JobEnded, JobStarted
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.handoff.delegation import DelegationLimits
 from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey
@@ -50,6 +54,8 @@ from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
+from mindstone_tui.core.tools.history import todo_tool
+from mindstone_tui.core.tools.jobs import Job, Jobs
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
@@ -365,6 +371,39 @@ class _Assembly:
         return Project(self.workspace, TrustFile(self.home.trust))
 
     @cached_property
+    def _jobs(self) -> Jobs:
+        settings = self.settings.jobs
+        return Jobs(
+            self.places.jobs,
+            seconds=settings.seconds,
+            output=settings.output_bytes,
+            clean=self.transcript.clean,
+            on_start=self._job_started,
+            on_end=self._job_ended,
+        )
+
+    def _job_started(self, job: Job) -> None:
+        self.window.record(
+            JobStarted(job=job.number, command=job.command, log=str(job.log), stays=job.stays)
+        )
+
+    def _job_ended(self, job: Job) -> None:
+        entry = JobEnded(
+            job=job.number,
+            command=job.command,
+            ending=job.ending,
+            code=job.code,
+            elapsed=round(job.elapsed, 3),
+        )
+        with contextlib.suppress(MindstoneError):  # what cannot be saved is kept for later
+            self.window.record(entry)
+        self.context.tell(job_ended(entry))
+
+    @cached_property
+    def _plans(self) -> Plans:
+        return Plans(self.context, self.past)
+
+    @cached_property
     def _prompts(self) -> PromptFiles:
         return PromptFiles(self.home, self.project, self.context)
 
@@ -392,6 +431,7 @@ class _Assembly:
             self.recall,
             project=self.project,
             prompts=self._prompts,
+            plans=self._plans,
             tools=self.tools,
             cwd=self.opening.cwd,
             home=self.home,
@@ -407,7 +447,8 @@ class _Assembly:
                 seconds=self.settings.tools.delegate_timeout,
             ),
         )
-        self.tools.add(toolbox(self.tools_of_history, delegations))
+        more = (todo_tool(self._plans.write), *self._jobs.tools())
+        self.tools.add(toolbox(self.tools_of_history, delegations, *more))
         return SessionServices(
             context=self.context,
             home=self.home,
@@ -425,4 +466,6 @@ class _Assembly:
             tools=self.tools,
             project=self.project,
             prompts=self._prompts,
+            plans=self._plans,
+            jobs=self._jobs,
         )

@@ -17,6 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.plans import Plans
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
     cut_sections,
@@ -53,6 +54,7 @@ from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.jobs import Jobs
 from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
@@ -91,6 +93,8 @@ class SessionServices:
         tools: ToolRegistry,
         project: Project,
         prompts: PromptFiles,
+        plans: Plans,
+        jobs: Jobs,
     ) -> None:
         self.context = context
         self.home = home
@@ -107,6 +111,8 @@ class SessionServices:
         self.tools = tools
         self.project = project
         self.prompts = prompts
+        self.plans = plans
+        self.jobs = jobs
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
@@ -211,7 +217,7 @@ class SessionServices:
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
         if self._past.forget(lines, everything=replaced) or replaced:
-            for part in (self.memories, self.health, self.tasks):
+            for part in (self.memories, self.health, self.tasks, self.plans):
                 part.forget()
         if any(isinstance(line.entry, ModelChanged) for line in lines):
             self._follow_model()
@@ -343,6 +349,7 @@ class SessionServices:
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
         self.stop_tidying()
+        await self.jobs.close()
         await self.context.provider.close()
         await self.tools.close()
         self.context.files.store.close()
@@ -381,6 +388,7 @@ def turn_services(
     *,
     project: Project,
     prompts: PromptFiles,
+    plans: Plans,
     tools: ToolRegistry,
     cwd: Path,
     home: Places,
@@ -420,7 +428,7 @@ def turn_services(
         started = context.hooks.started
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
         skills = prompts.section()
-        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()), *plans.sections)
         sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 

@@ -198,6 +198,7 @@ _OTHER_NAMES: Final = {
     "text": "content note body fact memory",
     "title": "name heading",
     "task": "prompt instructions",
+    "items": "todos tasks list",
 }
 """Names that models know from elsewhere, by the name they mean here."""
 _SMALL_TALK: Final = frozenset({"description", "explanation", "thought", "reasoning"})
