@@ -14,6 +14,7 @@ from mindstone_tui.core.values import Value
 
 Mode = Literal["sliding_window", "auto_compact", "cascade"]
 Policy = Literal["fifo", "lru", "priority", "semantic_merge", "type_based", "hybrid"]
+Effort = Literal["minimal", "low", "medium", "high"]
 ApprovalMode = Literal["read-only", "ask", "auto-edit", "full-auto"]
 
 
@@ -354,6 +355,9 @@ class ModelSettings(SettingsSection):
     """Context windows by model, where the registry is wrong."""
     prices: dict[str, tuple[float, float]] = {}
     """Dollars per million prompt and completion tokens, by model."""
+    effort: dict[str, Effort] = {}
+    """How hard a model thinks before it answers, by model: minimal, low, medium or high. Unset, it
+    is left to the provider."""
 
 
 class TuiSettings(SettingsSection):
