@@ -18,6 +18,7 @@ from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.plans import Plans
+from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
     cut_sections,
@@ -29,7 +30,7 @@ from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
@@ -60,6 +61,7 @@ from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
@@ -95,6 +97,8 @@ class SessionServices:
         prompts: PromptFiles,
         plans: Plans,
         jobs: Jobs,
+        store: HistoryStore | None = None,
+        unheeded: str = "",
     ) -> None:
         self.context = context
         self.home = home
@@ -113,6 +117,10 @@ class SessionServices:
         self.prompts = prompts
         self.plans = plans
         self.jobs = jobs
+        self.store = store
+        """The server that keeps this history; None where the files do."""
+        self.unheeded = unheeded
+        """What the project's settings asked for and did not get, in a sentence."""
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
@@ -180,21 +188,43 @@ class SessionServices:
 
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
-        taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
+        known = [each.key for each in self.home.sessions()]
+        if self.store is not None:
+            known += [each.key for each in self.store.sessions()]
+        taken = {key.main for key in known if key.agent == self.key.agent}
         number = 2
         while f"{self.key.main}-{number}" in taken:
             number += 1
         return f"{self.key.main}-{number}"
+
+    def exists(self, key: SessionKey) -> bool:
+        """Whether there is such a session already."""
+        if self.home.session(key).transcript.exists():
+            return True
+        store = self._store_of(key)
+        if store is None:
+            return False
+        with contextlib.closing(store):
+            return store.find(key) is not None
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
         key = SessionKey.parse(
             name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
         )
-        if self.home.session(key).transcript.exists():
+        if self.exists(key):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
-        fork_session(self.context, self._history, self.home.session(key), turn)
+        child = self.home.session(key)
+        fork_session(self.context, self._history, child, turn, self._store_of(key))
         return key
+
+    def _store_of(self, key: SessionKey) -> HistoryStore | None:
+        """The server that keeps another session, to be closed after use; None for files."""
+        if not self.context.settings.history.address_for(key):
+            return None
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.context.settings.history, key)
 
     # Around a turn
 
@@ -209,10 +239,13 @@ class SessionServices:
             entries=self.context.transcript.head.seq + 1,
         )
 
-    def catch_up(self) -> list[Line]:
-        """Take in what other surfaces wrote, and say what it was."""
+    def catch_up(self, *, fetch: bool = True) -> list[Line]:
+        """Take in what other surfaces wrote, and say what it was.
+
+        Without `fetch` only what is on this machine: whoever listens brings the rest.
+        """
         known = self.context.transcript.replacements
-        self.context.transcript.look()
+        self.context.transcript.look(fetch=fetch)
         self.context.window.catch_up()
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
@@ -269,6 +302,10 @@ class SessionServices:
         self._note_memory_use(lines, answer)
         async for event in self._measure_health(lines):
             yield event
+        if any(isinstance(line.entry, SummaryDerived) and line.entry.state for line in lines) and (
+            offered := offer_review(self.context.transcript)
+        ):
+            yield events.Noticed(message=offered)
         if self.recall.failure:
             message = f"Recall does not work: {self.recall.failure}"
             self.recall.failure = ""
@@ -447,4 +484,5 @@ def turn_services(
         digest=digest,
         recall=recall.gather,
         recalls=lambda: recall.on,
+        propose=memories.propose_said,
     )

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ToolSettings
-from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.tools.base import Tool
@@ -92,8 +93,8 @@ class Servers:
 
     def _read(self) -> Pins:
         try:
-            return msgspec.json.decode(self._pins_file.read_bytes(), type=Pins)
-        except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+            return read_as(read_regular(self._pins_file), Pins)
+        except (OSError, msgspec.DecodeError):
             return {}
 
     def _write(self, pins: Pins) -> None:
