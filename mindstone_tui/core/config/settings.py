@@ -278,6 +278,19 @@ class JobSettings(SettingsSection):
     """Output after which one is ended."""
 
 
+class FetchSettings(SettingsSection):
+    """The tool `fetch`: web pages and text files. `approvals.fetch` says which hosts never ask."""
+
+    bytes: int = 4_194_304
+    """Most that is read of one page."""
+    seconds: float = 30.0
+    """Patience with a server."""
+    robots: bool = True
+    """Leave alone what a site's robots.txt names."""
+    private: bool = False
+    """Allow addresses that are not of the public internet, such as this machine's own."""
+
+
 class UndoSettings(SettingsSection):
     """What is kept of files before tools change them."""
 
@@ -316,6 +329,8 @@ class ApprovalSettings(SettingsSection):
     """Tools, or shell command prefixes as `shell:git status`, that never ask."""
     deny: tuple[str, ...] = ()
     """The same, never allowed."""
+    fetch: tuple[str, ...] = ()
+    """Hosts, such as `docs.python.org` or `*.python.org`, that `fetch` may read from unasked."""
     network: bool = False
     """Give automatically approved commands the network."""
 
@@ -448,6 +463,7 @@ class Settings(SettingsSection):
     hooks: HookSettings = HookSettings()
     skills: SkillSettings = SkillSettings()
     jobs: JobSettings = JobSettings()
+    fetch: FetchSettings = FetchSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()

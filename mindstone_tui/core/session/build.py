@@ -54,6 +54,7 @@ from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
+from mindstone_tui.core.tools.fetch import Fetcher
 from mindstone_tui.core.tools.history import todo_tool
 from mindstone_tui.core.tools.jobs import Job, Jobs
 from mindstone_tui.core.tools.sandbox import Sandbox
@@ -127,13 +128,15 @@ def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permission
         *(Rule.parse("refuse", text) for text in approvals.deny),
         *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
     )
-    return Permissions(
+    permissions = Permissions(
         _mode(approvals.mode),
         rules,
         find_sandbox,
         asks=opening.asks,
         keep=lambda rule: keep_rule(opening.places, rule),
     )
+    permissions.hosts = approvals.fetch
+    return permissions
 
 
 def keep_rule(places: Places, rule: str) -> None:
@@ -473,7 +476,11 @@ class _Assembly:
                 seconds=self.settings.tools.delegate_timeout,
             ),
         )
-        more = (todo_tool(self._plans.write), *self._jobs.tools())
+        more = (
+            todo_tool(self._plans.write),
+            *self._jobs.tools(),
+            Fetcher(self.settings.fetch).tool(),
+        )
         self.tools.add(toolbox(self.tools_of_history, delegations, *more))
         return SessionServices(
             context=self.context,

@@ -23,8 +23,9 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
-Risk = Literal["read", "write", "run", "memory"]
-"""`read` looks, `write` changes files, `run` starts programs, `memory` changes memories."""
+Risk = Literal["read", "write", "run", "memory", "network"]
+"""`read` looks, `write` changes files, `run` starts programs, `memory` changes memories,
+`network` reads from a host of the internet."""
 
 
 class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +75,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """The root below which a file would change."""
     place: tuple[str, ...] = ()
     """The parts of the path that would change, below its root."""
+    host: str = ""
+    """The host that would be asked."""
     command: str = ""
     """The shell command to judge, when there is one."""
     parts: tuple[CommandPart, ...] = ()

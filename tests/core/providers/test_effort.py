@@ -19,7 +19,7 @@ from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.litellm import call_of
 
 REQUEST = Request(model="m", messages=({"role": "user", "content": "hello"},), tools=())
-WAYS = {
+WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "openai": (openai_chat, {"reasoning_effort": "high"}),
     "responses": (openai_responses, {"reasoning": {"effort": "high"}}),
     "anthropic": (anthropic_messages, {"thinking": {"type": "enabled", "budget_tokens": 8_000}}),
