@@ -41,7 +41,6 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.inject import queries
@@ -174,6 +173,9 @@ class SessionServices:
         """Write this session to a file."""
 
         def work() -> None:
+            # Deferred: the page's Markdown renderer is large, and few sessions are exported.
+            from mindstone_tui.core.interchange.export import export
+
             with History(self.places) as history:
                 text = "".join(export(history, kind, clean=self.context.transcript.clean))
             replace_file(path, text.encode())
