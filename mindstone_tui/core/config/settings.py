@@ -387,7 +387,8 @@ class TuiSettings(SettingsSection):
     mouse: bool = True
     """Let the app have the mouse."""
     notify: Literal["off", "bell", "osc9"] = "bell"
-    """How a long turn says that it is done while you look elsewhere."""
+    """How a long turn says that it is done, or that it waits for approval, while you look
+    elsewhere."""
     notify_after: float = 20.0
     """Seconds a turn must take for that."""
     editor: str = ""
