@@ -23,9 +23,9 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
-Risk = Literal["read", "write", "run", "memory", "network"]
-"""`read` looks, `write` changes files, `run` starts programs, `memory` changes memories,
-`network` reads from a host of the internet."""
+Risk = Literal["read", "write", "run", "memory", "network", "client"]
+"""`read` looks, `write` changes files, `run` starts programs, `memory` changes memories, `network`
+reads from a host of the internet; a `client` runs its tools itself, and they do nothing here."""
 
 
 class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
