@@ -100,6 +100,13 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Task done: {title}", summary
         case derived.NoteTaken(category=category, text=text):
             return f"Note ({category}): {text}", ""
+        case derived.TodoChanged(items=items, by=by):
+            done = sum(one.status == "done" for one in items)
+            return f"To do: {done} of {len(items)} done", f"by the {by}"
+        case derived.PlanChanged(stage=stage, steps=steps, why=why):
+            return f"Plan {stage}" + (f" · {plural(len(steps), 'step')}" if steps else ""), why
+        case derived.JobStarted(job=job, command=command, stays=stays):
+            return f"Job {job} started: {command}", "stays when MindStone ends" if stays else ""
         case derived.HookRun(event=event, command=command, status=status, why=why):
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):

@@ -17,6 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.plans import Plans
 from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
@@ -54,6 +55,7 @@ from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.jobs import Jobs
 from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
@@ -93,6 +95,8 @@ class SessionServices:
         tools: ToolRegistry,
         project: Project,
         prompts: PromptFiles,
+        plans: Plans,
+        jobs: Jobs,
         store: HistoryStore | None = None,
         unheeded: str = "",
     ) -> None:
@@ -111,6 +115,8 @@ class SessionServices:
         self.tools = tools
         self.project = project
         self.prompts = prompts
+        self.plans = plans
+        self.jobs = jobs
         self.store = store
         """The server that keeps this history; None where the files do."""
         self.unheeded = unheeded
@@ -247,7 +253,7 @@ class SessionServices:
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
         if self._past.forget(lines, everything=replaced) or replaced:
-            for part in (self.memories, self.health, self.tasks):
+            for part in (self.memories, self.health, self.tasks, self.plans):
                 part.forget()
         if any(isinstance(line.entry, ModelChanged) for line in lines):
             self._follow_model()
@@ -376,6 +382,7 @@ class SessionServices:
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
         self.stop_tidying()
+        await self.jobs.close()
         await self.context.provider.close()
         await self.tools.close()
         self.context.files.store.close()
@@ -414,6 +421,7 @@ def turn_services(
     *,
     project: Project,
     prompts: PromptFiles,
+    plans: Plans,
     tools: ToolRegistry,
     cwd: Path,
     home: Places,
@@ -456,7 +464,7 @@ def turn_services(
         started = context.hooks.started
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
         skills = prompts.section()
-        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()), *plans.sections)
         if guest is not None and (brought := guest.section()) is not None:
             # A program says itself who answers; what is remembered stands behind that.
             return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
