@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults pictures \
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared pictures \
 	counterparts clean
 .DEFAULT_GOAL := help
 
@@ -56,6 +56,10 @@ faults: $(STAMP) ## Crash, fill and tear the disk, at full length
 		tests/core/config tests/core/test_entries.py tests/core/test_paths.py \
 		tests/core/replay/test_verify_requests.py tests/core/replay/test_generated_sessions.py \
 		tests/tui/test_hostile.py $(ARGS)
+
+shared: $(STAMP) ## Many machines, one history, kills and cuts; needs minutes
+	@$(BIN)/python -m tests.faults.shared_history $(ARGS)
+	@$(BIN)/python -m tests.faults.shared_turns
 
 pictures: $(STAMP) ## Draw the pictures of the README
 	@$(BIN)/python -m tests.pictures

@@ -196,7 +196,7 @@ async def connect(
             follow=follow,
         )
     )
-    return Conversation(opened, here, key)
+    return Conversation(opened, here, opened.services.key)
 
 
 @asynccontextmanager

@@ -176,6 +176,11 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "title"
 
     @property
+    def server(self) -> Path:
+        """There if the transcript is the copy of one on a server; says which."""
+        return self.folder / "server"
+
+    @property
     def lost(self) -> Path:
         """What was left of histories whose transcript is gone."""
         return self.folder / "lost"

@@ -106,6 +106,8 @@ class SessionServices:
         self.project = project
         self.store = store
         """The server that keeps this history; None where the files do."""
+        self.greeting = ""
+        """What a person must know about this session before the first message."""
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None

@@ -219,6 +219,8 @@ class Session:
             self._follower = asyncio.create_task(self._follow(), name="follower")
             self._listen()
         self._emit(self.services.ready())
+        if self.services.greeting:
+            self._emit(events.Noticed(message=self.services.greeting, level="warning"))
         self._emit(events.ContextReported(report=self._context.report()))
         if follow:
             self._remind()
