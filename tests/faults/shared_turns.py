@@ -81,7 +81,7 @@ def main(turns: int) -> bool:
         url = server.new_database()
         homes = [machine(folder / name, url) for name in ("one", "other")]
         began = time.monotonic()
-        delays = asyncio.run(converse(*homes, turns))
+        delays = asyncio.run(converse(homes[0], homes[1], turns))
         took = time.monotonic() - began
         good = True
         for home in homes:

@@ -7,6 +7,7 @@ history is kept on a server.
 from __future__ import annotations
 
 import contextlib
+import select
 from typing import Any, Final
 
 import psycopg
@@ -46,6 +47,18 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
         )
         connection.patience = timeout
         return connection
+
+    def is_gone(self) -> bool:
+        """Whether the server has ended this connection while nobody used it."""
+        if self.closed:
+            return True
+        try:
+            # The server's last words can be read before its end is.
+            while select.select([self.fileno()], [], [], 0)[0]:
+                self.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+        return self.pgconn.status != psycopg.pq.ConnStatus.OK
 
     def wait(
         self, gen: PQGen[RV], interval: float = _CHECKED_EVERY, timeout: float | None = None

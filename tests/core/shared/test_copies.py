@@ -178,6 +178,25 @@ def test_a_server_that_is_away_is_said_at_once_and_nothing_is_lost(
         transcript.close()
 
 
+def test_a_connection_that_ended_while_nobody_used_it_is_made_anew(
+    url: str, stores: list[PostgresStore], tmp_path: Path
+) -> None:
+    transcript = Transcript(at(tmp_path / "one"), upstream=stores[0])
+    for act in (
+        lambda: stores[0].take(KEY, "me", 60.0),
+        stores[0].sessions,
+        lambda: transcript.append(UserMessage(text="goes on"), turn=1),
+    ):
+        with psycopg.connect(url, autocommit=True) as connection:
+            ended = connection.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+                "where application_name = 'mindstone' and datname = current_database()"
+            ).fetchall()
+        assert ended
+        assert act()
+    transcript.close()
+
+
 def test_a_local_disk_that_refuses_costs_no_line(
     stores: list[PostgresStore], tmp_path: Path
 ) -> None:

@@ -176,8 +176,16 @@ begin
     if seen.sound is not true then
         raise exception 'the lines do not follow line % of %', p_seq, v_key using errcode = 'MS003';
     end if;
-    perform pg_notify('mindstone_' || p_session, (p_seq + count)::text);
 end $$;
+
+-- Who listens is told in a transaction of its own: one that notifies holds a lock of the whole
+-- cluster while it commits, and must not hold it while it waits for the disk. Losing a word is
+-- harmless, because listeners also look by themselves.
+create function mindstone.announce(p_session bigint, p_seq bigint) returns void
+language sql as $$
+    select set_config('synchronous_commit', 'off', true);
+    select pg_notify('mindstone_' || p_session, p_seq::text);
+$$;
 
 create function mindstone.keep_blob(p_session bigint, p_data bytea) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
