@@ -11,8 +11,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared pictures \
-	counterparts clean
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared red \
+	fuzz soak pictures counterparts clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -60,6 +60,15 @@ faults: $(STAMP) ## Crash, fill and tear the disk, at full length
 shared: $(STAMP) ## Many machines, one history, kills and cuts; needs minutes
 	@$(BIN)/python -m tests.faults.shared_history $(ARGS)
 	@$(BIN)/python -m tests.faults.shared_turns
+
+red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROOM=damage for one
+	@$(BIN)/python -m tests.red $(ROOM) $(ARGS)
+
+fuzz: $(STAMP) ## Damaged bytes for everything that reads foreign ones, for MINUTES
+	@$(BIN)/python -m tests.red.fuzz --minutes $(or $(MINUTES),60) $(ARGS)
+
+soak: $(STAMP) ## 10,000 turns in one session, with tools, prunes and faults
+	@$(BIN)/python -m tests.red soak $(ARGS)
 
 pictures: $(STAMP) ## Draw the pictures of the README
 	@$(BIN)/python -m tests.pictures

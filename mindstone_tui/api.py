@@ -11,6 +11,7 @@ Every surface of ours comes in here, and so may any other program:
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -149,8 +150,13 @@ class Conversation:
         self._session.interrupt(why)
 
     async def close(self) -> None:
-        """Finish, and end the stream."""
+        """Finish, and end the stream; vectors that are missing are left to a worker."""
+        from mindstone_tui.core.session.vectors import follow
+
         await self._session.close()
+        places, environ = self._home.places, self._home.environ
+        settings = self._session.services.context.settings
+        await asyncio.to_thread(follow, places, settings, environ, [places.session(self._key)])
 
 
 async def connect(

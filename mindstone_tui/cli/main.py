@@ -27,6 +27,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "sessions": ("history", "List sessions, newest first."),
     "log": ("history", "Read a session's transcript, oldest line first."),
     "verify": ("history", "Verify that a transcript was not altered."),
+    "files": ("files", "Show files as they were after a turn."),
     "context": ("context", "Show what the model sees next, and what has left its window."),
     "recall": ("recall", "Search the transcript and memories."),
     "reindex": ("recall", "Rebuild the recall index from the transcript."),

@@ -244,8 +244,6 @@ def _check_others(settings: Settings, origin: Origin) -> None:
 Rank = Literal["default", "profile", "user", "project", "environment", "flag"]
 
 PROJECT_FILE: Final = Path(".mindstone") / "config.toml"
-LARGEST_FILE: Final = 4 << 20
-"""Bytes of a file of settings."""
 LARGEST_FOREIGN: Final = 64 << 10
 """Bytes of a project's file."""
 MOST_BRACKETS: Final = 200
@@ -306,6 +304,16 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, SettingSource]
     profile: str = ""
     ignored: tuple[Ignored, ...] = ()
+
+    @property
+    def unheeded(self) -> str:
+        """What a project's file did not get, in one sentence; empty when there is nothing."""
+        if not self.ignored:
+            return ""
+        first, count = self.ignored[0], len(self.ignored)
+        why = one_line(first.why.removeprefix(first.file).strip(": ").rstrip("."), 200)
+        more = f", and {count - 1} more (`mindstone config show` lists them)" if count > 1 else ""
+        return f"Ignored in {first.file}: {why}{more}."
 
 
 class _Layer(msgspec.Struct, frozen=True):
@@ -438,7 +446,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _text_of(file: Path) -> str:
     try:
-        return read_regular(file, most=LARGEST_FILE).decode()
+        return read_regular(file).decode()
     except OSError as error:
         raise place_error(file, error) from error
 

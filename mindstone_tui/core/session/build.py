@@ -13,10 +13,12 @@ import msgspec
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
+from mindstone_tui.core.agent.hooks import Hooks, announced_first
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.tasks import Tasks
-from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.agent.undo import FileKeeper
+from mindstone_tui.core.config import Loaded, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ApprovalSettings
@@ -44,11 +46,12 @@ from mindstone_tui.core.session.fork import (
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices, turn_services
 from mindstone_tui.core.session.session import Session
-from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry
+from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
@@ -89,16 +92,14 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     offline: bool = False
     """Files alone: the server that keeps this history is away."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> Loaded:
         """The user's settings, with what this surface wants otherwise."""
         flags: dict[str, object] = {}
         if self.max_rounds:
             flags["tools.max_rounds"] = self.max_rounds
         if self.approve:
             flags["approvals.mode"] = self.approve
-        return load(
-            self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd
-        ).settings
+        return load(self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd)
 
     def for_child(
         self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
@@ -239,7 +240,8 @@ class _Assembly:
 
     def __init__(self, opening: Opening) -> None:
         self.opening = opening
-        self.settings = opening.settings()
+        loaded = opening.settings()
+        self.settings, self.unheeded = loaded.settings, loaded.unheeded
         self.home = opening.places
         self.places = opening.places.session(opening.key)
 
@@ -266,7 +268,7 @@ class _Assembly:
     @cached_property
     def transcript(self) -> Transcript:
         own = self.places
-        for folder in (own.folder, own.blobs, own.handoffs, own.torn, self.home.state):
+        for folder in (own.folder, own.blobs, own.files, own.handoffs, own.torn, self.home.state):
             sweep(folder, time.time())
         return Transcript(
             self.places,
@@ -326,7 +328,7 @@ class _Assembly:
         )
         return ToolRegistry(servers, settings.disabled, only)
 
-    def tool_context(self, call: str) -> ToolContext:
+    def _tool_context(self, call: str) -> ToolContext:
         """What a tool may use when it runs."""
         tools = self.settings.tools
         return ToolContext(
@@ -334,6 +336,33 @@ class _Assembly:
             call=call,
             environ=self.opening.environ,
             limits=ToolLimits(shown=tools.output_chars, seconds=tools.shell_timeout),
+        )
+
+    @cached_property
+    def files(self) -> FileKeeper:
+        return FileKeeper(
+            self.places,
+            self.workspace,
+            self.settings.undo,
+            history=self.transcript.history,
+            record=lambda entry: self.window.record(entry),
+        )
+
+    @cached_property
+    def _permissions(self) -> Permissions:
+        return permissions_for(self.opening, self.settings.approvals)
+
+    @cached_property
+    def _hooks(self) -> Hooks:
+        return Hooks(
+            load=lambda: session_hooks(self.home.hooks, self.project.instructions()),
+            record=lambda entry, turn: self.window.record(entry, turn),
+            places=self.places,
+            permissions=self._permissions,
+            tool_context=self._tool_context,
+            redactor=self.redactor,
+            seconds=self.settings.hooks.seconds,
+            network=self.settings.approvals.network,
         )
 
     # The turn
@@ -348,8 +377,10 @@ class _Assembly:
             provider=self.models.provider(model),
             named_window=self._named_window(),
             tools=self.tools.offered,
-            tool_context=self.tool_context,
-            permissions=permissions_for(self.opening, self.settings.approvals),
+            tool_context=self._tool_context,
+            permissions=self._permissions,
+            files=self.files,
+            hooks=self._hooks,
             redactor=self.redactor,
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
             position=position_in(self.history, model) if self.window.fold.plan else 0,
@@ -380,7 +411,13 @@ class _Assembly:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks(self.context, self.memories, self.health, self.opening.cwd)
+        return Tasks(
+            self.context,
+            self.memories,
+            self.health,
+            self.opening.cwd,
+            trusted=lambda: self.project.instructions().state == "trusted",
+        )
 
     @cached_property
     def handoffs(self) -> Handoffs:
@@ -397,7 +434,7 @@ class _Assembly:
         )
         steps = self.handoffs.room_steps(self.recall.backfill)
         modes = Modes(Means(summarizer=summarizer, steps=steps))
-        self.window.room_maker = modes.make_room
+        self.window.room_maker = announced_first(self._hooks, modes.make_room)
         return modes
 
     async def _probe(self, query: str, k: int) -> Sequence[ProbeResult]:
@@ -413,6 +450,10 @@ class _Assembly:
     @cached_property
     def project(self) -> Project:
         return Project(self.workspace, TrustFile(self.home.trust))
+
+    @cached_property
+    def _prompts(self) -> PromptFiles:
+        return PromptFiles(self.home, self.project, self.context)
 
     @cached_property
     def tools_of_history(self) -> ToolsOfHistory:
@@ -437,14 +478,15 @@ class _Assembly:
             self.tasks,
             self.recall,
             project=self.project,
+            prompts=self._prompts,
             tools=self.tools,
             cwd=self.opening.cwd,
+            home=self.home,
         )
         delegations = Delegations(
             self.context,
             self.opening.key,
             self._assemble_child,
-            self.modes,
             DelegationLimits(
                 tokens=self.settings.tools.delegate_tokens,
                 calls=self.settings.tools.delegate_calls,
@@ -459,6 +501,7 @@ class _Assembly:
             cwd=self.opening.cwd,
             history=self.history,
             past=self.past,
+            unheeded=self.unheeded,
             memories=self.memories,
             health=self.health,
             tasks=self.tasks,
@@ -468,5 +511,6 @@ class _Assembly:
             models=self.answering,
             tools=self.tools,
             project=self.project,
+            prompts=self._prompts,
             store=self._store,
         )

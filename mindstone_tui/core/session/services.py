@@ -17,6 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
     cut_sections,
@@ -28,9 +29,9 @@ from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
     ContinuityError,
     EntryNotSaved,
@@ -46,15 +47,18 @@ from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
+from mindstone_tui.core.session.profile import ListedSession, list_described
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _TOLD_EVERY: Final = 2.0
@@ -88,7 +92,9 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
+        prompts: PromptFiles,
         store: HistoryStore | None = None,
+        unheeded: str = "",
     ) -> None:
         self.context = context
         self.home = home
@@ -104,10 +110,13 @@ class SessionServices:
         self.models = models
         self.tools = tools
         self.project = project
+        self.prompts = prompts
         self.store = store
         """The server that keeps this history; None where the files do."""
         self.greeting = ""
         """What a person must know about this session before the first message."""
+        self.unheeded = unheeded
+        """What the project's settings asked for and did not get, in a sentence."""
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
@@ -146,9 +155,10 @@ class SessionServices:
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
 
-    def sessions(self) -> Sequence[SessionSummary]:
-        """All sessions but those of sub-agents, newest first."""
-        return [one for one in list_sessions(self.home) if CHILD not in one.main]
+    def sessions(self) -> Sequence[ListedSession]:
+        """All sessions but those of sub-agents, the one used last first."""
+        every = list_described(self.home)
+        return [one for one in every if CHILD not in one.main and not one.started_by]
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
@@ -246,7 +256,8 @@ class SessionServices:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
-        return close_open_turn(self.context, self._history)
+        found_changed = self.context.files.recover()
+        return [*found_changed, *close_open_turn(self.context, self._history)]
 
     def lines_of_turn(self) -> list[Line]:
         """Everything recorded of the newest turn."""
@@ -287,6 +298,10 @@ class SessionServices:
         self._note_memory_use(lines, answer)
         async for event in self._measure_health(lines):
             yield event
+        if any(isinstance(line.entry, SummaryDerived) and line.entry.state for line in lines) and (
+            offered := offer_review(self.context.transcript)
+        ):
+            yield events.Noticed(message=offered)
         if self.recall.failure:
             message = f"Recall does not work: {self.recall.failure}"
             self.recall.failure = ""
@@ -369,6 +384,7 @@ class SessionServices:
         self.stop_tidying()
         await self.context.provider.close()
         await self.tools.close()
+        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
 
@@ -403,8 +419,10 @@ def turn_services(
     recall: SessionRecall,
     *,
     project: Project,
+    prompts: PromptFiles,
     tools: ToolRegistry,
     cwd: Path,
+    home: Places,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -412,6 +430,10 @@ def turn_services(
     async def make_ready() -> list[events.AnyEvent]:
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
+        context.hooks.refresh()
+        if prompts.refresh():
+            tools.add({"skill": skill_tool(prompts.skills)})
+        found += project.hook_problems(home.hooks)
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -434,7 +456,11 @@ def turn_services(
         instructions, cut = cut_sections(
             project.sections(), max(share - taken, share // 2), context.count
         )
-        sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
+        started = context.hooks.started
+        said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
+        skills = prompts.section()
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
@@ -452,4 +478,5 @@ def turn_services(
         digest=digest,
         recall=recall.gather,
         recalls=lambda: recall.on,
+        propose=memories.propose_said,
     )

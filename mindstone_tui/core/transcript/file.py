@@ -302,7 +302,7 @@ class TranscriptFile:
     def _learn_tail(self) -> list[Entry]:
         """Know the newest line; set aside whatever a crash left behind it."""
         size = self._disk.size(self._fd)
-        if size == self.tail.size and self.tail.seq >= 0:
+        if size == self.tail.size and self.tail.seq >= 0 and self._ends_with(self.tail):
             return []
         size = self._take_back(size)
         self._refuse_a_cut(size)
@@ -320,6 +320,11 @@ class TranscriptFile:
             self._set_aside(end.tail.size, size)
         self.tail = self.newest = end.tail
         return self._unrecorded_copies()
+
+    def _ends_with(self, known: Tail) -> bool:
+        """Whether the file's last bytes are still this line's: it may be rewritten in place."""
+        seal = known.hash.encode() + b'"}\n'
+        return self._read(len(seal), known.size - len(seal)) == seal
 
     def _still_there(self, known: Tail) -> bool:
         """Whether the newest line that was known stands where it stood, with its hash."""
