@@ -188,7 +188,7 @@ def assemble(opening: Opening) -> SessionServices:
 
 def assemble_or_fork(opening: Opening) -> SessionServices:
     """The same; while the server is away, the fork on this machine, if the settings want one."""
-    history = opening.settings().history
+    history = opening.settings().settings.history
     if not history.address_for(opening.key):
         return assemble(opening)
     own = opening.places.session(opening.key)
