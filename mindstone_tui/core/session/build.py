@@ -226,8 +226,8 @@ def _fork_here(opening: Opening, own: SessionPlaces) -> SessionKey:
                 parent.context, parent.context.transcript.history(), child, None, noted=False
             )
         finally:
+            asyncio.run(parent.close())  # this is no thread that has a loop
             parent.context.transcript.close()
-            parent.recall.close()
     return key
 
 

@@ -91,11 +91,18 @@ as $$ select coalesce(pg_catalog.pg_has_role(
 alter table mindstone.session enable row level security;
 alter table mindstone.entry enable row level security;
 alter table mindstone.blob enable row level security;
-create policy own_sessions on mindstone.session for select using (mindstone.is_mine(owner));
-create policy own_entries on mindstone.entry for select
-    using (exists (select from mindstone.session s where s.id = session));
-create policy own_blobs on mindstone.blob for select
-    using (exists (select from mindstone.session s where s.id = session));
+-- Forced, so that the role that made these tables sees no more than any other.
+alter table mindstone.session force row level security;
+alter table mindstone.entry force row level security;
+alter table mindstone.blob force row level security;
+create policy own_sessions on mindstone.session
+    using (mindstone.is_mine(owner)) with check (mindstone.is_mine(owner));
+create policy own_entries on mindstone.entry
+    using (exists (select from mindstone.session s where s.id = session))
+    with check (exists (select from mindstone.session s where s.id = session));
+create policy own_blobs on mindstone.blob
+    using (exists (select from mindstone.session s where s.id = session))
+    with check (exists (select from mindstone.session s where s.id = session));
 
 -- Writing. Every function that changes something runs as the schema's owner and asks is_mine().
 
