@@ -11,8 +11,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults red fuzz \
-	soak pictures counterparts clean
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared red \
+	fuzz soak pictures counterparts clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -56,6 +56,10 @@ faults: $(STAMP) ## Crash, fill and tear the disk, and every provider fault, at 
 		tests/core/config tests/core/test_entries.py tests/core/test_paths.py \
 		tests/core/replay/test_verify_requests.py tests/core/replay/test_generated_sessions.py \
 		tests/core/providers/test_litellm_faults.py tests/tui/test_hostile.py $(ARGS)
+
+shared: $(STAMP) ## Many machines, one history, kills and cuts; needs minutes
+	@$(BIN)/python -m tests.faults.shared_history $(ARGS)
+	@$(BIN)/python -m tests.faults.shared_turns
 
 red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROOM=damage for one
 	@$(BIN)/python -m tests.red $(ROOM) $(ARGS)

@@ -221,7 +221,7 @@ async def connect(
             guest=guest,
         )
     )
-    return Conversation(opened, here, key)
+    return Conversation(opened, here, opened.services.key)
 
 
 @asynccontextmanager

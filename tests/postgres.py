@@ -111,6 +111,12 @@ class PostgresServer:
             except psycopg.OperationalError:
                 return
 
+    def stopped(self) -> bool:
+        """Whether it has ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            self._process = None
+        return self._process is None
+
     def stop(self) -> None:
         """End it, and remove its folder."""
         if self._process is not None:

@@ -102,6 +102,7 @@ class HomeLibrary:
 
     async def sessions(self) -> Sequence[SessionRow]:
         """Every session, newest first."""
+        await asyncio.to_thread(self._fetch_news)
         found = await asyncio.to_thread(list_described, self._home)
         return [
             SessionRow(
@@ -118,6 +119,7 @@ class HomeLibrary:
         """The best places in all sessions, by words and by meaning."""
         from mindstone_tui.core.session.search import search_everywhere
 
+        await asyncio.to_thread(self._fetch_news, elsewhere=True)
         found = await asyncio.to_thread(search_everywhere, self._home, self._settings, text, 30)
         return [
             SessionHit(
@@ -132,8 +134,18 @@ class HomeLibrary:
             for hit in found.hits
         ]
 
+    def _fetch_news(self, key: str = "", *, elsewhere: bool = False) -> None:
+        """Bring copies of shared histories up to date; a server that is away changes nothing."""
+        history = self._settings.history
+        if history.url or history.sessions:
+            from mindstone_tui.core.shared.copies import catch_up
+
+            keys = [SessionKey.parse(key)] if key else None
+            catch_up(self._home, history, keys, elsewhere=elsewhere)
+
     def browse(self, key: str) -> Browse:
         """One session's history."""
+        self._fetch_news(key)
         return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))
 
 

@@ -19,6 +19,7 @@ from mindstone_tui.cli.options import (
     SinceOption,
     UntilOption,
     check_kinds,
+    feed_of,
     fetch_news,
     only_elsewhere,
     places,
@@ -231,6 +232,7 @@ def _follow(
 ) -> NoReturn:
     """Print lines as they appear, until interrupted."""
     follower = Follower(where, after)
+    feed = feed_of(where)
     try:
         while True:
             for item in filter(wanted, follower.poll()):
@@ -239,6 +241,8 @@ def _follow(
             time.sleep(_LOOK_AGAIN)
     finally:
         follower.close()
+        if feed is not None:
+            feed.stop()
 
 
 def _print(item: Line | Damaged, json: bool) -> int:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.shared.copies import Feed
     from mindstone_tui.core.transcript import SessionSummary
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.profile import SessionFilter
@@ -101,6 +102,23 @@ def fetch_news(keys: Collection[SessionKey] | None = None, *, elsewhere: bool = 
 
     for told in catch_up(places(), history, keys, elsewhere=elsewhere):
         hint(told)
+
+
+def feed_of(where: SessionPlaces) -> Feed | None:
+    """Begin to bring what other machines write into a copy; None where there is no server."""
+    from mindstone_tui.core.config import load
+
+    history = load(places(), os.environ).settings.history
+    if not history.address_for(where.key):
+        return None
+    from mindstone_tui.core.shared.copies import Feed, open_store
+
+    store = open_store(history, where.key)
+    if store is None:
+        return None
+    feed = Feed(where, store)
+    feed.start()
+    return feed
 
 
 def only_elsewhere() -> list[SessionSummary]:

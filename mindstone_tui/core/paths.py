@@ -176,6 +176,11 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "title"
 
     @property
+    def server(self) -> Path:
+        """There if the transcript is the copy of one on a server; says which."""
+        return self.folder / "server"
+
+    @property
     def profile(self) -> Path:
         """What the session is, read off the transcript for lists; can be deleted at any time."""
         return self.folder / "profile.json"

@@ -185,6 +185,7 @@ class Lookup:
         kinds: Collection[str],
     ) -> Any:
         key = self._home.key(session)
+        self._home.fetch_news(key, everything=checked_scope(scope) != "session")
         with StoredRecall(self._home.places, key, self.settings, checked_scope(scope)) as stored:
             return stored.ask(query, count, since=since, kinds=kinds)
 
@@ -222,6 +223,7 @@ class Lookup:
         return self._home.places.session(self._home.key(session))
 
     def _history(self, session: str) -> History:
+        self._home.fetch_news(self._home.key(session))
         places = self._places(session)
         if not places.transcript.exists():
             raise places.missing()

@@ -30,17 +30,23 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk, sweep
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
-from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, UsageError
 from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.handoff.delegation import DelegationLimits
 from mindstone_tui.core.health.fidelity import ProbeResult
-from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
+from mindstone_tui.core.session.fork import (
+    fork_session,
+    is_offline_fork,
+    offline_name,
+    push_fork,
+)
 from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
 from mindstone_tui.core.session.lease import Lease, SharedLease
@@ -93,6 +99,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A program that brings its own tools and instructions."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
+    offline: bool = False
+    """Files alone: the server that keeps this history is away."""
 
     def settings(self) -> Loaded:
         """The user's settings, with what this surface wants otherwise."""
@@ -158,7 +166,14 @@ def _mode(name: str) -> Mode:
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
-    services = await asyncio.to_thread(assemble, opening)
+    try:
+        services = await asyncio.to_thread(assemble_or_fork, opening)
+    except HistoryAway as error:
+        raise EntryNotSaved(
+            f"NOT SAVED: {error.what}",
+            "Nothing was begun. `mindstone log`, `recall` and `replay` read the copy here; with "
+            'history.offline = "fork" work goes on in a fork.',
+        ) from error
     context = services.context
     try:
         await context.permissions.make_ready()
@@ -181,6 +196,51 @@ async def open_session(opening: Opening) -> Session:
 def assemble(opening: Opening) -> SessionServices:
     """Make every room of a session; blocks on files, the index and the vocabulary."""
     return _Assembly(opening).services
+
+
+def assemble_or_fork(opening: Opening) -> SessionServices:
+    """The same; while the server is away, the fork on this machine, if the settings want one."""
+    history = opening.settings().settings.history
+    if not history.address_for(opening.key):
+        return assemble(opening)
+    own = opening.places.session(opening.key)
+    here_alone = own.transcript.exists() and not own.server.exists()
+    try:
+        if here_alone and is_offline_fork(own):
+            push_fork(own, opening.places, history)
+        return assemble(opening)
+    except HistoryAway as error:
+        if history.offline != "fork" or not own.transcript.exists():
+            raise
+        alone = msgspec.structs.replace(opening, offline=True)
+        if here_alone and is_offline_fork(own):
+            services = assemble(alone)
+        else:
+            key = _fork_here(alone, own)
+            services = assemble(msgspec.structs.replace(alone, key=key))
+        services.greeting = (
+            f"{error.what} Going on in a fork on this machine: {services.key}. It is put on the "
+            "server when it is opened again there, or by `mindstone history push`."
+        )
+        return services
+
+
+def _fork_here(opening: Opening, own: SessionPlaces) -> SessionKey:
+    """The fork of a copy at its head, made unless there is one; nothing is written to the copy."""
+    with History(own) as history:
+        head = history.head
+    key = SessionKey(own.key.agent, offline_name(own.key.main, head.hash))
+    child = opening.places.session(key)
+    if not child.transcript.exists():
+        parent = assemble(opening)
+        try:
+            fork_session(
+                parent.context, parent.context.transcript.history(), child, None, noted=False
+            )
+        finally:
+            asyncio.run(parent.close())  # this is no thread that has a loop
+            parent.context.transcript.close()
+    return key
 
 
 class _Assembly:
@@ -210,7 +270,7 @@ class _Assembly:
     @cached_property
     def _store(self) -> HistoryStore | None:
         """The server that keeps this history; None where the files do."""
-        if not self.settings.history.address_for(self.opening.key):
+        if self.opening.offline or not self.settings.history.address_for(self.opening.key):
             return None
         # Deferred: nobody else needs what talks to a server.
         from mindstone_tui.core.shared.copies import open_store

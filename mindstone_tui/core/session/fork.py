@@ -6,9 +6,12 @@ search found can be taken up again where it was said.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
@@ -16,6 +19,7 @@ from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.entries import Draft, Line, Unknown
 from mindstone_tui.core.entries.conversation import (
     ForkPoint,
+    SessionOpened,
     ToolReturned,
     TurnEnded,
     TurnStarted,
@@ -23,10 +27,13 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.window import Forked, ModelChanged, WindowState
 from mindstone_tui.core.errors import NoSuchEntry
-from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
+
+_AT: Final = "@"
+_SHOWN_OF_HASH: Final = 12
 
 
 def fork_session(
@@ -35,12 +42,14 @@ def fork_session(
     child: SessionPlaces,
     turn: int | None,
     upstream: HistoryStore | None = None,
+    *,
+    noted: bool = True,
 ) -> None:
     """Copy the window up to a turn into a new session; each line names the one it came from.
 
     Only the window is copied, so a fork costs the window and not the history; what lies before it
     stays in the parent, which the header names with its exact place. With an `upstream` the fork
-    is kept there, too.
+    is kept there, too. Unless it is `noted`, nothing is written to the parent.
     """
     last = context.transcript.last_turn if turn is None else turn
     found = history.turn(last) if last > 0 else []
@@ -79,7 +88,35 @@ def fork_session(
         )
     finally:
         forked.close()
-    context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+    if noted:
+        context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def offline_name(main: str, parent: str) -> str:
+    """What the fork of a session is called that goes on while its server is away."""
+    return f"{main}{_AT}{parent[:_SHOWN_OF_HASH]}"
+
+
+def is_offline_fork(places: SessionPlaces) -> bool:
+    """Whether a session began as such a fork: its name and its header must say the same."""
+    main, at, _ = places.key.main.rpartition(_AT)
+    if not at:
+        return False
+    with History(places) as history:
+        entry = history.header.entry
+    parent = entry.forked_from if isinstance(entry, SessionOpened) else None
+    return parent is not None and places.key.main == offline_name(main, parent.hash)
+
+
+def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> None:
+    """Put a fork on the server that it could not be put on when it began."""
+    from mindstone_tui.core.shared.copies import open_store
+    from mindstone_tui.core.shared.transfer import push
+
+    store = open_store(history, places.key)
+    if store is not None:
+        with contextlib.closing(store):
+            push(home, store, places.key, lambda done, total: None)
 
 
 def _same_model(context: TurnContext, channel: str) -> Draft:

@@ -119,6 +119,8 @@ class SessionServices:
         self.jobs = jobs
         self.store = store
         """The server that keeps this history; None where the files do."""
+        self.greeting = ""
+        """What a person must know about this session before the first message."""
         self.unheeded = unheeded
         """What the project's settings asked for and did not get, in a sentence."""
         self._history = history

@@ -105,10 +105,11 @@ class Session:
             )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
-            self._listen()
         self._emit(self.services.ready())
         if self.services.unheeded:
             self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
+        if self.services.greeting:
+            self._emit(events.Noticed(message=self.services.greeting, level="warning"))
         self._emit(events.ContextReported(report=self._context.report()))
         if follow:
             self._remind()
@@ -495,6 +496,8 @@ class Session:
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
+        # After the watch below is set, so that the first line it brings is seen.
+        asyncio.get_running_loop().call_soon(self._listen)
         async for _ in changes(self.services.places.transcript):
             # While a turn of ours runs, all that others can add to it is an answer.
             if not self._inbox.serving or self._questions.waiting:

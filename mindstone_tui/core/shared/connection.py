@@ -7,6 +7,7 @@ history is kept on a server.
 from __future__ import annotations
 
 import contextlib
+import select
 from typing import Any, Final
 
 import psycopg
@@ -46,6 +47,18 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
         )
         connection.patience = timeout
         return connection
+
+    def is_gone(self) -> bool:
+        """Whether the server has ended this connection while nobody used it."""
+        if self.closed:
+            return True
+        try:
+            # The server's last words can be read before its end is.
+            while select.select([self.fileno()], [], [], 0)[0]:
+                self.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+        return self.pgconn.status != psycopg.pq.ConnStatus.OK
 
     def wait(
         self, gen: PQGen[RV], interval: float = _CHECKED_EVERY, timeout: float | None = None
@@ -98,8 +111,35 @@ def in_our_words(error: psycopg.Error, where: str) -> MindstoneError:
         case "3D000":
             return HistoryAway(f"There is no database {where}.", "Create it, or correct it.")
         case state:
-            kind = type(error).__name__ if not state else f"{type(error).__name__} {state}"
             return HistoryAway(
-                f"The history server {where} does not answer ({kind}).",
+                f"The history server {where} does not answer: {_reason(error, state)}.",
                 "What is kept here can still be read.",
             )
+
+
+_REASONS: Final = {
+    "refused": "nobody listens there",
+    "no answer in time": "it took too long",
+    "timeout": "it took too long",
+    "timed out": "it took too long",
+    "resolve": "its name is not known",
+    "translate host": "its name is not known",
+    "certificate": "its certificate is not accepted",
+    "password": "it wants a password",
+    "starting up": "it is starting",
+    "recovery": "it is recovering",
+    "shutting down": "it is shutting down",
+    "terminat": "the connection broke",
+    "closed": "the connection broke",
+    "reset": "the connection broke",
+    "lost": "the connection broke",
+}
+"""Words of the driver, and what they mean; the whole message may hold parts of the address."""
+
+
+def _reason(error: psycopg.Error, state: str) -> str:
+    said = str(error).lower()
+    for word, reason in _REASONS.items():
+        if word in said:
+            return reason
+    return f"{type(error).__name__} {state}".strip()

@@ -22,7 +22,7 @@ from mindstone_tui.core.transcript.file_store import FileStore
 from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.transcript.reader import Head
 
-_LISTENS: Final = 30.0
+_LISTENS: Final = 10.0
 """Seconds after which a listener looks even if it was told nothing."""
 _TRIES_AGAIN: Final = (0.2, 1.0, 5.0, 15.0)
 """Seconds between attempts to reach a server that is away."""

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import socket
 import threading
+import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -31,12 +32,16 @@ from mindstone_tui.core.transcript.reader import Head
 if TYPE_CHECKING:
     import psycopg
 
+    from mindstone_tui.core.shared.connection import PatientConnection
+
 T = TypeVar("T")
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 INSTALL: Final = "pip install 'mindstone-tui[shared]'"
 _PAGE: Final = 200
 """Lines that are asked for at once; each may have a megabyte."""
+_GATHERS: Final = 0.1
+"""Seconds in which news are gathered before listeners are told."""
 _SESSION: Final = """\
 select key, head_seq, head_hash, bytes, updated,
     case when lease_until > clock_timestamp() then holder end
@@ -84,11 +89,14 @@ class PostgresStore:
         self._url = url
         self._team = team
         self.timeout = timeout
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: PatientConnection | None = None
         self._owner = ""
         self._ids: dict[SessionKey, int] = {}
         self._heard: set[int] = set()
         """Sessions whose changes this connection is told of."""
+        self._news: dict[int, int] = {}
+        """Newest lines that listeners were not told of yet, by session."""
+        self._announces = False
         self._lock = threading.RLock()
 
     @property
@@ -123,10 +131,12 @@ class PostgresStore:
         hash_ = after.hash or GENESIS
         lease = (grant.epoch, grant.holder, grant.seconds) if grant else (None, None, 0.0)
         with self._talk() as connection:
+            number = self._id(connection, key)
             connection.execute(
                 "select mindstone.append(%s, %s, %s, %b, %s, %s, %s)",
-                (self._id(connection, key), after.seq, hash_, list(lines), *lease),
+                (number, after.seq, hash_, list(lines), *lease),
             )
+            self._announce_soon(number, after.seq + len(lines))
 
     def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
         """Page by page, so that no long history is held in memory."""
@@ -253,7 +263,32 @@ class PostgresStore:
                 line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection; what was not announced yet is announced first."""
+        with contextlib.suppress(MindstoneError):
+            self._announce()
+        self._drop()
+
+    def _announce_soon(self, number: int, seq: int) -> None:
+        """Have listeners told of a line, together with those that follow it shortly."""
+        self._news[number] = seq
+        if not self._announces:
+            self._announces = True
+            threading.Thread(target=self._announce_later, name="announce", daemon=True).start()
+
+    def _announce_later(self) -> None:
+        time.sleep(_GATHERS)
+        with contextlib.suppress(MindstoneError):
+            self._announce()
+
+    def _announce(self) -> None:
+        with self._lock:
+            news, self._news, self._announces = self._news, {}, False
+            if news and self._connection is not None:
+                with self._talk() as connection:
+                    for number, seq in news.items():
+                        connection.execute("select mindstone.announce(%s, %s)", (number, seq))
+
+    def _drop(self) -> None:
         with self._lock:
             connection, self._connection = self._connection, None
             self._ids.clear()
@@ -287,6 +322,9 @@ class PostgresStore:
 
         with self._lock:
             try:
+                if self._connection is not None and self._connection.is_gone():
+                    # A server that was started anew is no reason to fail.
+                    self._drop()
                 if self._connection is None:
                     fresh = PatientConnection.reach(self._url, self.timeout)
                     try:
@@ -295,19 +333,18 @@ class PostgresStore:
                         fresh.close()
                         raise
                     self._connection = fresh
-                if isinstance(self._connection, PatientConnection):
-                    self._connection.patience = patience or self.timeout
+                self._connection.patience = patience or self.timeout
                 yield self._connection
             except psycopg.Error as error:
                 ours = in_our_words(error, place_of(self._url))
                 if isinstance(ours, HistoryAway):
-                    self.close()
+                    self._drop()
                 raise ours from None
             except MindstoneError:
                 raise
             except BaseException:
                 # Whatever was under way is not finished: nobody may go on with this connection.
-                self.close()
+                self._drop()
                 raise
 
     def _settle(self, connection: psycopg.Connection[Any]) -> str:

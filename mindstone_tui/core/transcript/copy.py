@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.disk import Disk, replace_file
 from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.errors import HistoryAway, NoSuchEntry, Overtaken, UsageError
 from mindstone_tui.core.paths import SessionPlaces
@@ -81,6 +81,8 @@ class CopiedFile(TranscriptFile):
         for batch in in_batches(lines):
             fetch_blobs(self._key, batch, self.store, self._places, self._disk)
             self._write_here(batch)
+        if not self._places.server.exists():
+            replace_file(self._places.server, self.store.name.encode())
 
     def kept(self) -> bool:
         """Whether the lines in doubt turn out to have been kept; False if there are none."""

@@ -197,7 +197,9 @@ def copy_session(
     """
     there, here = source.find(key), target.find(key)
     if there is None:
-        raise UsageError(f"{source.name} has no session {key}.", "`mindstone history` lists them.")
+        raise UsageError(
+            f"{source.name} has no session {key}.", "`mindstone history status` lists them."
+        )
     head = here.head if here is not None else NOTHING
     if head.seq > there.head.seq:
         if head_at(target, key, there.head.seq) == there.head:

@@ -19,7 +19,7 @@ from mindstone_tui.core.session.lease import SharedLease
 from mindstone_tui.core.shared.copies import Feed, catch_up, fetch
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript, verify
-from mindstone_tui.core.transcript.follow import changes
+from mindstone_tui.core.transcript.file_store import FileStore
 from mindstone_tui.core.transcript.history_store import HistoryStore
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
@@ -178,6 +178,25 @@ def test_a_server_that_is_away_is_said_at_once_and_nothing_is_lost(
         transcript.close()
 
 
+def test_a_connection_that_ended_while_nobody_used_it_is_made_anew(
+    url: str, stores: list[PostgresStore], tmp_path: Path
+) -> None:
+    transcript = Transcript(at(tmp_path / "one"), upstream=stores[0])
+    for act in (
+        lambda: stores[0].take(KEY, "me", 60.0),
+        stores[0].sessions,
+        lambda: transcript.append(UserMessage(text="goes on"), turn=1),
+    ):
+        with psycopg.connect(url, autocommit=True) as connection:
+            ended = connection.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+                "where application_name = 'mindstone' and datname = current_database()"
+            ).fetchall()
+        assert ended
+        assert act()
+    transcript.close()
+
+
 def test_a_local_disk_that_refuses_costs_no_line(
     stores: list[PostgresStore], tmp_path: Path
 ) -> None:
@@ -236,7 +255,7 @@ def test_what_is_read_is_caught_up_first_and_an_absent_server_is_reported(
     other.close()
 
 
-async def test_what_another_machine_writes_appears_here_as_it_is_written(
+def test_what_another_machine_writes_appears_here_as_it_is_written(
     stores: list[PostgresStore], tmp_path: Path
 ) -> None:
     other = Transcript(at(tmp_path / "other"), upstream=stores[1])
@@ -245,11 +264,9 @@ async def test_what_another_machine_writes_appears_here_as_it_is_written(
     feed = Feed(here, stores[0])
     feed.start()
     try:
-        other.append(UserMessage(text="live"), turn=1)
-        async for _ in changes(here.transcript):
-            if b'"live"' in here.transcript.read_bytes():
-                break
-            other.append(UserMessage(text="again"), turn=1)
+        line = other.append(UserMessage(text="live"), turn=1)
+        assert FileStore(home_at(tmp_path / "one")).wait(KEY, line.seq - 1, 30.0)
+        assert b'"live"' in here.transcript.read_bytes()
     finally:
         feed.stop()
     other.close()

@@ -382,6 +382,35 @@ def test_a_role_sees_and_writes_only_its_own_and_its_teams_sessions(
         each.close()
 
 
+def test_the_role_that_made_the_tables_sees_no_more_than_others(url: str) -> None:
+    number = next(_NUMBER)
+    first, second = f"first{number}", f"second{number}"
+    database = url.rpartition("/")[2]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"create role {first} login; create role {second} login")
+        connection.execute(f"grant create on database {database} to {first}")
+    key = SessionKey("default", "main")
+    of_first = PostgresStore(url.replace("postgres@", f"{first}@"), timeout=10)
+    head = filled(of_first, key, 2)
+    of_first.keep_blob(key, b"kept")
+    with psycopg.connect(url.replace("postgres@", f"{first}@"), autocommit=True) as connection:
+        for statement in (
+            f"grant usage on schema mindstone to {second}",
+            f"grant select on all tables in schema mindstone to {second}",
+            f"grant execute on all functions in schema mindstone to {second}",
+        ):
+            connection.execute(statement)
+        of_second = PostgresStore(url.replace("postgres@", f"{second}@"), timeout=10)
+        filled(of_second, key, 5)
+        assert of_second.take(key, "me", 60.0) is not None
+        for table, count in (("session", 1), ("entry", 2), ("blob", 1)):
+            found = connection.execute(f"select count(*) from mindstone.{table}").fetchone()
+            assert found == (count,)
+    assert [each.head for each in of_first.sessions()] == [head]
+    of_first.close()
+    of_second.close()
+
+
 def test_a_role_that_may_not_make_tables_is_told_the_command(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         role = f"small{next(_NUMBER)}"

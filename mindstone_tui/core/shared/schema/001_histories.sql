@@ -91,11 +91,18 @@ as $$ select coalesce(pg_catalog.pg_has_role(
 alter table mindstone.session enable row level security;
 alter table mindstone.entry enable row level security;
 alter table mindstone.blob enable row level security;
-create policy own_sessions on mindstone.session for select using (mindstone.is_mine(owner));
-create policy own_entries on mindstone.entry for select
-    using (exists (select from mindstone.session s where s.id = session));
-create policy own_blobs on mindstone.blob for select
-    using (exists (select from mindstone.session s where s.id = session));
+-- Forced, so that the role that made these tables sees no more than any other.
+alter table mindstone.session force row level security;
+alter table mindstone.entry force row level security;
+alter table mindstone.blob force row level security;
+create policy own_sessions on mindstone.session
+    using (mindstone.is_mine(owner)) with check (mindstone.is_mine(owner));
+create policy own_entries on mindstone.entry
+    using (exists (select from mindstone.session s where s.id = session))
+    with check (exists (select from mindstone.session s where s.id = session));
+create policy own_blobs on mindstone.blob
+    using (exists (select from mindstone.session s where s.id = session))
+    with check (exists (select from mindstone.session s where s.id = session));
 
 -- Writing. Every function that changes something runs as the schema's owner and asks is_mine().
 
@@ -176,8 +183,16 @@ begin
     if seen.sound is not true then
         raise exception 'the lines do not follow line % of %', p_seq, v_key using errcode = 'MS003';
     end if;
-    perform pg_notify('mindstone_' || p_session, (p_seq + count)::text);
 end $$;
+
+-- Who listens is told in a transaction of its own: one that notifies holds a lock of the whole
+-- cluster while it commits, and must not hold it while it waits for the disk. Losing a word is
+-- harmless, because listeners also look by themselves.
+create function mindstone.announce(p_session bigint, p_seq bigint) returns void
+language sql as $$
+    select set_config('synchronous_commit', 'off', true);
+    select pg_notify('mindstone_' || p_session, p_seq::text);
+$$;
 
 create function mindstone.keep_blob(p_session bigint, p_data bytea) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,0 +1,180 @@
+"""Sessions on a history server, through the front door: two homes, forks, passwords, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui import api
+from mindstone_tui.cli.main import run as main
+from mindstone_tui.core.errors import EntryNotSaved
+from mindstone_tui.core.events import EntryAppeared, Noticed, TurnEnded
+from mindstone_tui.core.transcript import verify
+from tests.postgres import PostgresServer
+
+AWAY = "postgresql://me:sehr-geheim-99@127.0.0.1:1/none"
+
+
+def home_of(folder: Path, url: str, **more: str) -> api.Home:
+    """A machine of its own that keeps its sessions on a server."""
+    environ = {
+        "MINDSTONE_HOME": str(folder),
+        "MINDSTONE_HISTORY__URL": url,
+        "MINDSTONE_RECALL__BACKGROUND": "false",
+        **more,
+    }
+    return api.Home(environ=environ)
+
+
+def transcript(home: api.Home, session: str = "") -> bytes:
+    return home.places.session(home.key(session)).transcript.read_bytes()
+
+
+async def ask(home: api.Home, text: str, session: str = "") -> list[object]:
+    """One turn; everything that was announced."""
+    heard: list[object] = []
+    async with api.open_conversation(session, home=home) as conversation:
+        async for event in conversation.ask(text):
+            heard.append(event)
+    return heard
+
+
+async def test_a_session_goes_on_on_another_machine(url: str, tmp_path: Path) -> None:
+    here, there = home_of(tmp_path / "a", url), home_of(tmp_path / "b", url)
+    for number in range(2):
+        for home in (here, there):
+            heard = await ask(home, f"turn {number} of {home.places.data.name}")
+            assert isinstance(heard[-1], TurnEnded)
+            assert heard[-1].ending == "done"
+    assert api.verify(home=here).ok
+    assert transcript(here) == transcript(there)
+    assert (
+        sum(line.kind == "turn_started" for line in api.log(home=there) if hasattr(line, "kind"))
+        == 4
+    )
+
+
+async def test_an_open_session_shows_what_another_machine_does(url: str, tmp_path: Path) -> None:
+    here, there = home_of(tmp_path / "a", url), home_of(tmp_path / "b", url)
+    watching = await api.connect(home=here)
+    await ask(there, "from the other machine")
+    try:
+        async for event in watching.events():
+            if isinstance(event, EntryAppeared) and "from the other machine" in str(event):
+                break
+    finally:
+        await watching.close()
+
+
+async def test_while_the_server_is_away_no_turn_is_taken(url: str, tmp_path: Path) -> None:
+    here = home_of(tmp_path / "a", url)
+    await ask(here, "saved")
+    before = transcript(here)
+    with pytest.raises(EntryNotSaved, match="NOT SAVED") as told:
+        await ask(home_of(tmp_path / "a", AWAY), "not saved")
+    assert "geheim" not in told.value.sentence
+    assert transcript(here) == before
+
+
+async def test_a_fork_goes_on_here_and_is_put_on_the_server_later(url: str, tmp_path: Path) -> None:
+    here, there = home_of(tmp_path / "a", url), home_of(tmp_path / "b", url)
+    await ask(here, "before")
+    before = transcript(here)
+    offline = home_of(tmp_path / "a", AWAY, MINDSTONE_HISTORY__OFFLINE="fork")
+    for text in ("while away", "still away"):
+        heard = await ask(offline, text)
+        assert any(isinstance(each, Noticed) and "fork" in each.message for each in heard)
+        assert isinstance(heard[-1], TurnEnded)
+    assert transcript(here) == before
+    head = api.verify(home=here).head
+    assert head is not None
+    fork = f"main@{head.hash[:12]}"
+    await ask(here, "back again", fork)
+    await ask(there, "and elsewhere", fork)
+    assert b"still away" in transcript(there, fork)
+    assert verify(there.places.session(there.key(fork))).ok
+    assert transcript(here) == before
+
+
+def test_the_password_is_in_no_output_and_no_file(
+    server: PostgresServer,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    secret = "sehr-geheim-99"
+    monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / "a"))
+    monkeypatch.setenv("MINDSTONE_HISTORY__URL", url.replace("postgres@", f"postgres:{secret}@"))
+    assert main(["run", "-q", f"my password is {secret}"]) == 0
+    for line in (["config", "show"], ["config", "explain", "history.url"], ["doctor"]):
+        main(line)
+        main([*line, "--json"])
+    main(["history", "status"])
+    main(["log", "--json"])
+    monkeypatch.setenv("MINDSTONE_HISTORY__URL", AWAY)
+    assert main(["run", "-q", "away"]) == 1
+    assert main(["history", "push"]) == 1
+    said = capfd.readouterr()
+    assert "postgresql://" in said.out
+    assert secret not in said.out + said.err
+    for path in (tmp_path / "a").rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+
+
+@pytest.fixture
+def mindstone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """The command line in a home: exit code, and what was printed."""
+
+    def run(home: Path, *words: str) -> tuple[int, str]:
+        monkeypatch.setenv("MINDSTONE_HOME", str(home))
+        code = main(list(words))
+        said = capfd.readouterr()
+        return code, said.out + said.err
+
+    return run
+
+
+def test_sessions_are_pushed_pulled_and_moved(
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mindstone: Callable[..., tuple[int, str]],
+) -> None:
+    one, other = tmp_path / "a", tmp_path / "b"
+    assert mindstone(one, "run", "-q", "only here", "-s", "solo")[0] == 0
+    monkeypatch.setenv("MINDSTONE_HISTORY__URL", url)
+    code, said = mindstone(one, "run", "-q", "more", "-s", "solo")
+    assert (code, "history push" in said) == (2, True)
+    assert "only here" in mindstone(one, "history", "status")[1]
+    assert mindstone(one, "history", "push", "solo")[0] == 0
+    assert "same" in mindstone(one, "history", "status")[1]
+    assert mindstone(other, "history", "pull", "--all")[0] == 0
+    assert mindstone(other, "run", "-q", "from the other", "-s", "solo")[0] == 0
+    assert "behind" in mindstone(one, "history", "status")[1]
+    assert "from the other" in mindstone(one, "log", "-s", "solo")[1]
+    assert mindstone(one, "history", "move", "solo", "--to", "files")[0] == 0
+    assert mindstone(one, "run", "-q", "kept in files now", "-s", "solo")[0] == 0
+    assert "ahead" in mindstone(one, "history", "status")[1]
+    assert mindstone(one, "history", "move", "solo", "--to", "server")[0] == 0
+    assert "kept in files now" in mindstone(other, "log", "-s", "solo")[1]
+    for home in (one, other):
+        assert mindstone(home, "verify", "--all")[0] == 0
+
+
+def test_nothing_of_this_is_imported_without_a_server(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    probe = (
+        "import sys; from mindstone_tui.cli.main import run as main; main(['run', '-q', 'hello']); "
+        "main(['log']); main(['sessions']); "
+        "print(*sorted(name for name in sys.modules if 'psycopg' in name or '.shared' in name))"
+    )
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == ""
