@@ -57,6 +57,14 @@ class Home:
         named = session or load(self.places, self.environ).settings.session.default
         return SessionKey.parse(named)
 
+    def fetch_news(self, key: SessionKey, *, everything: bool = False) -> None:
+        """Bring the copy of a shared history up to date, if it is one and its server answers."""
+        history = load(self.places, self.environ).settings.history
+        if history.url or history.sessions:
+            from mindstone_tui.core.shared.copies import catch_up
+
+            catch_up(self.places, history, None if everything else [key], elsewhere=everything)
+
 
 class Conversation:
     """An open session: ask it something, tell it something, look something up in it.
@@ -266,6 +274,7 @@ def recall(
         raise UsageError("There is nothing to look for.", "Say what to recall.")
     here = _home(home)
     settings = load(here.places, here.environ).settings
+    here.fetch_news(here.key(session), everything=checked_scope(scope) != "session")
     with StoredRecall(here.places, here.key(session), settings, checked_scope(scope)) as stored:
         return stored.ask(query, count, since=since, kinds=kinds)
 
@@ -284,6 +293,7 @@ def context(
     from mindstone_tui.core.session.read_only import Look, look_at
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     return look_at(
         Look(
             key=here.key(session),
@@ -310,6 +320,7 @@ def log(
     from mindstone_tui.core.transcript import Damaged, History
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     places = here.places.session(here.key(session))
     if not places.folder.exists():
         raise places.missing()
@@ -326,6 +337,7 @@ def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdi
     from mindstone_tui.core.transcript import verify as verify_transcript
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     return verify_transcript(here.places.session(here.key(session)))
 
 

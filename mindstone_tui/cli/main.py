@@ -39,6 +39,10 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "health": ("continuity", "Show health metrics, alerts and the trend."),
     "replay": ("replay", "Replay a session without calling a model or writing anything."),
     "compare": ("compare", "Compare what each context mode still remembers."),
+    "history": (
+        "shared_history",
+        "Keep sessions on a PostgreSQL server, for more than one machine.",
+    ),
     "import": ("import_", "Import sessions from other agents, to search and replay."),
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
     "acp": ("acp", "Be the agent of an editor over the Agent Client Protocol."),

@@ -7,7 +7,7 @@ and layout. A line is harmless on a terminal: one row, no control characters.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -16,15 +16,13 @@ from mindstone_tui.core.entries import (
     Entry,
     Line,
     Unknown,
-    conversation,
     derived,
-    store,
     window,
     workspace,
 )
 from mindstone_tui.core.entries.base import ZONES
-from mindstone_tui.core.events.entry_words import words_of
 from mindstone_tui.core.events.from_entry import events_of
+from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry
 from mindstone_tui.core.events.types import (
     CommandEvent,
     MemoryEvent,
@@ -36,11 +34,7 @@ from mindstone_tui.core.events.types import (
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import Damaged
-from mindstone_tui.core.values import Value
 
-Tone = Literal["note", "good", "warning", "error"]
-
-_FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
 LONGEST: Final = 400
 """Characters of one line; whoever has less room cuts further."""
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
@@ -66,20 +60,6 @@ _LEVELS: Final[dict[str, Tone]] = {
     "error": "error",
     "critical": "error",
 }
-
-
-class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """What happened in one line, with an optional detail or next step."""
-
-    sign: str = "·"
-    text: str
-    detail: str = ""
-    tone: Tone = "note"
-    more: tuple[str, ...] = ()
-    """Particulars for a reader who wants all of them; unlike the rest, foreign text as it came."""
-
-    def __str__(self) -> str:
-        return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
 
 
 def aside(event: ev.AnyEvent) -> EventLine | None:
@@ -151,7 +131,7 @@ def describe(event: ev.AnyEvent) -> EventLine:
 
 def describe_line(line: Line | Damaged) -> EventLine:
     """Any line of a transcript in words: its event's, or its own where it has no event."""
-    if isinstance(line, Line) and (own := _of_entry(line.entry)) is not None:
+    if isinstance(line, Line) and (own := of_entry(line.entry)) is not None:
         return _tidy(own, line.kind)
     main = next(event for event in events_of(line) if not isinstance(event, ev.ThinkingDelta))
     told = describe(main)
@@ -189,31 +169,6 @@ def turn_cost(event: ev.TurnEnded) -> str:
     if event.usage.cost is not None:
         parts.append(dollars(event.usage.cost))
     return " · ".join(parts)
-
-
-def without_name(shown: str, name: str) -> str:
-    """A call as it is shown, without the tool's name in front, or the verb of the shell's.
-
-    Calls of other programs were imported with their arguments as data; their values are shown.
-    """
-    if name == "shell" and shown.startswith("run "):
-        return shown.removeprefix("run ")
-    rest = shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
-    return _values(rest) if rest.startswith("{") else rest
-
-
-def _values(arguments: str) -> str:
-    """The values of a call's arguments, the place or the command first; else what was given."""
-    try:
-        found = msgspec.json.decode(arguments, type=dict[str, object])
-    except (msgspec.MsgspecError, UnicodeError):
-        return arguments
-    first = next((name for name in _FIRST_ARGUMENTS if name in found), "")
-    order = [first, *(name for name in found if name != first)] if first else list(found)
-    return " ".join(str(found[name]) for name in order)
-
-
-# Each family of events, then each entry that has no event.
 
 
 def _worded(event: ev.AnyEvent) -> EventLine:
@@ -275,12 +230,12 @@ def _of_turn(event: TurnEvent) -> EventLine:
 def _of_tool(event: ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
-            return EventLine(sign="?", text=f"Approval needed: {_call(name, shown)}")
+            return EventLine(sign="?", text=f"Approval needed: {call_line(name, shown)}")
         case ev.ToolAnswered(allowed=allowed, channel=channel, why=why):
             said = "Approved" if allowed else "Declined"
             return EventLine(text=f"{said} on {channel}", detail=why)
         case ev.ToolStarted(name=name, shown=shown):
-            return EventLine(sign="→", text=_call(name, shown))
+            return EventLine(sign="→", text=call_line(name, shown))
         case ev.ToolOutput(text=text):
             return EventLine(text=text)
         case ev.ToolEnded(name=name, status=status, finding=finding, text=text):
@@ -326,11 +281,6 @@ def _paths(event: ev.FilesChanged) -> str:
     known = [each.path for each in event.changes if not _is_folder(each)]
     named = (known or [each.path for each in event.changes])[:3]
     return ", ".join([*named, *(["…"] if max(len(known), event.total - 50) > 3 else [])])
-
-
-def _call(name: str, shown: str) -> str:
-    rest = without_name(shown.partition("\n")[0], name)
-    return f"{name}: {one_line(rest, 160)}" if rest else name
 
 
 def _of_window(event: WindowEvent) -> EventLine:
@@ -498,28 +448,3 @@ def _particulars(entry: Entry | Unknown) -> tuple[str, ...]:
             return (why,)
         case _:
             return ()
-
-
-def _of_entry(entry: Entry | Unknown) -> EventLine | None:
-    """The words for an entry that no event stands for."""
-    match entry:
-        case conversation.AssistantMessage(text="", calls=calls) if calls:
-            return EventLine(sign="●", text=f"Calls {', '.join(call.name for call in calls)}")
-        case Unknown(kind=kind, fields=fields):
-            known = {name: value for name, value in fields.items() if name != "kind"}
-            text = f"{kind.replace('_', ' ')}: {msgspec.json.encode(known).decode()}"
-            return EventLine(text=text)
-        case store.SessionDescribed(program=program, title=title, folder=folder):
-            text = (
-                f"A session of {program}: {one_line(title, 120)}"
-                if title
-                else (f"A session of {program}")
-            )
-            return EventLine(sign="⤓", text=text, detail=one_line(folder, 200))
-        case store.Imported(format=name, added=added, skipped=skipped):
-            text = f"Imported {plural(added, 'message')} from {name}"
-            more = tuple(f"line {each.line}: {each.why}" for each in skipped)
-            return EventLine(sign="⤓", text=text, more=more)
-        case _:
-            text, detail = words_of(entry) or ("", "")
-            return EventLine(text=text, detail=detail) if text else None

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable, ToolError
 from mindstone_tui.core.redaction import Finding, Redactor
 from mindstone_tui.core.text import as_data
@@ -63,8 +64,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Approval:
     """Fix what a call will do, before it is judged; raises `ToolError` when it makes no sense."""
     try:
-        given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        given = read_as(arguments or "{}", dict[str, object])
+    except msgspec.DecodeError as error:
         raise ToolError(f"The arguments are not JSON: {error}.", "Send one JSON object.") from None
     meant = tool.understand(given)
     preview = tool.preview(meant.arguments, context)

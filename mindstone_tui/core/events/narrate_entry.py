@@ -1,6 +1,10 @@
-"""The words for entries that no event stands for: what was noted, decided and kept in order."""
+"""The words for entries that no event stands for, and the line that words stand in."""
 
 from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
 
 from mindstone_tui.core.entries import (
     Entry,
@@ -12,11 +16,46 @@ from mindstone_tui.core.entries import (
 )
 from mindstone_tui.core.numbers import percent, tokens
 from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.values import Value
+
+_FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
+
+Tone = Literal["note", "good", "warning", "error"]
 
 
-def words_of(entry: Entry | Unknown) -> tuple[str, str] | None:
-    """What happened and a detail; None for an entry that has an event."""
-    return _of_talk(entry) or _of_record(entry)
+class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What happened in one line, with an optional detail or next step."""
+
+    sign: str = "·"
+    text: str
+    detail: str = ""
+    tone: Tone = "note"
+    more: tuple[str, ...] = ()
+    """Particulars for a reader who wants all of them; unlike the rest, foreign text as it came."""
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
+
+
+def of_entry(entry: Entry | Unknown) -> EventLine | None:
+    """The words for an entry that no event stands for."""
+    match entry:
+        case conversation.AssistantMessage(text="", calls=calls) if calls:
+            return EventLine(sign="●", text=f"Calls {', '.join(call.name for call in calls)}")
+        case Unknown(kind=kind, fields=fields):
+            known = {name: value for name, value in fields.items() if name != "kind"}
+            text = f"{kind.replace('_', ' ')}: {msgspec.json.encode(known).decode()}"
+            return EventLine(text=text)
+        case store.SessionDescribed(program=program, title=title, folder=folder):
+            text = f"A session of {program}" + (f": {one_line(title, 120)}" if title else "")
+            return EventLine(sign="⤓", text=text, detail=one_line(folder, 200))
+        case store.Imported(format=name, added=added, skipped=skipped):
+            text = f"Imported {plural(added, 'message')} from {name}"
+            more = tuple(f"line {each.line}: {each.why}" for each in skipped)
+            return EventLine(sign="⤓", text=text, more=more)
+        case _:
+            text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
+            return EventLine(text=text, detail=detail) if text else None
 
 
 def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
@@ -29,7 +68,7 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             text = f"Matched with what a client sent ({name}): {action}"
             return text, f"{plural(known, 'message')} known, {adopted} taken over"
         case conversation.ToolAsked(name=name, shown=shown):
-            return f"Approval asked for: {name}: {one_line(shown, 160)}", ""
+            return f"Approval asked for: {call_line(name, shown)}", ""
         case conversation.ToolAnswered(allowed=allowed, why=why):
             return "Answered: yes" if allowed else "Answered: no", why
         case conversation.ToolApproved(by="person", remember=remember):
@@ -61,6 +100,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Task done: {title}", summary
         case derived.NoteTaken(category=category, text=text):
             return f"Note ({category}): {text}", ""
+        case derived.HookRun(event=event, command=command, status=status, why=why):
+            return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
         case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
@@ -99,3 +140,34 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
         case store.ProjectTrusted(folder=folder):
             return f"Folder trusted: {folder}", ""
     return None
+
+
+def call_line(name: str, shown: str) -> str:
+    """A call as one line: the tool, then what it is about."""
+    rest = without_name(shown.partition("\n")[0], name)
+    return f"{name}: {one_line(rest, 160)}" if rest else name
+
+
+def without_name(shown: str, name: str) -> str:
+    """A call as it is shown, without the tool's name in front, or the verb of the shell's.
+
+    Calls of other programs were imported with their arguments as data; their values are shown.
+    """
+    if name == "shell" and shown.startswith("run "):
+        return shown.removeprefix("run ")
+    rest = shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
+    return _values(rest) if rest.startswith("{") else rest
+
+
+def _values(arguments: str) -> str:
+    """The values of a call's arguments, the place or the command first; else what was given."""
+    try:
+        found = msgspec.json.decode(arguments, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeError):
+        return arguments
+    first = next((name for name in _FIRST_ARGUMENTS if name in found), "")
+    order = [first, *(name for name in found if name != first)] if first else list(found)
+    return " ".join(str(found[name]) for name in order)
+
+
+# Each family of events, then each entry that has no event.
