@@ -55,6 +55,10 @@ class PageRoom:
         self.readers: set[asyncio.Queue[Item | None]] = set()
         self.asked: dict[str, ev.ToolAsked] = {}
         self.panel: Item | None = None
+        self.taking = False
+        """Whether a turn that began on the page runs."""
+        self.used = asyncio.get_running_loop().time()
+        """When a browser last looked or asked for something."""
         self._listener = asyncio.create_task(self._listen())
 
     def join(self) -> asyncio.Queue[Item | None]:
@@ -81,7 +85,10 @@ class PageRoom:
                     self.asked[call] = event
                 case ev.ToolAnswered(call=call) | ev.ToolEnded(call=call):
                     self.asked.pop(call, None)
+                case ev.TurnStarted():
+                    self.taking = True
                 case ev.TurnEnded():
+                    self.taking = False
                     self.asked.clear()
                 case _:
                     pass
@@ -131,6 +138,14 @@ class Page:
             Route("/page/answer", self._answer, methods=["POST"]),
             Route("/page/stop", self._stop, methods=["POST"]),
         ]
+
+    async def close_idle(self, seconds: float) -> None:
+        """Close what no browser looked at for a while; a turn that runs is left alone."""
+        now = asyncio.get_running_loop().time()
+        for name, room in list(self._rooms.items()):
+            if not room.readers and not room.taking and now - room.used > seconds:
+                del self._rooms[name]
+                await room.close()
 
     async def close(self) -> None:
         """Close every session that a browser had open."""
@@ -190,6 +205,7 @@ class Page:
                 yield sse(item)
         finally:
             room.readers.discard(reader)
+            room.used = asyncio.get_running_loop().time()
 
     async def _search(self, request: Request) -> Response:
         query = request.query_params.get("query", "")
@@ -228,7 +244,9 @@ class Page:
             if key not in self._rooms:
                 conversation = await api.connect(key, home=self._home, channel=CHANNEL, asks=True)
                 self._rooms[key] = PageRoom(conversation, self._home)
-            return self._rooms[key]
+            room = self._rooms[key]
+            room.used = asyncio.get_running_loop().time()
+            return room
 
 
 def _json(told: Any) -> Response:

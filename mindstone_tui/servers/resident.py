@@ -270,6 +270,7 @@ class Resident:
             await asyncio.sleep(_TICK)
             await self._gateway.close_idle()
             settings = load(self._home.places, self._home.environ).settings
+            await self._page.close_idle(settings.serve.idle)
             places = self._home.places
             waiting = await asyncio.to_thread(pending_everywhere, places)
             if settings.recall.background and waiting:
