@@ -426,8 +426,8 @@ class _Assembly:
             prompts=self._prompts,
             tools=self.tools,
             cwd=self.opening.cwd,
-            guest=self.opening.guest,
             home=self.home,
+            guest=self.opening.guest,
         )
         delegations = Delegations(
             self.context,

@@ -453,13 +453,13 @@ def turn_services(
         instructions, cut = cut_sections(
             project.sections(), max(share - taken, share // 2), context.count
         )
-        if guest is not None and (brought := guest.section()) is not None:
-            # A program says itself who answers; what is remembered stands behind that.
-            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
         started = context.hooks.started
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
         skills = prompts.section()
         beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        if guest is not None and (brought := guest.section()) is not None:
+            # A program says itself who answers; what is remembered stands behind that.
+            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
         sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
