@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test smoke check lint types imports format coverage lock bench faults shared red \
-	fuzz soak pictures counterparts clean
+	fuzz soak pictures counterparts crowd clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -69,6 +69,9 @@ fuzz: $(STAMP) ## Damaged bytes for everything that reads foreign ones, for MINU
 
 soak: $(STAMP) ## 10,000 turns in one session, with tools, prunes and faults
 	@$(BIN)/python -m tests.red soak $(ARGS)
+
+crowd: $(STAMP) ## Eight clients and the app in one session, for a thousand turns
+	@MINDSTONE_CROWD=1000 $(BIN)/python -m pytest -q tests/servers/test_gateway.py -k one_turn
 
 pictures: $(STAMP) ## Draw the pictures of the README
 	@$(BIN)/python -m tests.pictures

@@ -25,6 +25,7 @@ from mindstone_tui.core.errors import (
 from mindstone_tui.core.session.model_list import list_models
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
+from mindstone_tui.servers.page import Page
 from mindstone_tui.servers.wire import ClientRequest, Reply, Wire, decode, now
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Endpoints:
             # Nothing goes out before there is something to say: what fails first has a status.
             first = await self._first(request, run, pieces)
         except MindstoneError as error:
-            return self._failed(request, error)
+            return self.failed(request, error)
         reply.id = _PREFIX[asked.format] + run.id
         wire = _wire(asked, reply)
         headers = _about(run)
@@ -96,7 +97,7 @@ class Endpoints:
             async for _ in pieces:
                 pass
         except MindstoneError as error:
-            return self._failed(request, error)
+            return self.failed(request, error)
         self.answered[request.url.path, 200] += 1
         return JSONResponse(wire.whole(reply), headers=headers)
 
@@ -145,7 +146,8 @@ class Endpoints:
             if not whole:
                 run.stop("The client went away.")
 
-    def _failed(self, request: Request, error: MindstoneError) -> Response:
+    def failed(self, request: Request, error: MindstoneError) -> Response:
+        """What a client is told when its request came to nothing."""
         from starlette.responses import JSONResponse
 
         status = status_of(error)
@@ -161,7 +163,7 @@ class Endpoints:
         try:
             size = wire_messages.rough_size(decode(await request.body()))
         except MindstoneError as error:
-            return self._failed(request, error)
+            return self.failed(request, error)
         return JSONResponse({"input_tokens": size})
 
     async def _models(self, request: Request) -> Response:
@@ -265,7 +267,7 @@ def _model(name: str) -> dict[str, Any]:
     }
 
 
-def application(home: api.Home, gateway: Gateway, log: Path) -> Starlette:
+def application(home: api.Home, gateway: Gateway, page: Page, log: Path) -> Starlette:
     """Every path there is; anything else is not found."""
     # Deferred: nobody but the resident needs a web framework.
     from starlette.applications import Starlette
@@ -288,6 +290,17 @@ def application(home: api.Home, gateway: Gateway, log: Path) -> Starlette:
         told = {"message": f"There is no {request.method} {request.url.path} here."}
         return JSONResponse({"type": "error", "error": {**told, "type": "not_found"}}, status)
 
-    routes = [*endpoints.routes(), Route("/metrics", metrics, methods=["GET"])]
-    handlers = {500: failed, Exception: failed, 404: not_found, 405: not_found}
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, MindstoneError)
+        return endpoints.failed(request, error)
+
+    metrics_route = Route("/metrics", metrics, methods=["GET"])
+    routes = [*endpoints.routes(), *page.routes(), metrics_route]
+    handlers: dict[Any, Any] = {
+        MindstoneError: refused,
+        500: failed,
+        Exception: failed,
+        404: not_found,
+        405: not_found,
+    }
     return Starlette(routes=routes, exception_handlers=handlers)

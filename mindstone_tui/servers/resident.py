@@ -33,6 +33,7 @@ from mindstone_tui.core.signals import on_ending
 from mindstone_tui.servers.gateway import Gateway
 from mindstone_tui.servers.guard import Guard, TokenFile
 from mindstone_tui.servers.lookup import Lookup
+from mindstone_tui.servers.page import Page
 from mindstone_tui.servers.peer import Handler, Peer
 
 HOST: Final = "127.0.0.1"
@@ -137,6 +138,7 @@ class Resident:
         self._own = ResidentPlaces(home.places.state)
         self._lookup = Lookup(home)
         self._gateway = Gateway(home)
+        self._page = Page(home)
         self._started = time.time()
         self._stop = asyncio.Event()
         self._told: Listening | None = None
@@ -174,6 +176,7 @@ class Resident:
             try:
                 await self._stop.wait()
             finally:
+                await self._page.close()
                 await self._gateway.close()
                 if server is not None:
                     server.should_exit = True
@@ -267,6 +270,7 @@ class Resident:
             await asyncio.sleep(_TICK)
             await self._gateway.close_idle()
             settings = load(self._home.places, self._home.environ).settings
+            await self._page.close_idle(settings.serve.idle)
             places = self._home.places
             waiting = await asyncio.to_thread(pending_everywhere, places)
             if settings.recall.background and waiting:
@@ -283,7 +287,7 @@ class Resident:
 
         serve = load(self._home.places, self._home.environ).settings.serve
         hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost", "[::1]"))
-        app = application(self._home, self._gateway, self._own.log)
+        app = application(self._home, self._gateway, self._page, self._own.log)
         guard = Guard(
             app,
             token=token,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from tests.servers.residence import PATIENCE, Residence, residing
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
+TURNS = int(os.environ.get("MINDSTONE_CROWD", "24"))
+"""How many turns a crowd of clients takes in one session; `make crowd` takes a thousand."""
 WEATHER = {
     "type": "function",
     "function": {
@@ -294,7 +297,7 @@ async def test_a_failing_model_is_told_with_a_status_and_recorded(
 async def test_clients_and_the_app_share_one_session_one_turn_at_a_time(
     home: Path, tmp_path: Path
 ) -> None:
-    clients, rounds = 8, 3
+    clients, rounds = 8, TURNS // 8
     async with residing(home, tmp_path, {"text": "Noted."}) as served:
 
         async def talk(number: int) -> None:
@@ -319,7 +322,7 @@ async def test_clients_and_the_app_share_one_session_one_turn_at_a_time(
                         if isinstance(event, events.TurnEnded):
                             assert event.ending == "done"
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(max(PATIENCE, TURNS * 3)):
             await asyncio.gather(*(talk(number) for number in range(clients)), watch())
         asked = [
             line.entry.text  # type: ignore[union-attr]

@@ -65,6 +65,24 @@ class Browser:
         shot = self._ask("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(shot["data"]))
 
+    def size(self, width: int, height: int, *, phone: bool = False) -> None:
+        """Give the page so much room."""
+        self._ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=phone,
+        )
+
+    def type(self, text: str, *, enter: bool = False) -> None:
+        """Type where the cursor is."""
+        self._ask("Input.insertText", text=text)
+        for kind in ("keyDown", "keyUp") if enter else ():
+            key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+            pressed = {"text": "\r"} if kind == "keyDown" else {}
+            self._ask("Input.dispatchKeyEvent", type=kind, **key, **pressed)
+
     def prefer(self, scheme: str) -> None:
         """Set whether the person likes it light or dark."""
         feature = {"name": "prefers-color-scheme", "value": scheme}

@@ -1,0 +1,255 @@
+"""The chat page: sessions in a browser, live beside the app, drawn from one stream of small values.
+
+The page itself is three files that anybody on this machine may have; everything it shows comes
+through paths that want the token, which the browser keeps for its tab and sends with each request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from mindstone_tui import api
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.transcript import History
+from mindstone_tui.servers.lookup import Lookup
+from mindstone_tui.servers.page_items import Item, answer_of, items_of, items_of_line
+from mindstone_tui.servers.wire import decode, sse
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+CHANNEL: Final = "web"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+FILES: Final = {
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_BEHIND: Final = 2_000
+"""Items that a browser may be behind before its stream ends and it begins anew."""
+_SHOWN: Final = 400
+"""Lines of history with which a page begins."""
+_BEAT: Final = 15.0
+
+
+class PageRoom:
+    """One session that browsers have open, and all of them that look at it."""
+
+    def __init__(self, conversation: api.Conversation, home: api.Home) -> None:
+        self.conversation = conversation
+        self._places = home.places.session(SessionKey.parse(conversation.session))
+        self.readers: set[asyncio.Queue[Item | None]] = set()
+        self.asked: dict[str, ev.ToolAsked] = {}
+        self.panel: Item | None = None
+        self.taking = False
+        """Whether a turn that began on the page runs."""
+        self.used = asyncio.get_running_loop().time()
+        """When a browser last looked or asked for something."""
+        self._listener = asyncio.create_task(self._listen())
+
+    def join(self) -> asyncio.Queue[Item | None]:
+        """A place for everything from now on, the open questions first."""
+        reader: asyncio.Queue[Item | None] = asyncio.Queue(_BEHIND)
+        for item in (self.panel, *(item for one in self.asked.values() for item in items_of(one))):
+            if item is not None:
+                reader.put_nowait(item)
+        self.readers.add(reader)
+        return reader
+
+    async def close(self) -> None:
+        """Close the session, and every stream."""
+        await self.conversation.close()
+        await self._listener
+        for reader in self.readers:
+            if not reader.full():
+                reader.put_nowait(None)
+
+    async def _listen(self) -> None:
+        async for event in self.conversation.events():
+            match event:
+                case ev.ToolAsked(call=call):
+                    self.asked[call] = event
+                case ev.ToolAnswered(call=call) | ev.ToolEnded(call=call):
+                    self.asked.pop(call, None)
+                case ev.TurnStarted():
+                    self.taking = True
+                case ev.TurnEnded():
+                    self.taking = False
+                    self.asked.clear()
+                case _:
+                    pass
+            if isinstance(event, ev.EntryAppeared):
+                items = await asyncio.to_thread(self._of_others, event.seq)
+            else:
+                items = list(items_of(event))
+            for item in items:
+                if item["type"] == "panel":
+                    self.panel = item
+                self._tell(item)
+
+    def _of_others(self, seq: int) -> list[Item]:
+        with History(self._places) as history:
+            return list(items_of_line(history.whole(history.line(seq))))
+
+    def _tell(self, item: Item) -> None:
+        for reader in tuple(self.readers):
+            try:
+                reader.put_nowait(item)
+            except asyncio.QueueFull:
+                self.readers.discard(reader)
+                reader.get_nowait()
+                reader.put_nowait(None)
+
+
+class Page:
+    """The page's files and the paths behind it."""
+
+    def __init__(self, home: api.Home) -> None:
+        self._home = home
+        self._lookup = Lookup(home)
+        self._rooms: dict[str, PageRoom] = {}
+        self._opening = asyncio.Lock()
+
+    def routes(self) -> list[BaseRoute]:
+        """The paths, each for exactly one method."""
+        from starlette.routing import Route
+
+        return [
+            *(Route(path, self._file, methods=["GET"]) for path in FILES),
+            Route("/page/sessions", self._sessions, methods=["GET"]),
+            Route("/page/history", self._history, methods=["GET"]),
+            Route("/page/events", self._events, methods=["GET"]),
+            Route("/page/search", self._search, methods=["GET"]),
+            Route("/page/send", self._send, methods=["POST"]),
+            Route("/page/answer", self._answer, methods=["POST"]),
+            Route("/page/stop", self._stop, methods=["POST"]),
+        ]
+
+    async def close_idle(self, seconds: float) -> None:
+        """Close what no browser looked at for a while; a turn that runs is left alone."""
+        now = asyncio.get_running_loop().time()
+        for name, room in list(self._rooms.items()):
+            if not room.readers and not room.taking and now - room.used > seconds:
+                del self._rooms[name]
+                await room.close()
+
+    async def close(self) -> None:
+        """Close every session that a browser had open."""
+        for room in self._rooms.values():
+            await room.close()
+        self._rooms.clear()
+
+    async def _file(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        name, kind = FILES[request.url.path]
+        body = (files("mindstone_tui.servers") / "page_files" / name).read_bytes()
+        headers = {"content-security-policy": POLICY}
+        return Response(body, media_type=kind, headers=headers)
+
+    async def _sessions(self, request: Request) -> Response:
+        told = await asyncio.to_thread(
+            self._lookup.sessions, contains=request.query_params.get("contains", "")
+        )
+        return _json({**told, "default": str(self._home.key(""))})
+
+    async def _history(self, request: Request) -> Response:
+        room = await self._room(request.query_params.get("session", ""))
+        items = await asyncio.to_thread(self._past, room.conversation.session)
+        return _json({"session": room.conversation.session, "items": items})
+
+    def _past(self, session: str) -> list[Item]:
+        """The newest lines as the page shows them, oldest first."""
+        places = self._home.places.session(SessionKey.parse(session))
+        with History(places) as history:
+            first = max(history.head.seq - _SHOWN, 0)
+            return [
+                item
+                for line in history.read(first)
+                if isinstance(line, Line)
+                for item in items_of_line(history.whole(line))
+            ]
+
+    async def _events(self, request: Request) -> Response:
+        from starlette.responses import StreamingResponse
+
+        room = await self._room(request.query_params.get("session", ""))
+        return StreamingResponse(self._stream(room), media_type="text/event-stream")
+
+    async def _stream(self, room: PageRoom) -> AsyncIterator[bytes]:
+        reader = room.join()
+        try:
+            yield b": here\n\n"
+            while True:
+                try:
+                    item = await asyncio.wait_for(reader.get(), _BEAT)
+                except TimeoutError:
+                    yield b": still here\n\n"
+                    continue
+                if item is None:
+                    return
+                yield sse(item)
+        finally:
+            room.readers.discard(reader)
+            room.used = asyncio.get_running_loop().time()
+
+    async def _search(self, request: Request) -> Response:
+        query = request.query_params.get("query", "")
+        return _json(await asyncio.to_thread(self._lookup.search, query))
+
+    async def _send(self, request: Request) -> Response:
+        told = decode(await request.body())
+        room = await self._room(str(told.get("session", "")))
+        text = str(told.get("text", "")).strip()
+        if not text:
+            raise UsageError("There is nothing to send.", "Say something.")
+        if text.startswith("/") and "\n" not in text:
+            room.conversation.command(text)
+        else:
+            room.conversation.send(text)
+        return _json({"ok": True})
+
+    async def _answer(self, request: Request) -> Response:
+        told = decode(await request.body())
+        room = await self._room(str(told.get("session", "")))
+        asked = room.asked.get(str(told.get("call", "")))
+        if asked is None:
+            raise UsageError("That question is no longer open.", "Somebody was first.")
+        room.conversation.answer(asked.call, answer_of(asked, str(told.get("choice", ""))))
+        return _json({"ok": True})
+
+    async def _stop(self, request: Request) -> Response:
+        told = decode(await request.body())
+        room = await self._room(str(told.get("session", "")))
+        room.conversation.interrupt("The person stopped it in the browser.")
+        return _json({"ok": True})
+
+    async def _room(self, session: str) -> PageRoom:
+        key = str(self._home.key(session))
+        async with self._opening:
+            if key not in self._rooms:
+                conversation = await api.connect(key, home=self._home, channel=CHANNEL, asks=True)
+                self._rooms[key] = PageRoom(conversation, self._home)
+            room = self._rooms[key]
+            room.used = asyncio.get_running_loop().time()
+            return room
+
+
+def _json(told: Any) -> Response:
+    from starlette.responses import Response
+
+    return Response(msgspec.json.encode(told), media_type="application/json")

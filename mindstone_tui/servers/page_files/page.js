@@ -1,0 +1,233 @@
+"use strict";
+// What comes from a session is drawn as text. Only `html` of an answer is markup: the server made it
+// from Markdown in which nothing else can become markup, and the page's policy runs no script in it.
+const $ = (id) => document.getElementById(id);
+const talk = $("talk");
+let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
+
+function make(tag, name, text) {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+async function call(path, body) {
+  const options = { headers: { authorization: "Bearer " + token } };
+  if (body) { options.method = "POST"; options.body = JSON.stringify(body); }
+  const reply = await fetch(path, options);
+  if (reply.status === 401) { gate(); throw new Error("The token is missing or wrong."); }
+  const told = await reply.json();
+  if (!reply.ok) throw new Error(told.error ? told.error.message : "It failed.");
+  return told;
+}
+function say(text, tone) { add(make("div", "note " + (tone || ""), text)); }
+const attempt = (work) => work.catch((error) => say(error.message, "error"));
+function atEnd() { return talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80; }
+function add(node) {
+  const follow = atEnd();
+  talk.append(node);
+  if (follow) talk.scrollTop = talk.scrollHeight;
+  return node;
+}
+function busy(on) { $("stop").hidden = !on; $("send").textContent = on ? "Queue" : "Send"; }
+
+const draw = {
+  user(item) {
+    const node = make("div", "user", item.text);
+    if (item.channel && item.channel !== "web") node.append(make("small", "", "via " + item.channel));
+    add(node); answer = thought = null;
+    busy(true);
+  },
+  delta(item) {
+    const follow = atEnd();
+    if (!answer) answer = add(make("div", "answer flow"));
+    answer.append(item.text); thought = null;
+    if (follow) talk.scrollTop = talk.scrollHeight;
+  },
+  thought(item) {
+    if (!thought) {
+      const folded = make("details", "thought");
+      folded.append(make("summary", "", "Thoughts"), make("div"));
+      thought = add(folded).lastChild;
+    }
+    thought.append(item.text);
+  },
+  answer(item) {
+    const node = answer || add(make("div", "answer"));
+    const follow = atEnd();
+    node.className = "answer" + (item.partial ? " partial" : "");
+    node.innerHTML = item.html;
+    for (const link of node.querySelectorAll("a")) { link.rel = "noreferrer noopener"; link.target = "_blank"; }
+    answer = thought = null;
+    if (follow) talk.scrollTop = talk.scrollHeight;
+  },
+  tool(item) {
+    let node = tools[item.call];
+    if (!node) {
+      node = tools[item.call] = make("details", "tool");
+      const line = make("summary");
+      line.append(make("b", "", item.name), make("span", "what", (item.shown || "").split("\n")[0]), make("span", "state"));
+      node.append(line, make("pre", "shown", item.shown || ""));
+      add(node); answer = thought = null;
+    }
+    node.dataset.state = item.state;
+    node.querySelector(".state").textContent = item.state;
+    for (const [name, text] of [["diff", item.diff], ["result", item.text]])
+      if (text) { const old = node.querySelector("." + name); if (old) old.remove(); node.append(make("pre", name, text)); }
+    if (item.state !== "running") settle(item.call);
+  },
+  output(item) {
+    const node = tools[item.call];
+    if (!node) return;
+    const live = node.querySelector(".live") || node.appendChild(make("pre", "live"));
+    live.append(item.text);
+  },
+  ask(item) {
+    if (asks[item.call]) return;
+    const node = asks[item.call] = make("div", "ask");
+    node.setAttribute("role", "alertdialog");
+    node.append(make("b", "", item.name + " needs your approval" + (item.channel ? " (asked on " + item.channel + ")" : "")));
+    node.append(make("pre", "", item.shown));
+    if (item.diff && !item.shown.includes(item.diff)) node.append(make("pre", "diff", item.diff));
+    if (item.why) node.append(make("div", "note", item.why));
+    const row = make("div", "row");
+    for (const option of item.options) {
+      const button = make("button", "", option.label);
+      button.dataset.choice = option.id;
+      button.onclick = () => attempt(call("/page/answer", { session, call: item.call, choice: option.id }));
+      row.append(button);
+    }
+    node.append(row);
+    add(node);
+    row.lastChild.focus();
+  },
+  answered(item) { settle(item.call, (item.allowed ? "Allowed" : "Denied") + " on " + item.channel); },
+  recall(item) {
+    const node = make("details", "recall");
+    node.append(make("summary", "", "Recalled " + item.cards.length + (item.cards.length === 1 ? " passage" : " passages")));
+    for (const card of item.cards) node.append(cardOf(card));
+    add(node);
+  },
+  note(item) { say(item.text, item.tone); },
+  printed(item) { add(make("pre", "printed", item.text)); },
+  ended(item) {
+    busy(false); answer = thought = null;
+    if (item.ending !== "done") add(make("div", "ended", item.ending + ": " + item.why));
+  },
+  panel(item) {
+    const zone = $("zone");
+    zone.dataset.zone = item.zone;
+    zone.textContent = Math.round(item.utilization * 100) + " %";
+    const panel = $("panel");
+    panel.replaceChildren();
+    const gauge = make("meter");
+    gauge.max = item.usable; gauge.value = item.tokens;
+    panel.append(make("div", "big", item.tokens.toLocaleString("en") + " of " + item.usable.toLocaleString("en") + " tokens"));
+    panel.append(gauge, make("div", "note", "zone " + item.zone + " · " + item.label + " · " + item.model));
+    panel.append(make("h2", "", "Shares"));
+    for (const share of item.shares) {
+      const row = make("div", "share");
+      row.append(make("span", "", share.name), make("span", "", share.tokens.toLocaleString("en") + " / " + share.limit.toLocaleString("en")));
+      panel.append(row);
+    }
+    panel.append(make("h2", "", "Out of the window"));
+    panel.append(make("div", "", item.outside.exchanges + " exchanges, " + item.outside.tokens.toLocaleString("en") + " tokens; all in history"));
+    for (const gone of item.left.slice(-8)) panel.append(make("div", "note", "turn " + gone.turn + " left: " + gone.why));
+    for (const warning of item.warnings) panel.append(make("div", "note warning", warning));
+  },
+};
+function settle(name, text) {
+  const node = asks[name];
+  if (!node) return;
+  delete asks[name];
+  const row = node.querySelector(".row");
+  if (row) row.replaceWith(make("div", "note", text || "Answered"));
+  if (node.contains(document.activeElement) || document.activeElement === document.body) $("text").focus();
+}
+function cardOf(card) {
+  const node = make("button", "card", card.text);
+  node.type = "button";
+  node.append(make("small", "", card.session + " · line " + card.line + " · " + (card.date || "").slice(0, 16).replace("T", " ")));
+  node.onclick = () => { $("found").close(); if (card.session !== session) open(card.session); };
+  return node;
+}
+async function open(name) {
+  if (stream) stream.abort();
+  const told = await call("/page/history?session=" + encodeURIComponent(name));
+  session = told.session;
+  talk.replaceChildren(); answer = thought = null; tools = {}; asks = {};
+  for (const item of told.items) draw[item.type](item);
+  busy(told.items.length > 0 && told.items[told.items.length - 1].type !== "ended");
+  talk.scrollTop = talk.scrollHeight;
+  document.title = session + " · MindStone";
+  await sessions();
+  listen(session);
+  $("text").focus();
+}
+async function listen(name) {
+  const own = stream = new AbortController();
+  try {
+    const reply = await fetch("/page/events?session=" + encodeURIComponent(name), { headers: { authorization: "Bearer " + token }, signal: own.signal });
+    const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+    let held = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      held += value;
+      const parts = held.split("\n\n");
+      held = parts.pop();
+      for (const part of parts) if (part.startsWith("data: ")) { const item = JSON.parse(part.slice(6)); draw[item.type](item); }
+    }
+  } catch (error) { if (own.signal.aborted) return; }
+  if (own === stream) { say("The connection was lost; trying again …", "warning"); setTimeout(() => attempt(open(name)), 2000); }
+}
+async function sessions() {
+  const told = await call("/page/sessions");
+  const known = told.sessions.map((one) => [one.session, (one.title || one.session).slice(0, 60)]);
+  if (!known.some((one) => one[0] === session)) known.unshift([session, session]);
+  $("sessions").replaceChildren(...known.map(([value, title]) => { const option = make("option", "", title === value ? value : title + " — " + value); option.value = value; return option; }));
+  $("sessions").value = session;
+}
+async function search(query) {
+  const box = $("found");
+  box.replaceChildren(make("b", "", "Found for “" + query + "”"));
+  const told = await call("/page/search?query=" + encodeURIComponent(query));
+  for (const hit of told.hits) box.append(cardOf(hit));
+  if (!told.hits.length) box.append(make("p", "", "Nothing was found."));
+  box.showModal();
+}
+function gate() { if (!$("gate").open) $("gate").showModal(); }
+function begin() { attempt(open("")); }
+
+$("composer").onsubmit = (event) => {
+  event.preventDefault();
+  const text = $("text").value.trim();
+  if (!text) return;
+  $("text").value = "";
+  attempt(call("/page/send", { session, text }));
+};
+$("text").onkeydown = (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); $("composer").requestSubmit(); }
+};
+$("stop").onclick = () => attempt(call("/page/stop", { session }));
+$("sessions").onchange = () => attempt(open($("sessions").value));
+$("query").onkeydown = (event) => { if (event.key === "Enter" && $("query").value.trim()) attempt(search($("query").value.trim())); };
+$("zone").onclick = () => {
+  const shown = document.body.classList.toggle("narrow-panel");
+  $("zone").setAttribute("aria-expanded", String(!shown));
+};
+const THEMES = ["dark", "light", "contrast"];
+function theme(name) { document.documentElement.dataset.theme = name; $("theme").textContent = name; localStorage.setItem("theme", name); }
+$("theme").onclick = () => theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
+$("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session }));
+  if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
+  if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
+});
+theme(localStorage.getItem("theme") || (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark"));
+if (matchMedia("(max-width: 760px)").matches) $("zone").click();
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+token = given || sessionStorage.getItem("token") || "";
+if (given) { sessionStorage.setItem("token", given); history.replaceState(null, "", "/"); }
+if (token) begin(); else gate();

@@ -1,0 +1,176 @@
+"""What the chat page shows: events and lines as small values that a browser can draw.
+
+Text that models wrote is rendered here, where nothing of it can become markup of its own; whatever
+else the page gets is text, and drawn as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolAnswered,
+    ToolAsked,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    UserMessage,
+)
+from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.events.narrate import aside, is_bookkeeping
+from mindstone_tui.core.interchange.export.html import prose
+from mindstone_tui.core.text import inside, one_line
+
+Item = dict[str, Any]
+_SHOWN: Final = 20_000
+"""Characters of a tool's result on the page; history has all of it."""
+
+
+def items_of(event: ev.AnyEvent) -> Iterator[Item]:
+    """What one event of the page's own session adds to the page."""
+    match event:
+        case ev.TurnStarted(text=text, turn=turn):
+            yield {"type": "user", "text": text, "turn": turn, "channel": ""}
+        case ev.TextDelta(text=text):
+            yield {"type": "delta", "text": text}
+        case ev.ThinkingDelta(text=text):
+            yield {"type": "thought", "text": text}
+        case ev.AnswerRecorded(text=text) if text:
+            yield {"type": "answer", "html": prose(text), "partial": event.partial}
+        case ev.ToolAsked():
+            yield question(event)
+        case ev.ToolAnswered(call=call, allowed=allowed, channel=channel):
+            yield {"type": "answered", "call": call, "allowed": allowed, "channel": channel}
+        case ev.ToolStarted(call=call, name=name, shown=shown):
+            yield tool(call, name, shown, "running")
+        case ev.ToolOutput(call=call, text=text):
+            yield {"type": "output", "call": call, "text": text[-_SHOWN:]}
+        case ev.ToolEnded() as end:
+            yield _ended(end.call, end.name, end.shown, end.status, end.text, end.diff)
+        case ev.RecallInjected(passages=passages):
+            yield recall(passages)
+        case ev.ContextReported(report=report):
+            yield panel(report)
+        case ev.MessageQueued(text=text):
+            yield {"type": "note", "text": f"Queued: {one_line(text, 200)}", "tone": "note"}
+        case ev.CommandPrinted(text=text) if text:
+            yield {"type": "printed", "text": text}
+        case ev.ScreenAsked(otherwise=text) if text:
+            yield {"type": "printed", "text": text}
+        case ev.TurnEnded(ending=ending, why=why, remedy=remedy):
+            yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
+        case ev.EntryAppeared() | ev.CommandEnded():
+            return
+        case _:
+            line = aside(event)
+            if line is not None and not is_bookkeeping(event):
+                yield {"type": "note", "text": str(line), "tone": line.tone}
+
+
+def items_of_line(line: Line) -> Iterator[Item]:
+    """What a line of history adds to the page, whoever wrote it."""
+    match line.entry:
+        case UserMessage(text=text):
+            told = {"text": text, "turn": line.turn, "channel": line.channel}
+            yield {"type": "user", **told, "line": line.seq}
+        case AssistantMessage(text=text, thinking=thinking):
+            for each in thinking:
+                if each.text:
+                    yield {"type": "thought", "text": each.text}
+            if text:
+                yield {"type": "answer", "html": prose(text), "line": line.seq}
+        case AssistantPartial(text=text) if text:
+            yield {"type": "answer", "html": prose(text), "partial": True, "line": line.seq}
+        case ToolCalled(call=call, name=name, shown=shown):
+            yield tool(call, name, shown, "running")
+        case ToolAnswered(call=call, allowed=allowed):
+            told = {"call": call, "allowed": allowed, "channel": line.channel}
+            yield {"type": "answered", **told}
+        case ToolReturned() as gave:
+            yield _ended(gave.call, gave.name, gave.shown, gave.status, gave.text, gave.diff)
+        case RecallInjected(passages=passages):
+            yield recall(passages)
+        case TurnEnded(ending=ending, why=why, remedy=remedy):
+            yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
+        case ToolAsked() | _:
+            return
+
+
+def tool(call: str, name: str, shown: str, state: str) -> Item:
+    """A call of a tool and exactly what it is."""
+    return {"type": "tool", "call": call, "name": name, "shown": shown, "state": state}
+
+
+def question(asked: ev.ToolAsked) -> Item:
+    """A question about a tool, with every answer there is."""
+    options = [
+        {"id": f"allow-{number}", "label": scope.label} for number, scope in enumerate(asked.scopes)
+    ]
+    return {
+        "type": "ask",
+        "call": asked.call,
+        "name": asked.name,
+        "shown": asked.shown,
+        "why": asked.why,
+        "worst": asked.worst,
+        "diff": asked.diff,
+        "channel": asked.channel,
+        "options": [*options, {"id": "deny", "label": "Deny"}],
+    }
+
+
+def answer_of(asked: ev.ToolAsked, chosen: str) -> ev.Answer:
+    """The person's word; whatever is not a yes that was offered is a no."""
+    for number, scope in enumerate(asked.scopes):
+        if chosen == f"allow-{number}":
+            return ev.Answer(allowed=True, remember=scope.remember, keep=scope.keep)
+    return ev.Answer(allowed=False, why="declined in the browser")
+
+
+def recall(passages: Any) -> Item:
+    """What was brought back, each with the way to its source."""
+    cards = [
+        {
+            "session": one.session,
+            "line": one.seq,
+            "date": one.ts,
+            "speaker": one.speaker,
+            "text": one_line(inside(one.text), 400),
+            "score": round(one.score, 2),
+        }
+        for one in passages
+    ]
+    return {"type": "recall", "cards": cards}
+
+
+def panel(report: ev.ContextReport) -> Item:
+    """The one accounting, as the panel shows it."""
+    return {
+        "type": "panel",
+        "model": report.model,
+        "zone": report.zone,
+        "tokens": report.prompt.tokens,
+        "label": report.prompt.label,
+        "usable": report.usable,
+        "window": report.window.tokens,
+        "utilization": round(report.utilization, 4),
+        "shares": [
+            {"name": one.name.replace("_", " "), "tokens": one.tokens, "limit": one.limit}
+            for one in report.components
+        ],
+        "outside": {"exchanges": report.outside.exchanges, "tokens": report.outside.tokens},
+        "left": [
+            {"turn": one.name, "tokens": one.tokens, "why": one.reason} for one in report.left
+        ],
+        "warnings": list(report.warnings),
+    }
+
+
+def _ended(call: str, name: str, shown: str, status: str, text: str, diff: str) -> Item:
+    told = tool(call, name, shown, status)
+    return {**told, "text": inside(text)[:_SHOWN], "diff": diff[:_SHOWN]}
