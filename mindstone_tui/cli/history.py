@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final, NoReturn
 
+import msgspec
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
@@ -36,6 +37,7 @@ from mindstone_tui.core.transcript import (
     HeadAnchor,
     History,
     Verdict,
+    blackened_in,
     list_sessions,
     start_over,
     verify,
@@ -113,6 +115,9 @@ def log(
         int | None,
         typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn."),
     ] = None,
+    redacted: Annotated[
+        bool, typer.Option("--redacted", help="Only where something was blacked out, and what.")
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new lines as they appear.")
     ] = False,
@@ -125,6 +130,9 @@ def log(
     """
     where = places().session(session_key(session))
     wanted = _wanted(kind or (), turn)
+    if redacted:
+        _print_redacted(where, wanted, json)
+        return
     with _open(where) as history:
         newest = history.head.seq
         if tail is None:
@@ -137,6 +145,27 @@ def log(
     if follow:
         flush_output()
         _follow(where, newest, wanted, json)
+
+
+def _print_redacted(
+    where: SessionPlaces, wanted: Callable[[Line | Damaged], bool], json: bool
+) -> None:
+    """Every place that was blacked out: its line, its kind, and the text around it."""
+    found = 0
+    with _open(where) as history:
+        for item in filter(wanted, history.read()):
+            for place in blackened_in(history.whole(item).entry) if isinstance(item, Line) else ():
+                found += 1
+                if json:
+                    say_json({"seq": item.seq, "turn": item.turn, **msgspec.to_builtins(place)})
+                else:
+                    say(f"#{item.seq}  turn {item.turn}  {item.kind}  {place.label}", "bold")
+                    say(f"    {place.line}: {one_line(place.shown, _REDACTED_SHOWN)}")
+    if not found and not json:
+        say("Nothing was blacked out.")
+
+
+_REDACTED_SHOWN: Final = 160
 
 
 def _wanted(kinds: Collection[str], turn: int | None) -> Callable[[Line | Damaged], bool]:
