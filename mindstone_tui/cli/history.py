@@ -154,7 +154,9 @@ def _print_redacted(
     found = 0
     with _open(where) as history:
         for item in filter(wanted, history.read()):
-            for place in blackened_in(history.whole(item).entry) if isinstance(item, Line) else ():
+            if not isinstance(item, Line):
+                continue
+            for place in blackened_in(history.whole(item).entry):
                 found += 1
                 if json:
                     say_json({"seq": item.seq, "turn": item.turn, **msgspec.to_builtins(place)})
