@@ -558,24 +558,17 @@ def test_a_saved_checkpoint_is_small_and_points_at_what_it_leaves_out(home: Path
 
 def test_commands_and_errors_are_kept_until_they_are_mended(home: Path) -> None:
     transcript = transcript_in(home)
-    turn = 1
-    for output, status in (
-        ("E   KeyError: 'port'\n[exit code 1]", "ok"),
-        ("ok\n[exit code 0]", "ok"),
-    ):
+    outputs = ("E   KeyError: 'port'\n[exit code 1]", "ok\n[exit code 0]")
+    for turn, output in enumerate(outputs, 1):
         call = ToolCall(id=f"c{turn}", name="bash", arguments='{"command": "pytest -x"}')
         transcript.append(UserMessage(text="Run the tests of the parser."), turn=turn)
         transcript.append(AssistantMessage(text="", calls=(call,)), turn=turn)
-        transcript.append(
-            ToolReturned(call=f"c{turn}", name="bash", text=output, status=status), turn=turn
-        )
+        transcript.append(ToolReturned(call=f"c{turn}", name="bash", text=output), turn=turn)
         state = advance(fresh(SESSION), lines_of(transcript))
         (ran,) = state.commands
         assert (ran.text, ran.exit, ran.ok) == ("pytest -x", 2 - turn, turn == 2)
-        assert [one.text.partition(": ")[2] for one in state.errors] == (
-            [output] if turn == 1 else []
-        )
-        turn += 1
+        failed = [one.text.partition(": ")[2] for one in state.errors]
+        assert failed == ([output] if turn == 1 else [])
 
 
 def test_a_folder_is_no_missing_file(home: Path, tmp_path: Path) -> None:
