@@ -8,8 +8,11 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.agent.hooks import Fired, Hooks
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.agent.tool_offer import ToolOffer
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.context import budget, build_report, plan
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import ComponentName
@@ -121,6 +124,8 @@ class TurnContext:
         tools: dict[str, Tool],
         tool_context: Callable[[str], ToolContext],
         permissions: Permissions,
+        files: FileKeeper,
+        hooks: Hooks,
         redactor: Redactor,
         report_bug: Callable[[BaseException], object],
         position: int = 0,
@@ -136,8 +141,11 @@ class TurnContext:
         """A window that somebody named; None leaves it to what is known about the model."""
         self.tools = tools
         """What is on offer to the model now; whoever switches tools changes it."""
+        self.offer = ToolOffer(tools)
         self.tool_context = tool_context
         self.permissions = permissions
+        self.files = files
+        self.hooks = hooks
         self.redactor = redactor
         self.report_bug = report_bug
         self.position = position
@@ -147,6 +155,8 @@ class TurnContext:
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
         self.steering: list[UserMessage] = []
+        self.added: list[int] = []
+        """Lines of this turn whose text its next prompts end with, beside what was recalled."""
         self._warned: set[str] = set()
         self._served: dict[str, Window] = {}
         """Windows that servers named for models of which nothing else is known."""
@@ -208,8 +218,21 @@ class TurnContext:
         return build_report.report(self.window, self.target, head=head)
 
     def _schemas(self) -> list[ToolSchema]:
-        """The tools as the model that answers is offered them; some take none."""
-        return [tool.schema for tool in self.tools.values()] if self.info.tools else []
+        """The tools as the model that answers is offered them; some take none.
+
+        Over their share, those that are used least are named instead and come on demand.
+        """
+        if not self.info.tools:
+            return []
+        counter = self.window.ledger(self.model).counter
+        # What is learned about a model's counting must not change its tools in mid-session.
+        limit = int(self.share("tool_definitions", self.target) / UNCALIBRATED)
+        return self.offer.schemas(self.window.fold, counter, limit)
+
+    def offer_tools(self) -> list[Line]:
+        """Show what was asked for with `more_tools` from the next request on."""
+        changed = self.window.set_tools(self._schemas())
+        return [changed] if changed is not None else []
 
     def count(self, text: str) -> int:
         """How large a text is for the model that answers."""
@@ -306,6 +329,10 @@ class TurnContext:
         target = self.target
         room = budget.room_for(target.window, target.label, self.settings.budget)
         return min(room.reserve, self.info.max_output or 1 << 30)
+
+    def hear(self, fired: Fired) -> None:
+        """Let what hooks added join the prompts of this turn."""
+        self.added += fired.tail
 
     def take_steering(self) -> list[UserMessage]:
         """What the person added to the running turn, once."""

@@ -325,4 +325,4 @@ class Tasks:
         )
 
     def _tool_names(self) -> list[str]:
-        return [tool.name for tool in self._context.window.fold.tools]
+        return list(self._context.tools)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
-from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Line, Part, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.text import unfenced

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, replace_file
+from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regular, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
@@ -190,10 +191,10 @@ def _hash_at(history: History) -> HashAt:
 def read(data: bytes) -> Checkpoint:
     """Decode a checkpoint's bytes; raises `ContinuityError` when they are none."""
     try:
-        checkpoint = msgspec.json.decode(data, type=Checkpoint)
+        checkpoint = read_as(data, Checkpoint)
     except msgspec.ValidationError as error:
         raise _refused("edited", f"its fields are wrong ({error})") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise _refused("torn", "it is not whole") from error
     if checkpoint.format > FORMAT:
         raise _refused("foreign", "a newer version of this program wrote it")
@@ -210,7 +211,7 @@ def archive(places: SessionPlaces, disk: Disk = REAL) -> Path:
 
 def _version_on_disk(places: SessionPlaces) -> int:
     try:
-        checkpoint = read(places.checkpoint.read_bytes())
+        checkpoint = read(read_regular(places.checkpoint))
     except (OSError, ContinuityError):
         return 0
     return checkpoint.version if checkpoint.session == str(places.key) else 0
@@ -218,7 +219,7 @@ def _version_on_disk(places: SessionPlaces) -> int:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         why = (

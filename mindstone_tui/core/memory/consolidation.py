@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
@@ -188,8 +189,8 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
 def _read_findings(text: str, passages: Sequence[SourceMessage]) -> tuple[list[ReviewFinding], str]:
     """A model's findings, each checked against the messages it names; all or none by form."""
     try:
-        said = msgspec.json.decode(text, type=list[_Said])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        said = read_as(text, list[_Said])
+    except msgspec.DecodeError as error:
         return [], f"the answer is not in the form that was asked for: {error}"
     by_seq = {one.seq: one for one in passages}
     found = [

@@ -14,7 +14,7 @@ allowed by its label (`github-token:1f3a`) or by the text itself. The work is li
 """
 
 from mindstone_tui.core.redaction.findings import Blackened, Finding, Redacted, blackened, told
-from mindstone_tui.core.redaction.known import secrets_of
+from mindstone_tui.core.redaction.known import password_in, secrets_of, without_password
 from mindstone_tui.core.redaction.pieces import RedactedPieces
 from mindstone_tui.core.redaction.redactor import Redactor
 
@@ -25,6 +25,8 @@ __all__ = [
     "RedactedPieces",
     "Redactor",
     "blackened",
+    "password_in",
     "secrets_of",
     "told",
+    "without_password",
 ]

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable, ToolError
 from mindstone_tui.core.redaction import Finding, Redactor
 from mindstone_tui.core.text import as_data
@@ -63,8 +64,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Approval:
     """Fix what a call will do, before it is judged; raises `ToolError` when it makes no sense."""
     try:
-        given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        given = read_as(arguments or "{}", dict[str, object])
+    except msgspec.DecodeError as error:
         raise ToolError(f"The arguments are not JSON: {error}.", "Send one JSON object.") from None
     meant = tool.understand(given)
     preview = tool.preview(meant.arguments, context)
@@ -98,7 +99,7 @@ def decide(
             return _ruled("ask", asking)
         return Decision(verdict="allow", reason="it only looks", by="read-only tool")
     if mode == "read-only":
-        return Decision(verdict="refuse", reason="the mode is read-only")
+        return Decision(verdict="refuse", reason="approvals = read-only")
     if tool.risk == "memory":
         return Decision(verdict="ask", reason="nothing is remembered without consent")
     asking = covers(rules, "ask", tool.name, preview)
@@ -114,14 +115,14 @@ def decide(
 
 def _by_mode(tool: Tool, mode: Mode, sandboxed: bool) -> Decision:
     if tool.risk == "write" and mode in ("auto-edit", "full-auto"):
-        return Decision(verdict="allow", reason=f"the mode is {mode}")
+        return Decision(verdict="allow", reason=f"approvals = {mode}")
     if mode == "full-auto" and tool.risk == "run":
         if not tool.confined:
             return Decision(verdict="ask", reason="it acts outside any sandbox")
         if not sandboxed:
             return Decision(verdict="ask", reason="nothing on this machine can confine it")
         return Decision(verdict="allow", reason="it is confined", confined=True)
-    return Decision(verdict="ask", reason=f"the mode is {mode}")
+    return Decision(verdict="ask", reason=f"approvals = {mode}")
 
 
 def _ruled(verdict: Verdict, rules: tuple[Rule, ...], *, confined: bool = False) -> Decision:
