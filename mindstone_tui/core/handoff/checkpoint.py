@@ -50,6 +50,11 @@ LOOKED_BACK: Final = 60
 _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
 _COMMAND_LENGTH: Final = 160
+_COMMAND_LINE: Final = re.compile(
+    r"(?:[$%>] )?(?:python3?|pip|npm|npx|node|git|docker|cargo|go|make|curl|cd|ls|cat|uv|poetry"
+    r"|bash|sh|\./\S+) [^\n]+"
+)
+"""A command that somebody pasted is no topic of a conversation."""
 
 _STATUS: Final[dict[str, Status]] = {
     " ": "planned", "todo": "planned", "planned": "planned", "next": "planned",
@@ -378,7 +383,7 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     asked = Sourced(text=shortened(said, TOPIC_LENGTH), seq=line.seq, turn=line.turn)
     state = msgspec.structs.replace(state, asked=asked, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
-    broad = len(content_words(said.lower())) >= _TOPIC_WORDS
+    broad = len(content_words(said.lower())) >= _TOPIC_WORDS and not _COMMAND_LINE.fullmatch(said)
     if not is_task and (broad or not state.goal):
         state = msgspec.structs.replace(
             state,

@@ -516,6 +516,7 @@ def test_the_topic_is_the_newest_request_with_its_turn(home: Path) -> None:
     say(transcript, "Fix the login of the staging server please.", "The login works now.")
     say(transcript, "thanks!", "You are welcome.")
     say(transcript, "Now port the theme selector to the new palette.", "Which palette do you mean?")
+    say(transcript, "python tools/cli.py list --status ACTIVE", "Which palette do you mean?")
     state = advance(fresh(SESSION), lines_of(transcript))
     assert (state.goal_turn, state.asked) == (3, None)
     assert state.goal == "Now port the theme selector to the new palette."
