@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final, NoReturn
 
+import msgspec
 import typer
 
 from mindstone_tui.cli.options import (
@@ -53,6 +54,7 @@ from mindstone_tui.core.transcript import (
     HeadAnchor,
     History,
     Verdict,
+    blackened_in,
     start_over,
     verify,
 )
@@ -148,6 +150,9 @@ def log(
         int | None,
         typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn."),
     ] = None,
+    redacted: Annotated[
+        bool, typer.Option("--redacted", help="Only where something was blacked out, and what.")
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new lines as they appear.")
     ] = False,
@@ -160,6 +165,9 @@ def log(
     """
     where = places().session(session_to_read(session))
     wanted = _wanted(kind or (), turn)
+    if redacted:
+        _print_redacted(where, wanted, json)
+        return
     with _open(where) as history:
         newest = history.head.seq
         if tail is None:
@@ -172,6 +180,29 @@ def log(
     if follow:
         flush_output()
         _follow(where, newest, wanted, json)
+
+
+def _print_redacted(
+    where: SessionPlaces, wanted: Callable[[Line | Damaged], bool], json: bool
+) -> None:
+    """Every place that was blacked out: its line, its kind, and the text around it."""
+    found = 0
+    with _open(where) as history:
+        for item in filter(wanted, history.read()):
+            if not isinstance(item, Line):
+                continue
+            for place in blackened_in(history.whole(item).entry):
+                found += 1
+                if json:
+                    say_json({"seq": item.seq, "turn": item.turn, **msgspec.to_builtins(place)})
+                else:
+                    say(f"#{item.seq}  turn {item.turn}  {item.kind}  {place.label}", "bold")
+                    say(f"    {place.line}: {one_line(place.shown, _REDACTED_SHOWN)}")
+    if not found and not json:
+        say("Nothing was blacked out.")
+
+
+_REDACTED_SHOWN: Final = 160
 
 
 def _wanted(kinds: Collection[str], turn: int | None) -> Callable[[Line | Damaged], bool]:

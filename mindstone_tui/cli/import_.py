@@ -165,6 +165,13 @@ def _print(report: ImportReport) -> None:
         hint(f"line {skipped.line} skipped: {skipped.why}")
     if report.skipped_total > _SHOWN:
         hint(f"and {report.skipped_total - _SHOWN:,} more")
+    if report.redacted:
+        lines = ", ".join(map(str, report.redacted_lines[:_NAMED]))
+        more = "" if len(report.redacted_lines) <= _NAMED else ", …"
+        hint(
+            f"{plural(report.redacted, 'secret')} blacked out (lines {lines}{more}): "
+            f"`mindstone log --session {report.session} --redacted` shows where"
+        )
     if report.left_out:
         names = ", ".join(f"{count:,} {what}" for what, count in report.left_out.items())
         hint(f"no part of the conversation: {names}")

@@ -93,7 +93,8 @@ def room(report: ContextReport) -> Content:
     """The window behind the usable room, how it is known, and where its marks are scaled."""
     window = f"window {numbers.tokens(report.window.tokens)}"
     if report.window.label != "measured":
-        window += f" ({report.window.label})"
+        known = "set by hand" if report.window.label == "set" else report.window.label
+        window += f" ({known})"
     said = f"{window}, answer keeps {numbers.tokens(report.reserve)}"
     return Content.styled(f"{said}\n{report.scaled}" if report.scaled else said, "$muted")
 

@@ -186,3 +186,26 @@ def test_jq_reads_exactly_the_lines_that_we_read(home: Path) -> None:
     ours = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
     assert json.loads(parsed.stdout) == ours
     assert [item["seq"] for item in ours] == list(range(len(ours)))
+
+
+def test_an_import_counts_what_it_blacked_out_and_log_shows_where(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    rows = [
+        {"role": "user", "content": f"The token is\n{token} and nothing else."},
+        {"role": "assistant", "content": "I will not repeat it."},
+    ]
+    source = tmp_path / "talk.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(["import", str(source), "--session", "agent:default:taken", "--no-wait"]) == 0
+    said = capsys.readouterr()
+    assert "1 secret blacked out (lines " in said.err + said.out
+    assert run(["log", "--session", "agent:default:taken", "--redacted"]) == 0
+    shown = capsys.readouterr().out
+    assert "user_message  github-token:" in shown
+    assert "    2: [redacted:github-token:" in shown
+    assert token not in shown
+    assert run(["log", "--session", "agent:default:taken", "--redacted", "--json"]) == 0
+    place = json.loads(capsys.readouterr().out)
+    assert (place["turn"], place["line"]) == (1, 2)

@@ -18,7 +18,7 @@ from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage
-from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.health import fidelity
 from mindstone_tui.core.health.judge import Judged, judge
@@ -136,8 +136,21 @@ class Health:
         with self._context.transcript.history() as history:
             return await probe_spans(reader(history), spans, self._recall, self._context.count)
 
-    async def judge(self, ask: Ask | None) -> Judged:
-        """Have a model judge the newest summary of the window against its originals."""
+    async def judge(self, ask: Ask | None) -> tuple[Judged, Line]:
+        """Have a model judge the newest summary of the window, and write its verdict down."""
         with self._context.transcript.history() as history:
             summaries = self._context.window.fold.state.summaries
-            return await judge_summary(reader(history), summaries, ask)
+            judged = await judge_summary(reader(history), summaries, ask)
+        verdict = SummaryJudged(
+            summary=summaries[-1],
+            score=judged.score,
+            consistent=judged.consistent,
+            judged=judged.judged,
+            excluded=judged.excluded,
+            gate=fidelity.GATE,
+            passes=judged.score is not None and judged.score >= fidelity.GATE,
+            why=judged.why,
+            model=self._context.model,
+        )
+        turn = self._context.transcript.last_turn
+        return judged, self._context.window.record(verdict, turn)

@@ -17,7 +17,7 @@ from mindstone_tui.core.agent.review import (
 )
 from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
 from mindstone_tui.core.context.plan import make_room_by
-from mindstone_tui.core.entries.derived import HandoffWritten, TaskDone
+from mindstone_tui.core.entries.derived import HandoffWritten, SummaryJudged, TaskDone
 from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
@@ -293,9 +293,15 @@ async def health(services: SessionServices, argument: str) -> AsyncIterator[AnyE
             text = f"Written to {name.strip()}."
         yield CommandPrinted(command="health", text=text)
     elif verb == "judge":
-        judged = await services.health.judge(services.modes.ask)
+        judged, line = await services.health.judge(services.modes.ask)
+        verdict = line.entry
+        assert isinstance(verdict, SummaryJudged)
+        gate = "passes" if verdict.passes else "does not pass"
+        held = f" It {gate} the gate of {verdict.gate:.0%}." if judged.score is not None else ""
         yield CommandPrinted(
-            command="health", text=judged.sentence(), data=msgspec.to_builtins(judged)
+            command="health",
+            text=judged.sentence() + held,
+            data={**msgspec.to_builtins(judged), "gate": verdict.gate, "passes": verdict.passes},
         )
     elif argument:
         raise wrong_use("health", f"/health does not know `{argument}`.")

@@ -87,6 +87,11 @@ def _window(settings: Settings) -> tuple[Term, ...]:
             text="The provider counted these tokens itself.",
         ),
         Term(
+            word="set by hand",
+            text="You set this window yourself: by --context-window, context.window or "
+            "models.windows.",
+        ),
+        Term(
             word="anchored",
             text="The provider's last count, plus our estimate of what was added since.",
         ),

@@ -82,8 +82,14 @@ _EXIT: Final = re.compile(
     re.IGNORECASE,
 )
 _RAISED: Final = re.compile(
-    r"\b\w{0,60}(?:Error|Exception)\b\s?:|\b(?:error|fatal|panic|FAILED|Traceback)\b"
+    r"\b\w{0,60}(?:Error|Exception)\b\s?:|\b(?:error|fatal|panic|FAILED|Traceback|npm ERR!)\b"
 )
+_SAYS_IT_FAILED: Final = re.compile(
+    r"^(?:\S{1,200}: )?(?:error(?:\[\w+\])?:|fatal:|npm ERR!|Traceback \(most|FAILED\b|panic:)"
+    r"|\): error [A-Z]{2}\d|^E {3}\w+Error\b",
+    re.MULTILINE,
+)
+"""An output that says so itself, where a pipe has swallowed the exit code."""
 _LOOKED_AT: Final = 600
 """Characters at each end of an output in which its exit code is looked for."""
 _LONGEST_PATH: Final = 1_000
@@ -159,7 +165,9 @@ def actions_of(lines: Iterable[Line]) -> tuple[Action, ...]:
 def _done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
     kind = kind_of(call.name)
     code = exit_code(result) if kind == "command" else None
-    ok = result.status == "ok" and code in (None, 0)
+    silent = kind == "command" and code is None and result.status == "ok"
+    failed = code not in (None, 0) or result.status == "error"
+    failed = failed or (silent and bool(_SAYS_IT_FAILED.search(result.text)))
     for about in targets_of(call):
         yield Action(
             kind=kind,
@@ -167,9 +175,9 @@ def _done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
             about=about,
             seq=line.seq,
             turn=line.turn,
-            ok=ok,
+            ok=result.status == "ok" and not failed,
             exit=code,
-            error="" if ok else error_in(result.text),
+            error=error_in(result.text) if failed else "",
         )
 
 
@@ -182,15 +190,21 @@ def exit_code(result: ToolReturned) -> int | None:
 
 
 def error_in(text: str) -> str:
-    """What an output says of its failure, whole where it is short: from the first line that
-    names an error to the end."""
+    """What an output says of its failure: whole where it is short, else the lines that name it."""
     said = unfenced(text).strip()
     if len(said) <= ERROR_SHOWN:
         return said
-    if (named := _RAISED.search(said)) is not None:
-        start = said.rfind("\n", 0, named.start()) + 1
-        if len(said) - start <= ERROR_SHOWN:
-            return said[start:]
-        if named.start() > len(said) - 2 * ERROR_SHOWN:
-            return said[start : start + ERROR_SHOWN - 1] + "…"
-    return "…" + said[1 - ERROR_SHOWN :]
+    lines = said.splitlines()
+    named = [number for number, line in enumerate(lines) if _RAISED.search(line)]
+    if not named:
+        return "…" + said[1 - ERROR_SHOWN :]
+    wanted = sorted({near for at in named for near in range(at, min(at + 3, len(lines)))})
+    kept: list[str] = []
+    size = 0
+    for number in wanted:
+        size += len(lines[number]) + 1
+        if size > ERROR_SHOWN:
+            kept.append("…")
+            break
+        kept.append(lines[number])
+    return "\n".join(kept) if len(kept) > 1 else said[: ERROR_SHOWN - 1] + "…"

@@ -56,7 +56,7 @@ def resolve_window(
 ) -> tuple[int, Label]:
     """The window and how it is known: set by hand, told by the provider, listed, or assumed."""
     if explicit > 0:
-        return explicit, "measured"
+        return explicit, "set"
     if metadata:
         return metadata, "measured"
     if registry:

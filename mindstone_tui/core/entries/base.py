@@ -14,7 +14,8 @@ import msgspec
 from mindstone_tui.core.values import Value
 
 Role = Literal["user", "assistant", "tool", "system", "event"]
-Label = Literal["measured", "anchored", "estimated", "assumed"]
+Label = Literal["measured", "anchored", "estimated", "assumed", "set"]
+"""How a number is known; `set`: a person said so."""
 Zone = Literal["green", "yellow", "orange", "red"]
 ShareLevel = Literal["free", "soft", "hard"]
 """How full a share of the window is: below its marks, over the soft one, over the hard one."""

@@ -198,6 +198,22 @@ class BackfillChecked(Entry):
     unindexed: int
 
 
+class SummaryJudged(Entry):
+    """A model judged what a summary still knows of its originals."""
+
+    summary: int
+    """The line of the summary."""
+    score: float | None
+    """None when nothing could be measured."""
+    consistent: int = 0
+    judged: int = 0
+    excluded: int = 0
+    gate: float = 0.0
+    passes: bool = False
+    why: str = ""
+    model: str = ""
+
+
 class Consolidated(Entry):
     """History was reviewed up to a point; what came of it are proposals."""
 

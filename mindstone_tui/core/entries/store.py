@@ -40,6 +40,8 @@ class Imported(Entry):
     added: int
     already_there: int
     skipped: tuple[Skipped, ...] = ()
+    redacted: int = 0
+    """Secrets that were blacked out on the way."""
 
 
 class UsedOn(Part):

@@ -127,6 +127,11 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
             return "Handoff loaded", ""
         case derived.BackfillChecked(unindexed=waiting):
             return f"{plural(waiting, 'exchange')} waiting to be indexed", ""
+        case derived.SummaryJudged(score=score, why=why) if score is None:
+            return "Summary not judged", why
+        case derived.SummaryJudged(summary=summary, score=score, passes=passes):
+            word = "passes" if passes else "does not pass"
+            return f"Summary #{summary} judged: {score:.0%}, {word}", ""
         case derived.Consolidated(through=through, proposals=proposals):
             found = plural(len(proposals), "memory proposed", "memories proposed")
             return f"History reviewed up to line {through} · {found}", ""

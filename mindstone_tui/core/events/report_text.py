@@ -141,7 +141,8 @@ def _speaks(block: Block, role: str) -> bool:
 
 def headline(report: ContextReport) -> list[str]:
     """Zone, fullness and size."""
-    window = f"{report.window.tokens:,} ({report.window.label})"
+    known = "set by hand" if report.window.label == "set" else report.window.label
+    window = f"{report.window.tokens:,} ({known})"
     error = report.prompt.error_percent
     off = "" if error is None else f"; the last estimate was off by {error:+.1f} %"
     return [

@@ -16,7 +16,11 @@ import msgspec
 from mindstone_tui.core.context.actions import actions_of
 from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.conversation import AssistantMessage, TurnEnded, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    UserMessage,
+)
 from mindstone_tui.core.entries.derived import (
     NoteTaken,
     SummaryDerived,
@@ -56,6 +60,11 @@ LOOKED_BACK: Final = 60
 _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
 _COMMAND_LENGTH: Final = 160
+_COMMAND_LINE: Final = re.compile(
+    r"(?:[$%>] )?(?:python3?|pip|npm|npx|node|git|docker|cargo|go|make|curl|cd|ls|cat|uv|poetry"
+    r"|bash|sh|\./\S+) [^\n]+"
+)
+"""A command that somebody pasted is no topic of a conversation."""
 
 _STATUS: Final[dict[str, Status]] = {
     " ": "planned", "todo": "planned", "planned": "planned", "next": "planned",
@@ -320,8 +329,8 @@ class _Work:
                 self._hear(line)
                 state = _with_subtasks(state, _checklist(text, line.seq))
                 self._state = state if calls or not text.strip() else _answered(state, text, line)
-            case TurnEnded(ending=ending) if ending == "done":
-                self._state = msgspec.structs.replace(state, asked=None)
+            case AssistantPartial(text=text) if text.strip():
+                self._state = _cut_off(state, text, line)
             case SummaryDerived():
                 self._state = msgspec.structs.replace(state, summary=line.seq)
 
@@ -390,19 +399,32 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     asked = Sourced(text=shortened(said, TOPIC_LENGTH), seq=line.seq, turn=line.turn)
     state = msgspec.structs.replace(state, asked=asked, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
-    broad = len(content_words(said.lower())) >= _TOPIC_WORDS
+    broad = len(content_words(said.lower())) >= _TOPIC_WORDS and not _COMMAND_LINE.fullmatch(said)
     if not is_task and (broad or not state.goal):
         state = msgspec.structs.replace(
-            state, goal=shortened(said, TOPIC_LENGTH), goal_turn=line.turn
+            state,
+            goal=shortened(said, TOPIC_LENGTH),
+            goal_turn=line.turn,
+            subtasks=tuple(one for one in state.subtasks if line.seq - one.seq <= LOOKED_BACK),
         )
     return _with_subtasks(state, _checklist(text, line.seq))
 
 
 def _answered(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     """After a complete answer: nothing waits, and what it says of what comes next."""
-    said = [one.text for one in prose(text) if one.form != "heading"]
-    found = tuple(_sourced(shortened(one, TOPIC_LENGTH), line) for one in said if _NEXT.search(one))
+    whole = [one.text for one in prose(text) if one.form != "heading"]
+    said = [one for one in whole if not one.rstrip(" *_").endswith(":") and len(one.split()) > 3]
+    asks = said[-1:] if said and said[-1].rstrip(" *_").endswith("?") else []
+    next_up = dict.fromkeys([*(one for one in said if _NEXT.search(one)), *asks])
+    found = tuple(_sourced(shortened(one, TOPIC_LENGTH), line) for one in next_up)
     return msgspec.structs.replace(state, asked=None, next_steps=found[-NEXT_STEPS:])
+
+
+def _cut_off(state: Checkpoint, text: str, line: Line) -> Checkpoint:
+    """After an answer that was interrupted: its last words say where to take it up."""
+    last = " ".join(text.split())[-TOPIC_LENGTH:]
+    found = _sourced(f"(cut off) …{last}", line)
+    return msgspec.structs.replace(state, next_steps=(found,))
 
 
 def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoint:

@@ -188,7 +188,7 @@ def commands_text(checkpoint: Checkpoint) -> list[str]:
 def _ended(code: int | None, ok: bool) -> str:
     if code is not None:
         return f"exit {code}"
-    return "ended well" if ok else "failed"
+    return "no exit code told" if ok else "failed"
 
 
 def _error(one: Sourced, shown: int) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.interchange.describe import Description
 from mindstone_tui.core.interchange.formats import format_of
@@ -31,7 +32,7 @@ from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import Assembler, Index, Writer
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript import Transcript, blackened_in
 from mindstone_tui.core.transcript.encode import Clean
 
 MOST_SKIPPED: Final = 1_000
@@ -68,6 +69,10 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the file says of the conversation as a whole."""
     first_turn: int = 0
     last_turn: int = 0
+    redacted: int = 0
+    """Secrets that were blacked out on the way."""
+    redacted_lines: tuple[int, ...] = ()
+    """The lines of the transcript in which they stood."""
 
 
 class _Tally:
@@ -140,7 +145,9 @@ def import_records(
     """Take over one stream of records, and write down that it happened."""
     tally = _Tally()
     writer = Writer(transcript, clean=clean, index=index)
+    before = transcript.head.seq
     _take_all(records, writer, tally, progress)
+    black = _blackened_after(transcript, before) if writer.added else {}
     described = tally.description.entry(
         format, lambda parent: str(key_of(format, parent, transcript.places.key.agent))
     )
@@ -156,6 +163,7 @@ def import_records(
                 added=writer.added,
                 already_there=writer.already_there,
                 skipped=_kept(tally),
+                redacted=sum(black.values()),
             )
         )
     elif writer.already_there:
@@ -173,7 +181,21 @@ def import_records(
         described=described,
         first_turn=writer.first_turn,
         last_turn=writer.last_turn,
+        redacted=sum(black.values()),
+        redacted_lines=tuple(black),
     )
+
+
+def _blackened_after(transcript: Transcript, seq: int) -> dict[int, int]:
+    """How many places of which lines after this one were blacked out."""
+    with transcript.history() as history:
+        lines = [
+            line
+            for line in history.read(seq + 1)
+            if isinstance(line, Line) and (b"[redacted:" in line.raw or b'"blobs":' in line.raw)
+        ]
+        found = {line.seq: len(blackened_in(history.whole(line).entry)) for line in lines}
+    return {number: count for number, count in found.items() if count}
 
 
 def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> ImportReport:  # noqa: A002

@@ -120,7 +120,7 @@ class Configured:
         known = self._provider.info(model)
         window, prices = self._settings.windows.get(model), price_of(model, self._settings)
         if window is not None:
-            known = msgspec.structs.replace(known, window=Window(tokens=window, label="measured"))
+            known = msgspec.structs.replace(known, window=Window(tokens=window, label="set"))
         if prices is not None:
             known = msgspec.structs.replace(
                 known,

@@ -13,16 +13,18 @@ pass. Every finding has its kind and its line, to be counted and reported. A fal
 allowed by its label (`github-token:1f3a`) or by the text itself. The work is linear in the text.
 """
 
-from mindstone_tui.core.redaction.findings import Finding, Redacted, told
+from mindstone_tui.core.redaction.findings import Blackened, Finding, Redacted, blackened, told
 from mindstone_tui.core.redaction.known import password_in, secrets_of, without_password
 from mindstone_tui.core.redaction.pieces import RedactedPieces
 from mindstone_tui.core.redaction.redactor import Redactor
 
 __all__ = [
+    "Blackened",
     "Finding",
     "Redacted",
     "RedactedPieces",
     "Redactor",
+    "blackened",
     "password_in",
     "secrets_of",
     "told",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-__all__ = ["PLACEHOLDER", "Finding", "Redacted", "fingerprint", "told"]
+__all__ = ["PLACEHOLDER", "Blackened", "Finding", "Redacted", "blackened", "fingerprint", "told"]
 
 PLACEHOLDER = re.compile(r"\[redacted:([A-Za-z0-9_.-]{1,64}):[0-9a-f]{4}\]")
 
@@ -37,6 +37,29 @@ class Redacted(msgspec.Struct, frozen=True):
 
     text: str
     found: tuple[Finding, ...] = ()
+
+
+class Blackened(msgspec.Struct, frozen=True):
+    """A place in a text that was blacked out."""
+
+    label: str
+    """By which a person allows it: `github-token:1f3a`."""
+    line: int
+    shown: str
+    """The line of the text it stands in."""
+
+
+def blackened(text: str) -> tuple[Blackened, ...]:
+    """Every place of a text that was blacked out, with its line."""
+    if "[redacted:" not in text:
+        return ()
+    return tuple(
+        Blackened(
+            label=found[0].removeprefix("[redacted:").removesuffix("]"), line=number, shown=line
+        )
+        for number, line in enumerate(text.splitlines(), 1)
+        for found in PLACEHOLDER.finditer(line)
+    )
 
 
 def fingerprint(value: str) -> str:

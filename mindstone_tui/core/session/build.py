@@ -402,7 +402,7 @@ class _Assembly:
 
     def _named_window(self) -> Window | None:
         tokens = self.opening.context_window or self.settings.context.window
-        return Window(tokens=tokens, label="measured") if tokens else None
+        return Window(tokens=tokens, label="set") if tokens else None
 
     # What is built on the turn's context
 

@@ -56,7 +56,7 @@ def look_at(look: Look) -> ContextReport:
         if not tokens and isinstance(last, PromptPlanned) and model == last.model:
             tokens, label = last.window, last.window_label
         elif tokens:
-            label = "measured"
+            label = "set"
         else:
             tokens, label = (known.tokens, known.label) if known else (0, "assumed")
         call = Call(

@@ -53,13 +53,13 @@ from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
-from mindstone_tui.core.text import inside, one_line
+from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.jobs import Jobs
 from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import History, blackened_in
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
@@ -128,6 +128,8 @@ class SessionServices:
         self.on_vectors: Callable[[int], None] = lambda by_words: None
         """Hears how many passages are found by words only so far, while vectors are made."""
         self._tidying: asyncio.Task[None] | None = None
+        self._blackened: set[str] = set()
+        """Secrets that were told of already."""
         self._rescue_folder: Path | None = None
 
     # What commands ask for
@@ -298,6 +300,8 @@ class SessionServices:
                 )
                 self.context.window.record(used)
         self._note_memory_use(lines, answer)
+        if told := self._told_of_secrets(lines):
+            yield events.Noticed(message=told, level="warning")
         async for event in self._measure_health(lines):
             yield event
         if any(isinstance(line.entry, SummaryDerived) and line.entry.state for line in lines) and (
@@ -308,6 +312,22 @@ class SessionServices:
             message = f"Recall does not work: {self.recall.failure}"
             self.recall.failure = ""
             yield events.Noticed(message=message, level="warning")
+
+    def _told_of_secrets(self, lines: Sequence[Line]) -> str:
+        """What this turn blacked out for the first time, and where; empty for nothing."""
+        where: dict[str, int] = {}
+        for line in lines:
+            for place in blackened_in(line.entry):
+                if place.label not in self._blackened:
+                    where.setdefault(place.label, line.seq)
+        self._blackened |= where.keys()
+        if not where:
+            return ""
+        listed = ", ".join(f"{label} in #{seq}" for label, seq in where.items())
+        return (
+            f"{plural(len(where), 'secret')} blacked out in this turn: {listed}. "
+            "`mindstone log --redacted` shows where."
+        )
 
     async def _measure_health(self, lines: Sequence[Line]) -> AsyncIterator[events.AnyEvent]:
         """Take the turn's six measures; what left the window is probed for."""

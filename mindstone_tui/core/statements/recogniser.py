@@ -135,6 +135,10 @@ _SAYS_LITTLE: Final = 2
 """Telling words without which a message only goes on with what was said before it."""
 _COMMAND_WORDS: Final = 3
 _TALK_READ: Final = 4_000
+_PASTED: Final = 6_000
+"""Characters from which on a message is a paste with words around it."""
+_PASTE_HEAD: Final = 1_500
+_PASTE_TAIL: Final = 800
 _SHOUTED: Final = 30
 """Capitals of a sentence that nobody writes calmly."""
 _PRINTED_CALL: Final = re.compile(r"[\w.]+\(.*\);?\Z")
@@ -199,7 +203,10 @@ def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
     """The sentences that somebody said, without those that were pasted."""
     shown = False
     printed = -1
+    long = len(utterance.text) > _PASTED
     for sentence in prose(utterance.text):
+        if long and _PASTE_HEAD < sentence.start < len(utterance.text) - _PASTE_TAIL:
+            continue
         if _is_printed(sentence.text):
             printed = sentence.end
             continue

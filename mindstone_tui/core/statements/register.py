@@ -119,8 +119,9 @@ def _turns_down(new: Statement, old: Statement) -> bool:
     """ "Postgres is rejected" against "Use Postgres".
 
     A narrower rejection leaves the wider choice alone: tabs instead of spaces, but in Makefiles.
+    What was corrected about a thing stays true when the thing is turned down.
     """
-    if not new.rejected or old.forbids:
+    if not new.rejected or old.forbids or old.kind in ("correction", "memory"):
         return False
     chosen = {*old.value, *old.slot} if old.value else set(old.subject)
     narrower = bool(new.slot) and not set(new.slot) <= {*old.slot, *old.subject}

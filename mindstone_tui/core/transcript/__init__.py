@@ -4,6 +4,7 @@
 """
 
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, start_over
+from mindstone_tui.core.transcript.encode import blackened_in
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.core.transcript.reader import Damaged, Head, History
 from mindstone_tui.core.transcript.verify import HeadAnchor, Problem, Verdict, verify
@@ -19,6 +20,7 @@ __all__ = [
     "SessionSummary",
     "Transcript",
     "Verdict",
+    "blackened_in",
     "list_sessions",
     "start_over",
     "verify",

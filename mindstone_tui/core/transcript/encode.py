@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.entries import Blob, Entry
-from mindstone_tui.core.entries.line import MAX_LINE, encode_body
+from mindstone_tui.core.entries.line import MAX_LINE, Unknown, encode_body
 from mindstone_tui.core.errors import TranscriptError
+from mindstone_tui.core.redaction import Blackened, blackened
 
 Clean = Callable[[str], str]
 Keep = Callable[[bytes], Blob]
@@ -95,6 +96,14 @@ def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
             )
     extra = {key: value for key, value in (("blobs", spilled), ("altered", altered)) if value}
     return Body(body, b"," + msgspec.json.encode(extra)[1:-1] if extra else b"")
+
+
+def blackened_in(entry: Entry | Unknown) -> tuple[Blackened, ...]:
+    """Every place of an entry that was blacked out when it was written."""
+    if isinstance(entry, Unknown) or not entry.carries_text:
+        return ()
+    fields = msgspec.to_builtins(entry)
+    return tuple(place for _, text in _texts(fields) for place in blackened(text))
 
 
 def restore(fields: dict[str, Any], bodies: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,15 @@ from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, UsageError
-from mindstone_tui.core.handoff.checkpoint import Checkpoint, advance, fresh, validate
+from mindstone_tui.core.handoff.checkpoint import (
+    LARGEST,
+    Checkpoint,
+    advance,
+    encoded,
+    fitted,
+    fresh,
+    validate,
+)
 from mindstone_tui.core.handoff.checkpoint_store import (
     Saved,
     archive,
@@ -29,10 +38,14 @@ from mindstone_tui.core.handoff.checkpoint_store import (
 from mindstone_tui.core.handoff.environment import (
     Environment,
     FileState,
+    Service,
     drift,
+    environment_text,
     files_touched,
+    git_changes,
     git_position,
     observe,
+    services_at,
 )
 from mindstone_tui.core.handoff.resume import (
     bootstrap,
@@ -486,3 +499,98 @@ def test_a_refused_checkpoint_is_made_anew_from_history(home: Path) -> None:
     assert now.checkpoint.version == 2
     assert now.checkpoint.current is not None
     assert now.checkpoint.current.title == "wire it in"
+
+
+def test_small_talk_makes_no_task_and_a_name_is_no_rule(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "hello, who are you?", "I am a stone. We decided that moss is a colour!")
+    say(transcript, "My name is Ada", "Agreed! Perfect!")
+    say(transcript, "I want a haiku about ports.", "Ships sleep, gulls complain.")
+    state = advance(fresh(SESSION), lines_of(transcript))
+    assert "hello" not in state.goal
+    assert state.constraints == ()
+
+
+def test_the_topic_is_the_newest_request_with_its_turn(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "Fix the login of the staging server please.", "The login works now.")
+    say(transcript, "thanks!", "You are welcome.")
+    say(transcript, "Now port the theme selector to the new palette.", "Which palette do you mean?")
+    say(transcript, "python tools/cli.py list --status ACTIVE", "Which palette do you mean?")
+    state = advance(fresh(SESSION), lines_of(transcript))
+    assert (state.goal_turn, state.asked) == (3, None)
+    assert state.goal == "Now port the theme selector to the new palette."
+    assert [one.text for one in state.next_steps] == ["Which palette do you mean?"]
+
+
+def test_the_real_rule_stays_among_everyday_sentences_and_a_choice_is_retired(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "Never push to main. Use Postgres.", "Fine.")
+    for number in range(70):
+        say(transcript, f"I think chapter {number} reads well, and I like the pace.", "Good.")
+    say(transcript, "Staging Postgres listens on 5432, right?", "It listens on 5432.")
+    say(transcript, "No, that's wrong: staging Postgres listens on 5433.", "Noted.")
+    say(transcript, "Postgres is rejected; use SQLite because it has no server.", "Fine.")
+    state = advance(fresh(SESSION), lines_of(transcript))
+    binding = [(one.kind, one.text) for one in state.constraints]
+    assert ("rule", "Never push to main.") in binding
+    assert ("correction", "No, that's wrong: staging Postgres listens on 5433.") in binding
+    (decided,) = state.decisions
+    assert decided.text.startswith("Postgres is rejected; use SQLite")
+    saved_now = fitted(state)
+    assert [one.text for one in saved_now.constraints] == [one.text for one in state.constraints]
+
+
+def test_a_saved_checkpoint_is_small_and_points_at_what_it_leaves_out(home: Path) -> None:
+    transcript = transcript_in(home)
+    for number in range(60):
+        say(
+            transcript,
+            f"Let's use library_{number} for the part_{number} because it is small.",
+            "Fine.",
+        )
+    say(transcript, "Never touch the lexer.", "Understood.")
+    state = advance(fresh(SESSION), lines_of(transcript))
+    small = fitted(state)
+    assert len(encoded(state)) > LARGEST >= len(encoded(small))
+    assert [one.text for one in small.constraints] == ["Never touch the lexer."]
+    assert any(one.startswith("5") and "decisions: lines" in one for one in small.left_out)
+
+
+def test_commands_and_errors_are_kept_until_they_are_mended(home: Path) -> None:
+    transcript = transcript_in(home)
+    outputs = ("E   KeyError: 'port'\n[exit code 1]", "ok\n[exit code 0]")
+    for turn, output in enumerate(outputs, 1):
+        call = ToolCall(id=f"c{turn}", name="bash", arguments='{"command": "pytest -x"}')
+        transcript.append(UserMessage(text="Run the tests of the parser."), turn=turn)
+        transcript.append(AssistantMessage(text="", calls=(call,)), turn=turn)
+        transcript.append(ToolReturned(call=f"c{turn}", name="bash", text=output), turn=turn)
+        state = advance(fresh(SESSION), lines_of(transcript))
+        (ran,) = state.commands
+        assert (ran.text, ran.exit, ran.ok) == ("pytest -x", 2 - turn, turn == 2)
+        failed = [one.text.partition(": ")[2] for one in state.errors]
+        assert failed == ([output] if turn == 1 else [])
+
+
+def test_a_folder_is_no_missing_file(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    seen = observe(tmp_path, [".", "src", "gone.py"])
+    assert [one.words() for one in seen.files] == ["a folder", "a folder", "not on disk"]
+    state = advance(fresh(SESSION), lines_of(work(home)))
+    shown = show(msgspec.structs.replace(state, environment=seen))
+    assert "window 1,  ()" not in shown
+    assert "Not saved yet" in shown
+    assert "- src (a folder)" in shown
+
+
+def test_git_and_services_are_told_and_their_change_is_drift(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "new.py").write_text("x = 1\n")
+    assert git_changes(tmp_path) == ("?? new.py",)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert services_at([port]) == (Service(port=port, answers=True),)
+        then = Environment(services=services_at([port]))
+    now = Environment(services=services_at([port]))
+    assert drift(then, now) == (f"Port {port} answered and does not any more.",)
+    assert "port" in environment_text(then)[0]

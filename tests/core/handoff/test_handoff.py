@@ -280,3 +280,15 @@ def test_a_plan_is_named_once_and_its_running_step_is_the_next(home: Path) -> No
     open_work = body.partition("## Open work\n")[2].partition("\n\n")[0]
     assert open_work.splitlines() == ["- rewrite parse_block", "- docs"]
     assert "- rewrite parse_block (in_progress)" in body.partition("## Next step\n")[2]
+
+
+def test_requests_that_do_not_fit_are_pointed_at(home: Path) -> None:
+    long = transcript_in(home / "long")
+    for number in range(30):
+        say(long, f"Please rewrite chapter {number} of the manual. " + "talk " * 200, "fine " * 200)
+    body = letter_of(long).body
+    assert len(body.encode()) <= 8_000
+    shown = body.partition("## Requests, word for word\n")[2].partition("\n\n")[0].splitlines()
+    asked = [line for line in shown if line.startswith("- **user**")]
+    assert shown[0].startswith(f"- {30 - len(asked)} earlier: lines ")
+    assert "[turn 30, line" in asked[-1]

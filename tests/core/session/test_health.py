@@ -7,7 +7,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
-from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
 from mindstone_tui.core.entries.window import AlertRaised, ContextWindowPruned, HealthMeasured
 from mindstone_tui.core.health.judge import LEAST
 from mindstone_tui.core.tokens import UNCALIBRATED, counter_for
@@ -118,8 +118,13 @@ async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
         assert stage.entries(SummaryDerived)
         _, said = await stage.run("/health judge")
         assert said.startswith("1 of 3 answers survive"), said
+        assert "does not pass the gate of 85%" in said
         _, said = await stage.run("/health judge")
         assert said.startswith("Unmeasured: ")
+        first, second = stage.entries(SummaryJudged)
+        assert (first.consistent, first.judged, first.passes) == (1, 3, False)
+        assert (second.score, second.passes) == (None, False)
+        assert second.why
 
 
 def embed_with(home: Path, model: str) -> None:

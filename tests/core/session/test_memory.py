@@ -310,3 +310,21 @@ async def test_a_memory_added_between_turns_is_dated_when_it_is_added(
             ProposalDraft(kind="fact", name="x", text="y z"), (1,), by="person"
         )
         assert "2031-01-01" in made.entry.after
+
+
+async def test_a_turn_that_blacked_something_out_says_so_once(home: Path, tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    async with on_stage(home, model=script(tmp_path, OK, OK)) as stage:
+        heard: list[str] = []
+
+        def hear(event: events.AnyEvent) -> None:
+            if isinstance(event, events.Noticed) and "blacked out" in event.message:
+                heard.append(event.message)
+
+        stage.on_event = hear
+        await stage.say(f"Use {token} please.")
+        await stage.say(f"I said {token}.")
+        await stage.run("/status")
+    (told,) = heard
+    assert told.startswith("1 secret blacked out in this turn: github-token:")
+    assert " in #" in told

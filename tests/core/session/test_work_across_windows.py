@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import CheckpointSaved, HandoffReplayed, TaskDone
 from mindstone_tui.core.entries.window import ContextWindowPruned
-from tests.core.session.stage import calls, on_stage, script
+from mindstone_tui.core.errors import ContinuityError
+from tests.core.session.stage import calls, check_history, on_stage, script
 from tests.core.session.test_modes import PADDING, settle
 
 PLAN = "- [x] measure the parser\n- [~] rewrite parse_block\n- [ ] release"
@@ -117,3 +120,29 @@ async def test_whoever_opens_the_session_hears_what_changed_around_the_work(
     async with on_stage(home, model=model, follow=True) as stage:
         told = await stage.until(events.Noticed, lambda event: "Since checkpoint" in event.message)
         assert "notes.txt" in told.message
+
+
+async def test_resuming_stands_in_the_next_prompt_once_and_replay_proves_it(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": PLAN}, {"text": "Going on."}, {"text": "And on."})
+    async with on_stage(home, model=model) as stage:
+        await stage.run(START)
+        await stage.say("Begin with the plan.")
+        ended, _ = await stage.run("/checkpoint")
+        assert ended.ok
+        _, told = await stage.run("/checkpoint resume")
+        assert "verify: nothing has changed" in told
+        await stage.say("Go on, please.")
+        head = str(stage.requests()[-1][0]["content"])
+        assert "The work goes on from checkpoint" in head
+        assert f"- {GOES_ON} (in_progress)" in head
+        assert len(stage.entries(HandoffReplayed)) == 1
+        with pytest.raises(ContinuityError, match="stands in the prompt already"):
+            stage.session.services.tasks.resume_into_prompt()
+        before = len(stage.entries(CheckpointSaved))
+        await stage.run("/checkpoint")
+        await stage.run("/checkpoint")
+        assert len(stage.entries(CheckpointSaved)) == before + 2, "a person's word always counts"
+        assert stage.session.services.tasks.save_if_new("window") is None
+    check_history(stage.places)
