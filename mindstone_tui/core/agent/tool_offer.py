@@ -28,7 +28,9 @@ from mindstone_tui.core.tools.base import (
 )
 
 MORE: Final = "more_tools"
-ALWAYS: Final = frozenset({"read", "write", "edit", "list", "grep", "shell", "recall", "read_entry"})
+ALWAYS: Final = frozenset(
+    {"read", "write", "edit", "list", "grep", "shell", "recall", "read_entry"}
+)
 """Never left out: without these nothing can be looked up, changed or found again."""
 _MOST_WANTED: Final = 4
 """Tools that stay because they were asked for; an older one gives way to the next."""

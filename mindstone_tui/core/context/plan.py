@@ -110,7 +110,9 @@ def _request(live: LiveWindow, call: Call) -> Request:
         call.model,
         turn=call.turn,
         tail=call.tail,
-        blob=live.blob() if call.images else None,
+        blob=live.blob() if call.images or call.sounds else None,
+        images=call.images,
+        sounds=call.sounds,
     )
     if wrong := first_unpaired(request.messages):
         raise UnpairedRequest(
@@ -197,6 +199,7 @@ def _plan(
         prompt_hash=prompt_hash,
         max_tokens=max_tokens,
         images=call.images,
+        sounds=call.sounds,
         carried=_carried(live, call),
     )
     line = live.record(entry, call.turn)
@@ -223,7 +226,9 @@ def rebuild(history: History, plan_line: Line) -> Request:
         plan.model,
         turn=plan_line.turn,
         tail=plan.tail,
-        blob=(lambda digest: read_blob(blobs, digest)) if plan.images else None,
+        blob=(lambda digest: read_blob(blobs, digest)) if plan.images or plan.sounds else None,
+        images=plan.images,
+        sounds=plan.sounds,
     )
 
 
