@@ -251,4 +251,5 @@ class Tasks:
         return observe(self._cwd, files, tools=self._tool_names())
 
     def _tool_names(self) -> list[str]:
-        return [tool.name for tool in self._context.window.fold.tools]
+        # What comes on demand can be called, too.
+        return list(self._context.tools) if self._context.window.fold.tools else []
