@@ -19,7 +19,7 @@ from mindstone_tui.core.session.model_list import NewKey, add_key
 class Tiny(BaseHTTPRequestHandler):
     """Speaks just enough like OpenAI, to those who have the key."""
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Nothing is said."""
 
     def do_GET(self) -> None:
