@@ -95,7 +95,7 @@ class LineChat:
     async def show(self, event: ev.AnyEvent) -> None:
         """Print one event, and act on those that ask for something."""
         match event:
-            case ev.ToolAsked():
+            case ev.ToolAsked(channel=""):
                 await self._ask(event)
             case ev.ScreenAsked(screen="quit"):
                 self._quit = True

@@ -211,16 +211,29 @@ def test_json_is_the_same_value_after_it_was_made_harmless() -> None:
     assert "ü漢" in harmless
 
 
-def test_help_loads_neither_the_app_nor_a_provider() -> None:
+def loaded_by(*arguments: str) -> set[str]:
+    """The top packages that a command loads."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "mindstone_tui", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "mindstone_tui", *arguments],
         capture_output=True,
         text=True,
         check=True,
+        stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    loaded = {row.rsplit("|", 1)[-1].strip() for row in done.stderr.splitlines()}
-    assert not loaded & {"textual", "litellm", "onnxruntime", "pydantic", "tiktoken"}
+    rows = (row.rsplit("|", 1)[-1].strip() for row in done.stderr.splitlines())
+    return {row.partition(".")[0] for row in rows}
+
+
+def test_help_loads_neither_the_app_nor_a_provider() -> None:
+    unwanted = {"textual", "litellm", "onnxruntime", "pydantic", "tiktoken"}
+    assert not loaded_by("--help") & unwanted
+
+
+def test_a_headless_turn_loads_no_embedder_while_everything_stands_in_its_window() -> None:
+    unwanted = {"textual", "litellm", "onnxruntime", "tokenizers", "tiktoken"}
+    for message in ("The kettle is copper.", "Which metal is the kettle?"):
+        assert not loaded_by("run", message, "--model", "local/guide") & unwanted
 
 
 def test_no_home_at_all_is_said_in_words() -> None:
@@ -241,3 +254,34 @@ def test_a_folder_that_is_not_there_is_wrong_use_wherever_it_is_named(
         f"mindstone: {missing} is not a folder.",
         "Pass an existing folder with --cwd.",
     ]
+
+
+OVERFLOWING = """
+import runpy, sys, time
+
+def time_of_day():
+    raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+time.time = time.time_ns = time_of_day  # as Python's own behave after the year 2262
+sys.argv = ["mindstone", *sys.argv[1:]]
+runpy.run_module("mindstone_tui", run_name="__main__")
+"""
+
+
+def test_a_clock_that_python_cannot_read_stops_nothing(home: Path, tmp_path: Path) -> None:
+    replies = tmp_path / "script.jsonl"
+    replies.write_text('{"text":"It is late."}\n')
+    for arguments, expected in (
+        (("run", "how late is it?", "--model", f"scripted/{replies}"), "It is late."),
+        (("sessions",), "It is late."),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", OVERFLOWING, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout

@@ -11,6 +11,7 @@ from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import RecentHistory, now, stamp
+from mindstone_tui.core.context.budget import ceiling_percent
 from mindstone_tui.core.context.extract import as_text, passages_of
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.summary_call import Ask, Count
@@ -58,9 +59,7 @@ async def judge_summary(read: ReadLines, summaries: Sequence[int], ask: Ask | No
         raise ContinuityError("No model may be asked here.", "/model chooses one that can.")
     newest = next(iter(read(summaries[-1], summaries[-1])), None) if summaries else None
     if newest is None or not isinstance(newest.entry, SummaryDerived):
-        raise ContinuityError(
-            "There is no summary in the window to be judged.", "/compact makes one."
-        )
+        raise ContinuityError("There is no summary in the window to judge.", "/compact makes one.")
     summary = newest.entry
     lines = [line for span in summary.sources for line in read(span.first, span.last)]
     return await judge(ask, as_text(passages_of(lines)), summary.text)
@@ -103,6 +102,7 @@ class Health:
         vectors: bool = True,
     ) -> list[Line]:
         """Measure a finished turn; what is newly wrong is raised, once."""
+        settings = self._context.settings
         sample = sample_of(
             self._context.report(),
             lines,
@@ -112,6 +112,7 @@ class Health:
             vectors=vectors,
             repeating=self._repeats_itself(),
             disk_free=disk_usage(self._places.folder).free,
+            ceiling=ceiling_percent(settings.context, self._context.target.label) / 100,
         )
         checked = self.monitor.record(sample, stamp(self._clock()))
         raised = [alert.entry() for alert in (*checked.raised, *checked.over)]

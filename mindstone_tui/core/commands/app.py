@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 @command("help", usage="[COMMAND]", words=())
 async def show_help(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """List every command, or explain one."""
-    del services
-    if argument:
+    own = services.prompts.commands()
+    if (name := argument.removeprefix("/").lower()) in own:
+        each = own[name]
+        text = f"/{each.name} {each.hint}".rstrip() + f"\n\n{each.description}\n\n{each.path}"
+        yield CommandPrinted(command="help", text=text)
+    elif argument:
         found, _ = parse(argument)
         text = "\n\n".join(part for part in (found.synopsis, found.help, found.details) if part)
         yield CommandPrinted(command="help", text=text)
     else:
-        text = "\n".join(f"{each.synopsis:44} {each.help}" for each in COMMANDS.values())
+        rows = [f"{each.synopsis:44} {each.help}" for each in COMMANDS.values()]
+        rows += [f"{f'/{each.name} {each.hint}':44} {each.description}" for each in own.values()]
+        text = "\n".join(rows)
         yield ScreenAsked(screen="help", otherwise=text)
 
 
@@ -38,21 +44,23 @@ async def shell(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
 async def theme(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Choose how the app looks."""
     del services
-    yield ScreenAsked(screen="theme", argument=argument, otherwise="Themes belong to the app.")
+    yield ScreenAsked(
+        screen="theme", argument=argument, otherwise="Themes can be chosen in the app only."
+    )
 
 
 @command("copy", usage="[N]")
 async def copy(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Copy the newest answer, or the one before it, to the clipboard."""
     del services
-    yield ScreenAsked(screen="copy", argument=argument, otherwise="Copying belongs to the app.")
+    yield ScreenAsked(screen="copy", argument=argument, otherwise="Copying works in the app only.")
 
 
 @command("editor")
 async def editor(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Write the next message in your own editor."""
     del services, argument
-    yield ScreenAsked(screen="editor", otherwise="The editor belongs to the app.")
+    yield ScreenAsked(screen="editor", otherwise="The editor opens from the app only.")
 
 
 @command("quit")

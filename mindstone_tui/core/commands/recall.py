@@ -54,7 +54,7 @@ async def recall(services: SessionServices, argument: str) -> AsyncIterator[AnyE
         yield CommandPrinted(
             command="recall",
             text="\n".join(_row(at, hit) for at, hit in enumerate(found.hits, 1))
-            or "Nothing in history fits.",
+            or "Nothing in history matches.",
         )
 
 

@@ -91,6 +91,8 @@ AUTO_COMPACT: Final[tuple[StepName, ...]] = (
     "backfill",
 )
 """A chain: a later link is only tried when the ones before it held."""
+HANDOFF_SHARE: Final = 10
+"""Percent of the usable room that a handoff may take."""
 
 
 class CascadeMarks(Part):

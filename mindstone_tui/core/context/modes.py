@@ -14,6 +14,7 @@ import msgspec
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
+    HANDOFF_SHARE,
     Apply,
     CascadeMarks,
     Effect,
@@ -28,6 +29,7 @@ from mindstone_tui.core.context.cascade import (
     stages,
     to_compact,
 )
+from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
@@ -36,7 +38,6 @@ from mindstone_tui.core.context.extract import (
     facts_of,
     missing,
     passages_of,
-    rules_in,
 )
 from mindstone_tui.core.context.prune import (
     departure,
@@ -310,16 +311,16 @@ class CompactionSteps:
         )
 
     def _newest_rules(self, rules: Iterable[str]) -> tuple[str, ...]:
-        """Rules that are carried on, as far as their room goes; how many are not is said."""
+        """What is carried on: rules and corrections always, the rest as far as its room goes."""
         every = list(dict.fromkeys(rules))
         room = self.usable * CARRIED // 100
+        room -= sum(self.count(said) for said in every if said.startswith(NEVER_LEFT_OUT))
         kept: list[str] = []
         for said in reversed(every):
-            room -= self.count(said)
-            if room < 0:
-                older = len(every) - len(kept)
-                kept.append(f"({older} older rules stand in the checkpoint and the transcript)")
-                break
+            if not said.startswith(NEVER_LEFT_OUT):
+                room -= self.count(said)
+                if room < 0:
+                    continue
             kept.append(said)
         return tuple(reversed(kept))
 
@@ -384,6 +385,8 @@ class Modes:
         """The newest cascade: what cannot help is not tried again at once."""
         self.last_chain: StepOutcome | None = None
         """How the newest compaction by hand went, link by link."""
+        self._anew = -1
+        """The turn in which the window last began anew."""
 
     @property
     def ask(self) -> Ask | None:
@@ -412,15 +415,24 @@ class Modes:
         return room.lines
 
     async def _new_window(self, room: CompactionSteps) -> None:
-        """Go on in a new window: the task's state and a handoff are written, then the rest goes."""
+        """Go on in a new window: the task's state and a handoff are written, then the rest goes.
+
+        Not where what must stay leaves hardly any room for a handoff, and once a turn at most.
+        """
+        live, call = room.live, room.call
+        units = [unit for unit in room.units() if unit.protected in ("", RECENT)]
+        stays = live.measure(call).total - sum(unit.freed for unit in units)
+        if stays + call.room.tokens(HANDOFF_SHARE / 2) > room.usable or call.turn == self._anew:
+            return
+        self._anew = call.turn
         outside = self._outside(room)
         for step in _NEW_WINDOW:
             if step in outside and not (await outside[step](0)).held:
                 return
-        live, call = room.live, room.call
-        units = [unit for unit in room.units() if unit.protected in ("", RECENT)]
         pruned = await prune_ranked(live, call, live.measure(call), units, 0, "new window")
         room.lines += pruned.lines
+        if room.fullness() >= room.marks.emergency:  # the handoff itself may be what does not fit
+            room.lines += await make_room(live, call)
 
     async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
         """Compact now, whatever the mode and the marks say: the same chain, asked for by hand."""

@@ -164,6 +164,8 @@ class View:
         self._counters = counters
         self._ledgers: dict[int, TokenCache] = {}
         self._calibration = calibration or Calibration()
+        self.by_words: Callable[[], int] = lambda: 0
+        """How many passages of this session are found by words only so far."""
         self._begin(open_fold(history) if fold is None else fold)
 
     def _begin(self, fold: Fold) -> None:
@@ -173,8 +175,6 @@ class View:
         plan = fold.plan
         after = reader(self.history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
         self.watch.start(plan, after)
-        self.by_words: Callable[[], int] = lambda: 0
-        """How many passages of this session are found by words only so far."""
         self.sent: list[Key] | None = None
         """Names of the messages of the newest planned request, in order."""
         self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None

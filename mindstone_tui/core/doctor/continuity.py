@@ -84,7 +84,7 @@ def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
         )
     turns = len(monitor.history)
     if not turns:
-        yield Check(id="health", outcome="pass", detail="Nothing was measured yet.")
+        yield Check(id="health", outcome="pass", detail="Nothing has been measured yet.")
         return
     shown = ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value, _ in table(monitor.history[-1])

@@ -38,6 +38,23 @@ class TurnStarted(Entry):
     """`message`, `queued`, `steered`, `delegated` or `resumed`."""
 
 
+class ClientMatched(Entry):
+    """How a program's own idea of the conversation was matched with this history, by content."""
+
+    format: str
+    """The wire format it came in."""
+    prior: str = ""
+    """SHA-256 of what the program sent before its new message; empty if that was nothing."""
+    root: str = ""
+    """SHA-256 of the first thing in it: the same for every request of one conversation."""
+    known: int = 0
+    """Messages of it that stood in this history already."""
+    adopted: int = 0
+    """Messages of it that were new, and were written down before this turn."""
+    action: str = "appended"
+    """`appended`, `rewound` or `forked`."""
+
+
 class UserMessage(Entry):
     """What a person said. The only kind whose line has the role `user`."""
 
@@ -104,6 +121,61 @@ class ToolCalled(Entry):
     source_id: str = ""
     understood: tuple[str, ...] = ()
     """Which arguments came by other names, such as "text as content"."""
+
+
+class AskedPart(Part, omit_defaults=False):
+    """One simple command of what is asked about, or one file, and what it does."""
+
+    text: str
+    verdict: str
+    """`reads`, `writes`, `unknown`, `network`, `outside the workspace`, `deletes`, `force-push`,
+    `privilege` or `pipe to shell`: the worst that it does."""
+    reason: str
+    """What it does, in a few words."""
+    also: tuple[str, ...] = ()
+    """Verdicts that hold as well."""
+
+
+class AskedScope(Part, omit_defaults=False):
+    """How far a yes may reach: what to answer with, and what to call it."""
+
+    scope: Literal["once", "exact", "prefix", "edits", "always"]
+    label: str
+    """For a button, such as "commands that begin with pytest, in this session"."""
+    remember: str = ""
+    """For the answer, with `keep`."""
+    keep: Literal["", "session", "config"] = ""
+
+
+class ToolAsked(Entry):
+    """A turn waits with a tool until somebody says yes or no, on whichever surface."""
+
+    carries_text: ClassVar[bool] = True
+
+    call: str
+    name: str
+    risk: str
+    shown: str
+    """Exactly what will run."""
+    digest: str
+    diff: str = ""
+    why: str = ""
+    remember: tuple[str, ...] = ()
+    parts: tuple[AskedPart, ...] = ()
+    worst: str = ""
+    scopes: tuple[AskedScope, ...] = ()
+
+
+class ToolAnswered(Entry):
+    """An answer to a question; the first one on disk holds, whoever gave it."""
+
+    carries_text: ClassVar[bool] = True
+
+    call: str
+    allowed: bool
+    remember: str = ""
+    keep: Literal["", "session", "config"] = ""
+    why: str = ""
 
 
 class ToolApproved(Entry):

@@ -202,7 +202,7 @@ def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderEr
         )
     if _REFUSED.search(text) or failure.kind == "ConnectTimeout":
         return ProviderUnreachable(
-            f"Nobody answers at {where}.", "Start the server, or check its address."
+            f"No server answers at {where}.", "Start the server, or check its address."
         )
     if _TLS.search(text):
         return ProviderUnreachable(

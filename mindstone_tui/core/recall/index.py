@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeVar
 
 import apsw
 import msgspec
-import numpy as np
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
@@ -26,8 +26,6 @@ from mindstone_tui.core.recall.embedding import (
     Embedder,
     Encoded,
     Floats,
-    passage_tokens,
-    signs,
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.passages import Chunker, Passage
@@ -47,6 +45,8 @@ from mindstone_tui.core.recall.store import (
 from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")
+Asked = Callable[[], Encoded | None]
+"""A question's meaning, worked out when it is wanted."""
 
 CHUNKING: Final = "4"
 """Counts up when passages are cut or worded differently: an older index then starts anew."""
@@ -202,16 +202,22 @@ class RecallIndex:
         *,
         allowed: Filter = EVERYTHING,
         pinned_turns: Collection[int] = (),
-        asked: Encoded | None = None,
+        asked: Asked | None = None,
         weights: Weights = DEFAULT,
     ) -> SearchResult:
-        """The k best hits; `asked` saves embedding one question for several indexes."""
+        """The k best hits; `asked` saves embedding one question for several indexes.
+
+        The question is embedded only if there is a vector that it may be compared with.
+        """
         question = read_question(query)
-        meaning = asked or self.ask(query)
+        comparable = self._guarded(lambda: self._comparable(allowed))
+        meaning = (asked or ask_once(self._embedder, query))() if comparable else None
 
         def work() -> SearchResult:
             with self._database:  # One state of the file, whatever others write meanwhile.
                 ours = meaning if self._vectors_are_ours() else None
+                if ours is not None:
+                    self._view_vectors()
                 gathered = self._gatherer.gather(question, ours, allowed)
             hits = rank(
                 question,
@@ -225,15 +231,6 @@ class RecallIndex:
             return SearchResult(query=query, hits=tuple(hits[:k]), judged=judged, vectors=vectors)
 
         return self._guarded(work)
-
-    def ask(self, query: str) -> Encoded | None:
-        """The question's meaning, or None when there is no model for it."""
-        if self._embedder is None or not self._can_vectors:
-            return None
-        try:
-            return encode(self._embedder, query)
-        except VectorsUnavailable:
-            return None
 
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
@@ -263,16 +260,22 @@ class RecallIndex:
             self._tables.start_over(CHUNKING)
         self._tables.try_failed_again()
 
+    def _comparable(self, allowed: Filter) -> bool:
+        """Whether a question's meaning could find anything."""
+        return self._vectors_are_ours() and self._gatherer.has_meaning(allowed)
+
     def _vectors_are_ours(self) -> bool:
-        """Whether there are vectors of this very model; the view of them is made on first use."""
-        embedder = self._embedder
-        if embedder is None or self._tables.fact("model") != embedder.name:
+        """Whether there are vectors of this very model."""
+        if self._embedder is None or not self._can_vectors:
             return False
+        return self._tables.fact("model") == self._embedder.name
+
+    def _view_vectors(self) -> None:
+        """Look at the vectors as they are now; the view of them is made on first use."""
         generation = self._tables.fact("generation")
         if self._gatherer.generation != generation:
             dims = int(self._tables.fact("dims"))
             self._gatherer = Gatherer(self._database, dims, generation)
-        return True
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run one step alone; a damaged or replaced file is exchanged for a good one first."""
@@ -300,7 +303,21 @@ def encode(embedder: Embedder, text: str) -> Encoded:
     """A text's meaning, with its tokens where the model can tell them apart."""
     if tells_tokens_apart(embedder):
         return embedder.encode(text)
-    return Encoded(embedder.embed([text])[0], (), np.empty((0, 0), np.float32))
+    vector = embedder.embed([text])
+    return Encoded(vector[0], (), vector[:0])
+
+
+def ask_once(embedder: Embedder | None, query: str) -> Asked:
+    """A question's meaning, embedded on the first call; None when there is no model for it."""
+
+    @cache
+    def asked() -> Encoded | None:
+        try:
+            return encode(embedder, query) if embedder is not None else None
+        except VectorsUnavailable:
+            return None
+
+    return asked
 
 
 def search_many(
@@ -309,10 +326,9 @@ def search_many(
     k: int = 10,
     *,
     allowed: Filter = EVERYTHING,
-    asked: Encoded | None = None,
+    asked: Asked | None = None,
 ) -> SearchResult:
     """One answer from several indexes; scores are on fixed scales, so they compare."""
-    asked = asked or next((found for index in indexes if (found := index.ask(query))), None)
     answers = [index.search(query, k, allowed=allowed, asked=asked) for index in indexes]
     if not answers:
         nothing = Judgement(strength=0.0, reason=NOTHING_THERE)
@@ -352,6 +368,10 @@ def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:
 
 
 def _meaning_of(encoded: Encoded) -> Meaning:
+    import numpy as np
+
+    from mindstone_tui.core.recall.closeness import passage_tokens, signs
+
     vector = np.ascontiguousarray(encoded.vector, np.float32)
     return Meaning(vector.tobytes(), signs(vector[None, :]).tobytes(), passage_tokens(encoded))
 
@@ -396,6 +416,8 @@ class EmbedsOnce:
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""
         rows = [self.encode(text).vector for text in texts]
+        import numpy as np
+
         return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
 
     def encode(self, text: str) -> Encoded:

@@ -28,6 +28,8 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """How much each part of a score counts; about 1.0 is a strong hit."""
 
     words: float = 0.35
+    words_alone: float = 1.0
+    """For a passage that has no vector yet: its words speak for all three."""
     meaning: float = 0.45
     closeness: float = 1.3
     neighbour: float = 0.3
@@ -110,6 +112,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     passage: Passage
     words: float = 0.0
     """BM25 divided by the rarity of all that was asked for."""
+    by_words: bool = False
+    """Whether words are all that could be compared."""
     meaning: float = 0.0
     """Cosine, less the collection's mean."""
     closeness: float = 0.0
@@ -189,16 +193,13 @@ def is_correction(text: str) -> bool:
 
 def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
     """What speaks for a candidate in its own text."""
-    return (
-        weights.words * item.words
-        + weights.meaning * item.meaning
-        + weights.closeness * item.closeness
-    )
+    words = weights.words_alone if item.by_words else weights.words
+    return words * item.words + weights.meaning * item.meaning + weights.closeness * item.closeness
 
 
 def _signals(item: Candidate, weights: Weights) -> dict[str, float]:
     return {
-        "words": weights.words * item.words,
+        "words": (weights.words_alone if item.by_words else weights.words) * item.words,
         "meaning": weights.meaning * item.meaning,
         "closeness": weights.closeness * item.closeness,
     }
@@ -224,7 +225,7 @@ class _Surroundings:
         for item in candidates:
             best = self._sittings.get(item.sitting, 0.0)
             self._sittings[item.sitting] = max(best, self._own[item.row])
-        speakers = {item.passage.speaker for item in candidates}
+        speakers = {item.passage.speaker for item in candidates if item.passage.role != "tool"}
         self._named = {name for name in speakers if not question.words.isdisjoint(words_of(name))}
 
     def rough(self, item: Candidate) -> float:

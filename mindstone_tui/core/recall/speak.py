@@ -14,16 +14,17 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.recall.candidates import Gathered
-from mindstone_tui.core.recall.passages import Passage, sentences
+from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, only_asks, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
+from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 Intent = Literal["nothing", "asks", "tells"]
 
 FLOOR: Final = 0.52
 """Evidence, less its doubt, from which a hit is worth bringing back."""
-WORDS_FLOOR: Final = 0.16
+WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
 DOUBT: Final = 3.0
 """Evidence for a question of few or common words is doubted: this much rarity halves it."""
@@ -35,7 +36,7 @@ SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
 TELLING: Final = 1.5
 """An instruction or a remark needs this many floors, and must name what it is about."""
-BESIDE_THE_BEST: Final = 0.4
+BESIDE_THE_BEST: Final = 0.2
 """Once recall speaks, hits with this share of the best score may come along."""
 LOOKED_AT: Final = 16
 """How many of the first hits may carry the decision."""
@@ -127,7 +128,7 @@ def intent_of(message: str) -> Intent:
         return "nothing"
     if _REFERS_TO_THE_PAST.search(text):
         return "asks"
-    parts = [part for part in sentences(text) if not _REQUEST.search(part)]
+    parts = [part for part in parts_of(text) if not _REQUEST.search(part)]
     if any(only_asks(part) for part in parts):
         return "asks"
     return "asks" if len(parts) == 1 and _QUESTION_WORD.search(text) else "tells"
@@ -270,7 +271,7 @@ def _direction(text: str, roots: tuple[str, ...]) -> int:
     Who asks "do you play an instrument?" says nothing of themselves: the other one will.
     """
     parts = [
-        (part, sum(word.startswith(roots) for word in words_of(part))) for part in sentences(text)
+        (part, sum(word.startswith(roots) for word in words_of(part))) for part in parts_of(text)
     ]
     most = max((shared for _, shared in parts), default=0)
     turned = {_addresses(part) for part, shared in parts if shared == most}

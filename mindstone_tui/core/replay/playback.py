@@ -119,7 +119,7 @@ class Replay:
     @property
     def position(self) -> Position:
         """Where it stands now."""
-        call = self.survey.before(self._next, "call")
+        call = self.survey.shown_at(self._next)
         return Position(
             seq=self._next,
             turn=self._line.turn if self._line else 0,
@@ -338,7 +338,7 @@ class Replay:
         return Damaged(0, b"", f"line {seq} is missing")
 
     async def _reported_newest(self) -> AsyncIterator[ev.AnyEvent]:
-        newest = self.survey.before(self._next, "call")
+        newest = self.survey.shown_at(self._next)
         if newest is not None:
             async for event in self._reported(self._history.line(newest.seq)):
                 yield event

@@ -9,11 +9,10 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.agent.handoffs import HANDOFF_SHARE
 from mindstone_tui.core.config.settings import RecallSettings, Settings
 from mindstone_tui.core.context import manual, plan
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW, Room
-from mindstone_tui.core.context.cascade import Apply, Effect, StepName
+from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.summaries import Summarizer

@@ -26,6 +26,8 @@ from mindstone_tui.core.transcript import History
 
 Kind = Literal["turn", "call", "tool", "prune", "trim", "recall", "summary", "checkpoint"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_SHAPING: Final = frozenset({"prune", "trim", "summary"})
+"""Marks that change the window of the request after them."""
 
 
 class Landmark(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,18 @@ class Survey(msgspec.Struct, frozen=True):
         """The newest mark of a kind in front of a line."""
         at = bisect_left(self.marks, seq, key=lambda mark: mark.seq)
         return next((mark for mark in reversed(self.marks[:at]) if mark.kind == kind), None)
+
+    def shown_at(self, seq: int) -> Landmark | None:
+        """The request whose window stands in front of a line.
+
+        Where the window was changed for a request, that one: what left is seen with what stayed.
+        """
+        newest = self.before(seq, "call")
+        since = newest.seq if newest else -1
+        first, end = (bisect_left(self.marks, at, key=lambda mark: mark.seq) for at in (since, seq))
+        changed = [mark for mark in self.marks[first:end] if mark.kind in _SHAPING]
+        shaped = self.after(seq - 1, "call") if changed else None
+        return shaped if shaped and shaped.turn == changed[-1].turn else newest
 
     def turn(self, number: int) -> Landmark | None:
         """Where a turn begins, or the next one that exists."""

@@ -6,8 +6,6 @@ cleared of secrets like everything else that is said.
 
 from __future__ import annotations
 
-import os
-import stat
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.providers.base import ModelInfo
@@ -67,20 +66,12 @@ def not_taken(images: Iterable[Image], info: ModelInfo) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        # A pipe would be waited for without end.
-        handle = os.open(path.expanduser(), os.O_RDONLY | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UsageError(f"{path} is not a file.", "Attach a file.")
-            data = file.read(LARGEST + 1)
+        return read_regular(path.expanduser(), most=LARGEST)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from error
-    if len(data) > LARGEST:
         raise UsageError(
-            f"{path} is larger than {LARGEST >> 20} MB, the most that can be attached.",
-            "Make it smaller first.",
-        )
-    return data
+            f"{path} cannot be read: {error.strerror}.",
+            f"Attach a file of at most {LARGEST >> 20} MB.",
+        ) from error
 
 
 def _image(path: Path, data: bytes) -> Image | None:

@@ -83,7 +83,7 @@ class ToolsOfHistory:
             memories=True,
         )
         if not found.hits:
-            return ToolResult(text="Nothing in history fits.", finding="nothing found")
+            return ToolResult(text="Nothing in history matches.", finding="nothing found")
         text, full = bounded("\n\n".join(render(hit, whole=True) for hit in found.hits), context)
         return ToolResult(
             text=text,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -15,19 +17,21 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
     cut_sections,
     standing_context,
 )
 from mindstone_tui.core.agent.tasks import Tasks
+from mindstone_tui.core.commands.context import MODE_CHOICES, POLICY_CHOICES
 from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
     ContinuityError,
     EntryNotSaved,
@@ -36,22 +40,35 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.models import SessionModels
+from mindstone_tui.core.session.profile import ListedSession, list_described
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE
+from mindstone_tui.core.transcript.history_store import HistoryStore
+
+_TOLD_EVERY: Final = 2.0
+"""Seconds between two words on how far the vectors are."""
+APPROVAL_CHOICES: Final = {
+    "read-only": "looks, and changes nothing",
+    "ask": "asks before anything changes",
+    "auto-edit": "edits files in the folder, asks before commands",
+    "full-auto": "runs everything in a sandbox",
+}
 
 
 class SessionServices:
@@ -75,6 +92,9 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
+        prompts: PromptFiles,
+        store: HistoryStore | None = None,
+        unheeded: str = "",
     ) -> None:
         self.context = context
         self.home = home
@@ -90,8 +110,15 @@ class SessionServices:
         self.models = models
         self.tools = tools
         self.project = project
+        self.prompts = prompts
+        self.store = store
+        """The server that keeps this history; None where the files do."""
+        self.unheeded = unheeded
+        """What the project's settings asked for and did not get, in a sentence."""
         self._history = history
         self._past = past
+        self.on_vectors: Callable[[int], None] = lambda by_words: None
+        """Hears how many passages are found by words only so far, while vectors are made."""
         self._tidying: asyncio.Task[None] | None = None
         self._rescue_folder: Path | None = None
 
@@ -126,9 +153,10 @@ class SessionServices:
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
 
-    def sessions(self) -> Sequence[SessionSummary]:
-        """All sessions but those of sub-agents, newest first."""
-        return [one for one in list_sessions(self.home) if CHILD not in one.main]
+    def sessions(self) -> Sequence[ListedSession]:
+        """All sessions but those of sub-agents, the one used last first."""
+        every = list_described(self.home)
+        return [one for one in every if CHILD not in one.main and not one.started_by]
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
@@ -140,6 +168,9 @@ class SessionServices:
         """Write this session to a file."""
 
         def work() -> None:
+            # Deferred: the page's Markdown renderer is large, and few sessions are exported.
+            from mindstone_tui.core.interchange.export import export
+
             with History(self.places) as history:
                 text = "".join(export(history, kind, clean=self.context.transcript.clean))
             replace_file(path, text.encode())
@@ -154,7 +185,10 @@ class SessionServices:
 
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
-        taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
+        known = [each.key for each in self.home.sessions()]
+        if self.store is not None:
+            known += [each.key for each in self.store.sessions()]
+        taken = {key.main for key in known if key.agent == self.key.agent}
         number = 2
         while f"{self.key.main}-{number}" in taken:
             number += 1
@@ -162,7 +196,13 @@ class SessionServices:
 
     def exists(self, key: SessionKey) -> bool:
         """Whether there is such a session already."""
-        return self.home.session(key).transcript.exists()
+        if self.home.session(key).transcript.exists():
+            return True
+        store = self._store_of(key)
+        if store is None:
+            return False
+        with contextlib.closing(store):
+            return store.find(key) is not None
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
@@ -171,8 +211,17 @@ class SessionServices:
         )
         if self.exists(key):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
-        fork_session(self.context, self._history, self.home.session(key), turn)
+        child = self.home.session(key)
+        fork_session(self.context, self._history, child, turn, self._store_of(key))
         return key
+
+    def _store_of(self, key: SessionKey) -> HistoryStore | None:
+        """The server that keeps another session, to be closed after use; None for files."""
+        if not self.context.settings.history.address_for(key):
+            return None
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.context.settings.history, key)
 
     # Around a turn
 
@@ -187,10 +236,13 @@ class SessionServices:
             entries=self.context.transcript.head.seq + 1,
         )
 
-    def catch_up(self) -> list[Line]:
-        """Take in what other surfaces wrote, and say what it was."""
+    def catch_up(self, *, fetch: bool = True) -> list[Line]:
+        """Take in what other surfaces wrote, and say what it was.
+
+        Without `fetch` only what is on this machine: whoever listens brings the rest.
+        """
         known = self.context.transcript.replacements
-        self.context.transcript.look()
+        self.context.transcript.look(fetch=fetch)
         self.context.window.catch_up()
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
@@ -205,7 +257,8 @@ class SessionServices:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
-        return close_open_turn(self.context, self._history)
+        found_changed = self.context.files.recover()
+        return [*found_changed, *close_open_turn(self.context, self._history)]
 
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
@@ -239,6 +292,10 @@ class SessionServices:
         self._note_memory_use(lines, answer)
         async for event in self._measure_health(lines):
             yield event
+        if any(isinstance(line.entry, SummaryDerived) and line.entry.state for line in lines) and (
+            offered := offer_review(self.context.transcript)
+        ):
+            yield events.Noticed(message=offered)
         if self.recall.failure:
             message = f"Recall does not work: {self.recall.failure}"
             self.recall.failure = ""
@@ -278,9 +335,21 @@ class SessionServices:
             self._tidying = asyncio.create_task(self._embed(), name="embedding")
 
     async def _embed(self) -> None:
+        told = -_TOLD_EVERY
         with contextlib.suppress(RecallError):
-            while await asyncio.to_thread(self.recall.embed_some):
-                continue
+            more = True
+            while more:
+                if time.monotonic() - told >= _TOLD_EVERY:
+                    await self._tell_vectors()
+                    told = time.monotonic()
+                more = await asyncio.to_thread(self.recall.embed_some)
+        with contextlib.suppress(RecallError):
+            await self._tell_vectors()
+
+    async def _tell_vectors(self) -> None:
+        waiting = await asyncio.to_thread(self.recall.waiting)
+        if waiting != self.recall.by_words:
+            self.on_vectors(waiting)
 
     def stop_tidying(self) -> None:
         """Make no more vectors."""
@@ -309,8 +378,32 @@ class SessionServices:
         self.stop_tidying()
         await self.context.provider.close()
         await self.tools.close()
+        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
+
+
+class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person may choose for a session: what is in force, and what there is."""
+
+    name: str
+    now: str
+    known: dict[str, str]
+    """Each value with its consequence in a few words."""
+
+
+def choices_of(services: SessionServices) -> tuple[SessionChoice, ...]:
+    """Model, approvals, mode and policy, each with the slash command's own name."""
+    context = services.context
+    models = {info.name: info.note for info in services.models.usable()}
+    return (
+        SessionChoice(
+            name="model", now=context.model, known={context.model: context.info.note, **models}
+        ),
+        SessionChoice(name="approve", now=context.permissions.mode, known=APPROVAL_CHOICES),
+        SessionChoice(name="mode", now=context.window.mode, known=dict(MODE_CHOICES)),
+        SessionChoice(name="policy", now=context.window.policy, known=dict(POLICY_CHOICES)),
+    )
 
 
 def turn_services(
@@ -320,8 +413,11 @@ def turn_services(
     recall: SessionRecall,
     *,
     project: Project,
+    prompts: PromptFiles,
     tools: ToolRegistry,
     cwd: Path,
+    home: Places,
+    guest: Guest | None = None,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -329,6 +425,12 @@ def turn_services(
     async def make_ready() -> list[events.AnyEvent]:
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
+        context.hooks.refresh()
+        if prompts.refresh():
+            tools.add({"skill": skill_tool(prompts.skills)})
+        found += project.hook_problems(home.hooks)
+        if guest is not None:
+            guest.offer(tools.offered, tools.usable())
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -351,7 +453,14 @@ def turn_services(
         instructions, cut = cut_sections(
             project.sections(), max(share - taken, share // 2), context.count
         )
-        sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
+        started = context.hooks.started
+        said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
+        skills = prompts.section()
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        if guest is not None and (brought := guest.section()) is not None:
+            # A program says itself who answers; what is remembered stands behind that.
+            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
+        sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
@@ -369,4 +478,5 @@ def turn_services(
         digest=digest,
         recall=recall.gather,
         recalls=lambda: recall.on,
+        propose=memories.propose_said,
     )

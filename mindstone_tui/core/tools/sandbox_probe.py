@@ -78,7 +78,9 @@ async def find(
     environ: Mapping[str, str], hidden: tuple[Path, ...] = ()
 ) -> tuple[Sandbox | None, SandboxProbe]:
     """The strongest confinement that works here, and what trying it showed."""
-    told = SandboxProbe(name="none", working=False, why="Neither bubblewrap nor Landlock is there.")
+    told = SandboxProbe(
+        name="none", working=False, why="Neither bubblewrap nor Landlock is available here."
+    )
     for sandbox in candidates(environ, hidden):
         told = await probe(environ, sandbox)
         if told.working:

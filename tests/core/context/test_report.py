@@ -52,7 +52,8 @@ def test_the_report_has_the_promised_fields_even_when_they_are_empty(home: Path)
     assert set(report) >= JSON_FIELDS
     assert report["prompt"]["error_percent"] is None
     assert {"name", "tokens", "limit", "soft", "hard"} <= set(report["components"][0])
-    assert report["outside"] == {"exchanges": 0, "tokens": 0, "indexed": True, "unindexed": 0}
+    nothing = {"exchanges": 0, "tokens": 0, "indexed": True, "unindexed": 0, "by_words": 0}
+    assert report["outside"] == nothing
 
 
 def test_blocks_and_components_add_up_to_the_prompt(home: Path) -> None:
@@ -207,7 +208,7 @@ def test_a_spike_is_announced_once_and_survives_prunes_and_reopening(home: Path)
         stage.chat(words(60, f"q{number}"), words(60))
     finish(manual.prune(stage.window, count=8))
     stage.window = stage.open()
-    stage.ask("read the big file " + words(1_500))
+    stage.ask("read the big file " + words(6_000))
     first = stage.plan(1)
     again = stage.plan(2)
     spikes = [line.entry for line in first.lines if isinstance(line.entry, VelocitySpiked)]

@@ -112,6 +112,12 @@ class Stage:
         offered = [e.otherwise for e in self.heard[here:] if isinstance(e, events.ScreenAsked)]
         return ended, "\n".join(printed + offered)
 
+    async def rest(self) -> None:
+        """Wait until nothing runs and every vector is made."""
+        await self.session._inbox.idle.wait()
+        if (making := self.session.services._tidying) is not None:
+            await asyncio.wait({making})
+
     def all(self, kind: type[E]) -> list[E]:
         """Every event of a kind so far."""
         return [event for event in self.heard if isinstance(event, kind)]

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from mindstone_tui.api import Home, context
@@ -80,15 +79,14 @@ async def printed(stage: Stage, line: str) -> tuple[str, dict[str, Any]]:
 async def check_surfaces(stage: Stage, home: Path, *, recorded: bool) -> ContextReport:
     """The newest announced report, after every other surface was asked for the same."""
     await stage.until(events.ContextReported)
+    await stage.rest()
+    _, status = await printed(stage, "/status")
     report = stage.all(events.ContextReported)[-1].report
     total, shares = report.prompt.tokens, parts(report)
     assert sum(tokens for name, tokens in shares.items() if name != "output_reserve") == total
     now = stage.session.services.context.report()
-    # Vectors are made meanwhile, in their own time.
-    now = msgspec.structs.replace(now, outside=report.outside)
     behind = [name for name in fields_of(now) if getattr(now, name) != getattr(report, name)]
     assert not behind, [(name, getattr(report, name), getattr(now, name)) for name in behind]
-    _, status = await printed(stage, "/status")
     assert status["budget"]["total_used"] == total
     text, budget = await printed(stage, "/budget")
     assert budget["total_used"] == total
@@ -102,6 +100,7 @@ async def check_surfaces(stage: Stage, home: Path, *, recorded: bool) -> Context
     assert f"{numbers.percent(report.utilization)}  {numbers.tokens(total)}/" in line
     if recorded:
         looked = context(home=Home(home, {}))
+        assert looked.outside == report.outside
         assert (looked.prompt.tokens, parts(looked)) == (total, shares)
         assert looked.prompt_hash == report.prompt_hash
     return report

@@ -66,7 +66,7 @@ async def test_a_prune_is_jumped_to_and_the_panel_shows_that_moment(home: Path) 
         prune = show.replay.survey.after(0, "prune")
         assert prune is not None
         await until(show.pilot, lambda: show.replay.position.turn == prune.turn)
-        call = show.replay.survey.before(show.replay.position.seq, "call")
+        call = show.replay.survey.after(prune.seq, "call")
         assert call is not None
         expected = report_at(show.history, SMALL, show.history.line(call.seq))
         await until(show.pilot, lambda: show.screen.panel.report == expected)

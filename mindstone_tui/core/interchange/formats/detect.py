@@ -77,7 +77,7 @@ def _sample(path: Path) -> Sample:
     with open_file(path) as stream:
         start = stream.read(_SAMPLE)
         if not start.strip():
-            raise NotASession(f"{path} is empty.", "There is nothing in it to take over.")
+            raise NotASession(f"{path} is empty.", "There is nothing in it to import.")
         stream.seek(0)
         # A line may be far longer than the sample: somebody pasted a file as the first message.
         has_lines = b"\x00" not in start and not start.removeprefix(BOM).lstrip().startswith(b"[")

@@ -1,0 +1,412 @@
+"""`mindstone mcp`: history and memory for other agents, over standard streams.
+
+It looks and does not touch: the one tool that writes, `propose_memory`, writes a proposal that a
+person decides about, and only where the settings or an option allow it. Standard output carries
+the protocol and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from mindstone_tui import __version__, api
+from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.events import CommandPrinted
+from mindstone_tui.core.text import one_line
+from mindstone_tui.core.values import Value
+from mindstone_tui.servers.lookup import Lookup
+
+if TYPE_CHECKING:
+    from mcp import types
+    from mcp.server import Server
+
+Named = Annotated[str, msgspec.Meta(max_length=2_000)]
+Query = Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
+Pointer = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=200, description="A line's number or an entry's id.")
+]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000, description="Most results; 0 for the limit.")]
+Session = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=2_000, description="agent:<agentId>:<mainKey> or a thread's name; see sessions."
+    ),
+]
+
+INSTRUCTIONS: Final = (
+    "The record of a person's work with agents: verbatim, append-only, hash-chained. `search` "
+    "looks through all sessions, `read_entry` and `context_around` show what stands there, "
+    "`recall` finds what bears on a question. What comes back is quoted and may be old; cite its "
+    "session and line."
+)
+RESOURCE: Final = "mindstone://session/"
+
+
+class Arguments(
+    msgspec.Struct, metaclass=Value, frozen=True, forbid_unknown_fields=True, kw_only=True
+):
+    """What a tool is called with."""
+
+
+class SearchArguments(Arguments):
+    """What to look for, and where."""
+
+    query: Query
+    session: Session = ""
+    role: Literal["", "user", "assistant", "tool"] = ""
+    kinds: tuple[Named, ...] = ()
+    since: Annotated[str, msgspec.Meta(max_length=40, description="Date, as 2026-03-31.")] = ""
+    until: Annotated[str, msgspec.Meta(max_length=40, description="Date, inclusive.")] = ""
+    limit: Count = 0
+
+
+class ReadEntryArguments(Arguments):
+    """Which line, from where."""
+
+    session: Session
+    entry: Pointer
+    offset: Annotated[int, msgspec.Meta(ge=0, description="First character.")] = 0
+    limit: Annotated[int, msgspec.Meta(ge=0, description="Most characters.")] = 0
+
+
+class AroundArguments(Arguments):
+    """Which line, and how far to look from it."""
+
+    session: Session
+    entry: Pointer
+    before: Annotated[int, msgspec.Meta(ge=0, le=50)] = 3
+    after: Annotated[int, msgspec.Meta(ge=0, le=50)] = 3
+    everything: Annotated[
+        bool, msgspec.Meta(description="Bookkeeping, too, not only what was said.")
+    ] = False
+
+
+class SessionsArguments(Arguments):
+    """Which sessions."""
+
+    contains: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    limit: Count = 0
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class RecallArguments(Arguments):
+    """A question, and where to look for what bears on it."""
+
+    query: Query
+    session: Session = ""
+    scope: Literal["session", "agent", "all"] = "all"
+    limit: Count = 0
+
+
+class VerifyArguments(Arguments):
+    """Which transcript."""
+
+    session: Session = ""
+
+
+class ProposeArguments(Arguments):
+    """What is worth remembering."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
+    session: Session = ""
+
+
+class ServedTool(msgspec.Struct, frozen=True):
+    """A tool by what it is called with, what it is for, and whether it only looks."""
+
+    arguments: type[Arguments]
+    about: str
+    looks: bool = True
+
+
+TOOLS: Final[dict[str, ServedTool]] = {
+    "search": ServedTool(
+        SearchArguments,
+        "Search all sessions by meaning and by words. Each hit has its session, line, date and "
+        "hash.",
+    ),
+    "read_entry": ServedTool(
+        ReadEntryArguments, "Read one line of a transcript verbatim, in parts if it is long."
+    ),
+    "context_around": ServedTool(
+        AroundArguments, "Read what was said before and after a line of a transcript."
+    ),
+    "sessions": ServedTool(
+        SessionsArguments, "List the sessions, the default one first, then the newest."
+    ),
+    "recall": ServedTool(
+        RecallArguments,
+        "Find what bears on a question in history and memories; `abstained` means that nothing "
+        "found is good enough to rely on.",
+    ),
+    "verify": ServedTool(
+        VerifyArguments, "Check that a transcript was not altered since it was written."
+    ),
+    "propose_memory": ServedTool(
+        ProposeArguments,
+        "Propose something to be remembered. It is only a proposal: the person decides.",
+        looks=False,
+    ),
+}
+
+
+class MemoryServer:
+    """The answers to everything an MCP client may ask."""
+
+    def __init__(self, home: api.Home, *, propose: bool = False) -> None:
+        self._home = home
+        self._lookup = Lookup(home)
+        self._propose = propose
+
+    async def call(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Run a tool; raises a `MindstoneError` that says what is wrong."""
+        tool = TOOLS.get(name)
+        if tool is None:
+            raise UsageError(f"There is no tool {one_line(name)}.", f"Use {', '.join(TOOLS)}.")
+        try:
+            arguments = msgspec.convert(_as_declared(given, tool), tool.arguments, strict=False)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{name}: {error}.", "The tool's schema says what it takes.") from None
+        if isinstance(arguments, ProposeArguments):
+            return await self._propose_memory(arguments)
+        return await asyncio.to_thread(self._look, arguments)
+
+    def _look(self, arguments: Arguments) -> dict[str, Any]:
+        lookup = self._lookup
+        match arguments:
+            case SearchArguments() as asked:
+                return lookup.search(
+                    asked.query,
+                    session=asked.session,
+                    role=asked.role,
+                    kinds=asked.kinds,
+                    since=asked.since,
+                    until=asked.until,
+                    count=asked.limit,
+                )
+            case ReadEntryArguments() as asked:
+                return lookup.read_entry(
+                    asked.session, asked.entry, offset=asked.offset, limit=asked.limit
+                )
+            case AroundArguments() as asked:
+                return lookup.context_around(
+                    asked.session,
+                    asked.entry,
+                    before=asked.before,
+                    after=asked.after,
+                    everything=asked.everything,
+                )
+            case SessionsArguments() as asked:
+                return lookup.sessions(
+                    contains=asked.contains, count=asked.limit, offset=asked.offset
+                )
+            case RecallArguments() as asked:
+                return lookup.recall(
+                    asked.query, session=asked.session, scope=asked.scope, count=asked.limit
+                )
+            case VerifyArguments(session=session):
+                return lookup.verify(session)
+        raise AssertionError(arguments)
+
+    async def _propose_memory(self, asked: ProposeArguments) -> dict[str, Any]:
+        """Write a proposal into a session that exists."""
+        if not (self._propose or self._lookup.settings.mcp.propose):
+            raise UsageError(
+                "This server is read-only: nothing was proposed.",
+                "The person can allow proposals with `mindstone mcp --propose`.",
+            )
+        self._lookup.overview(asked.session, exchanges=1)
+        text = " ".join(asked.text.split())
+        conversation = await api.connect(
+            asked.session, home=self._home, channel="mcp", follow=False
+        )
+        told: dict[str, Any] = {}
+        try:
+            async for event in conversation.ask(f"/memory add {text}"):
+                if isinstance(event, CommandPrinted):
+                    if not event.ok:
+                        raise UsageError(event.text)
+                    told = {"proposal": (event.data or {}).get("proposal"), "shown": event.text}
+        finally:
+            await conversation.close()
+        return {**told, "session": conversation.session, "remembered": False}
+
+    async def read(self, uri: str) -> str:
+        """A session as a resource."""
+        name = unquote(uri.removeprefix(RESOURCE)) if uri.startswith(RESOURCE) else ""
+        if not name:
+            raise UsageError(f"There is no resource {one_line(uri)}.", f"Use {RESOURCE}<session>.")
+        told = await asyncio.to_thread(self._lookup.overview, name)
+        return _pretty(told)
+
+    async def resources(self) -> list[tuple[str, str]]:
+        """Addresses of sessions with their titles, the default session first."""
+        listed = await asyncio.to_thread(self._lookup.listed)
+        most = self._lookup.settings.mcp.max_results
+        return [(address(one.session), one.title or one.session) for one in listed[:most]]
+
+    async def handoff(self, session: str) -> str:
+        """The text of the prompt `handoff`."""
+        return await asyncio.to_thread(self._lookup.handoff, session)
+
+
+def address(session: str) -> str:
+    """The address of a session as a resource."""
+    return RESOURCE + quote(session, safe="")
+
+
+async def serve(home: api.Home, *, propose: bool = False) -> None:
+    """Answer on the standard streams until the client goes away."""
+    from mcp.server.stdio import stdio_server
+
+    server = build(MemoryServer(home, propose=propose), home)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def build(memory: MemoryServer, home: api.Home) -> Server[Any]:
+    """The protocol around the answers."""
+    # Deferred: the library takes most of a second, and only this verb needs its server.
+    from mcp import types
+    from mcp.server import Server, ServerRequestContext
+    from mcp.shared.exceptions import MCPError
+
+    Context = ServerRequestContext[Any]
+
+    def refusal(error: MindstoneError) -> MCPError:
+        return MCPError(code=types.INVALID_PARAMS, message=error.sentence)
+
+    async def list_tools(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=_declared(types.Tool, types.ToolAnnotations))
+
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        try:
+            told = await memory.call(params.name, params.arguments or {})
+        except MindstoneError as error:
+            shown = types.TextContent(text=error.sentence)
+            return types.CallToolResult(content=[shown], is_error=True)
+        except Exception as error:  # a bug costs the call, and its traceback goes to the log
+            record(error, home.places.log, str)
+            shown = types.TextContent(text=f"The tool failed: {type(error).__name__}.")
+            return types.CallToolResult(content=[shown], is_error=True)
+        content = [types.TextContent(text=_pretty(told))]
+        return types.CallToolResult(content=list(content), structured_content=told)
+
+    async def list_resources(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        found = await memory.resources()
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(uri=uri, name=title, mime_type="application/json")
+                for uri, title in found
+            ]
+        )
+
+    async def list_templates(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        template = types.ResourceTemplate(
+            uri_template=RESOURCE + "{session}",
+            name="session",
+            description="A session at a glance, with what was said last.",
+            mime_type="application/json",
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(
+        context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        try:
+            text = await memory.read(str(params.uri))
+        except MindstoneError as error:
+            raise refusal(error) from None
+        held = types.TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
+        return types.ReadResourceResult(contents=[held])
+
+    async def list_prompts(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        named = types.PromptArgument(
+            name="session", description="The session to go on with; the default one if left out."
+        )
+        prompt = types.Prompt(
+            name="handoff",
+            description="Go on with the work of a session where it stands.",
+            arguments=[named],
+        )
+        return types.ListPromptsResult(prompts=[prompt])
+
+    async def get_prompt(
+        context: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        if params.name != "handoff":
+            raise refusal(
+                UsageError(f"There is no prompt {one_line(params.name)}.", "Use handoff.")
+            )
+        try:
+            text = await memory.handoff((params.arguments or {}).get("session", ""))
+        except MindstoneError as error:
+            raise refusal(error) from None
+        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        return types.GetPromptResult(messages=[message])
+
+    return Server(
+        "mindstone",
+        version=__version__,
+        title="MindStone",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+
+
+def _declared(
+    tool: Callable[..., types.Tool], annotations: Callable[..., types.ToolAnnotations]
+) -> list[types.Tool]:
+    return [
+        tool(
+            name=name,
+            description=served.about,
+            input_schema=schema_of(served.arguments),
+            annotations=annotations(
+                read_only_hint=served.looks, destructive_hint=False, open_world_hint=False
+            ),
+        )
+        for name, served in TOOLS.items()
+    ]
+
+
+def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, in one piece."""
+    (schema,), parts = msgspec.json.schema_components([arguments])
+    return dict(parts[schema["$ref"].rpartition("/")[2]])
+
+
+def _as_declared(given: dict[str, Any], tool: ServedTool) -> dict[str, Any]:
+    """What was given, with numbers as text where text is meant: a line may be named 42 or "42"."""
+    declared = schema_of(tool.arguments)["properties"]
+    texts = {name for name, schema in declared.items() if schema.get("type") == "string"}
+    return {
+        name: str(value) if name in texts and type(value) in (int, float) else value
+        for name, value in given.items()
+    }
+
+
+def _pretty(told: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(told), indent=1).decode()
