@@ -68,7 +68,8 @@ def run(
         typer.Option(metavar="SECONDS", min=0, help="Time limit for the turn; 0 for none."),
     ] = 0.0,
     image: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Image to attach; repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Picture, sound or text file to attach; repeatable."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")] = False,
     no_wait: Annotated[

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
+from typing import Final
 
 __all__ = ["as_data", "exact", "for_terminal", "fresh_nonce", "inside", "one_line"]
 
@@ -165,6 +166,20 @@ def inside(block: str) -> str:
     """What a person is shown of a labelled block: its text without the label."""
     found = _BLOCK.match(block)
     return found[2] if found else block
+
+
+FILE: Final = "file "
+"""How the origin of an attached file begins."""
+_ATTACHED = re.compile(
+    r"<data-([0-9a-z]{8,64}) origin=\"file ([^\"\n]*)\">\n(.*?)\n</data-\1>", re.DOTALL
+)
+
+
+def without_files(said: str) -> str:
+    """A message as a person is shown it: attached files by their name and length."""
+    return _ATTACHED.sub(
+        lambda found: f"[{FILE}{found[2]}, {plural(len(found[3].splitlines()), 'line')}]", said
+    )
 
 
 _FENCE = re.compile(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)

@@ -232,7 +232,7 @@ class Navigator:
             Choice(OWN_SERVER, "any address that speaks like OpenAI: vLLM, LM Studio, …")
         )
         self._choose(
-            "Whose key?",
+            "Add an API key for which provider?",
             choices,
             lambda name: self._ask_for_key(name, dict(setup.providers).get(name, "")),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events import Attachment
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
@@ -331,3 +334,36 @@ def test_staged_conversations_fulfil_the_contract() -> None:
 
     talk: Conversation = Staged()
     assert talk is not None
+
+
+def test_files_go_with_a_message_by_name_or_dropped(tmp_path: Path) -> None:
+    for name in ("a.wav", "b.png", "c d.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    pastes = Pastes(tmp_path)
+    sound = pastes.fold(f"'{tmp_path}/a.wav'")
+    assert sound == "[sound a.wav #1]"
+    dropped = pastes.fold(f"file://{tmp_path}/b.png")
+    assert pastes.fold(str(tmp_path / "c d.txt")) == str(tmp_path / "c d.txt"), "a path is a path"
+    said = f'{sound} {dropped} @b.png @"c d.txt" @gone.txt mail@example.org'
+    names = [path.name for path in pastes.files_in(said)]
+    assert names == ["a.wav", "b.png", "b.png", "c d.txt"]
+
+
+class Refusing(Staged):
+    """A conversation that takes no attachment."""
+
+    def send(
+        self, text: str, *, attachments: Sequence[Attachment] = (), steer: bool = False
+    ) -> None:
+        raise UsageError("a.bin is neither text nor a picture.", "Attach text.")
+
+
+async def test_a_message_whose_attachment_is_refused_goes_back_to_the_prompt() -> None:
+    app, _ = staged()
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.talk is not None)
+        app.chat.talk = Refusing()
+        app.chat.input_area.prompt.write("look at @a.bin")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.chat.input_area.prompt.text == "look at @a.bin")
+        assert any("neither text" in each.message for each in app._notifications)

@@ -181,6 +181,7 @@ class TurnContext:
             window=tokens,
             label=label,
             images=info.images,
+            sounds=info.sounds,
             max_output=self.settings.models.max_output or info.max_output or 0,
             prices=PromptPrices(prompt=info.prompt_price, cached=info.cached_price),
         )

@@ -96,6 +96,8 @@ class Handoffs:
         context = self._context
 
         async def save(_excess: int) -> Effect:
+            if not self._tasks.state().checkpoint.goal.strip():
+                return Effect(why="there is no task whose state could be saved")
             return _tried(lambda: self._tasks.save_if_new("window"))
 
         async def hand_over(_excess: int) -> Effect:

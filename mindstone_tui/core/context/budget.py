@@ -1,7 +1,7 @@
 """The window's room: what is usable, who takes which share, how full it is and how fast it fills.
 
-Marks are settings in percent; in here everything is tokens. Six shares are tracked each and
-enforced as a whole: a share over its limit warns, only the whole prompt can be refused.
+Marks are settings in percent; in here everything is tokens. Six shares are tracked each: one over
+its limit is announced and gives way first, but only the whole prompt can be refused.
 """
 
 from __future__ import annotations

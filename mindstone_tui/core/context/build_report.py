@@ -217,7 +217,12 @@ def report_at(
     plan = view.plan
     room = budget.Room(plan.window, plan.window_label, plan.reserve)
     call = Call(
-        model=plan.model, turn=plan_line.turn, room=room, tail=plan.tail, images=plan.images
+        model=plan.model,
+        turn=plan_line.turn,
+        room=room,
+        tail=plan.tail,
+        images=plan.images,
+        sounds=plan.sounds,
     )
     found = build(view, call, number=plan.call, prompt_hash=plan.prompt_hash)
     return msgspec.structs.replace(found, stable_prefix_tokens=plan.stable_prefix)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -384,9 +385,12 @@ class Fold(PromptHead):
         turn: int | None = None,
         tail: tuple[int, ...] = (),
         blob: ReadBlob | None = None,
+        images: bool = True,
+        sounds: bool = False,
     ) -> Request:
         """The request as it stands now; without `blob` pictures are named, not shown."""
         turn = self.turn if turn is None else turn
+        render = partial(message_of, blob=blob, images=images, sounds=sounds)
         messages: list[Message] = []
         if text := self.head_text():
             messages.append({"role": "system", "content": text})
@@ -394,7 +398,7 @@ class Fold(PromptHead):
             assert item.line is not None
             entry = said(item.line)
             assert entry is not None
-            messages.append(message_of(entry, text=item.text, blob=blob, thinking=item.thinking))
+            messages.append(render(entry, text=item.text, thinking=item.thinking))
         if passing := self.tail_text(tail):
             messages.append({"role": "user", "content": passing})
         return Request(model=model, messages=tuple(messages), tools=self.tools)

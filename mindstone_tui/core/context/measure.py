@@ -6,6 +6,7 @@ so is the total, so parts always add up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
@@ -17,7 +18,7 @@ from mindstone_tui.core.entries import Label, Line, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import Anchor
 from mindstone_tui.core.tokens import Counter
-from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD, REPLY_OVERHEAD
+from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD, REPLY_OVERHEAD, SOUND_SECOND
 
 ComponentName = Literal[
     "system_prompt", "tool_definitions", "message_history", "tool_results", "memory_injection"
@@ -54,12 +55,12 @@ class TokenCache:
         self._texts: dict[str, int] = {}
         self._tools: tuple[tuple[ToolSchema, ...], int] | None = None
 
-    def message(self, placed: Placed, *, images: bool = True) -> int:
+    def message(self, placed: Placed, *, images: bool = True, sounds: bool = False) -> int:
         """Tokens of a message as it is sent."""
         assert placed.line is not None
-        key = (*placed.key, images)
+        key = (*placed.key, images, sounds)
         if key not in self._counts:
-            self._counts[key] = self._count(placed, images=images)
+            self._counts[key] = self._count(placed, images=images, sounds=sounds)
         return self._counts[key]
 
     def text(self, text: str) -> int:
@@ -81,13 +82,18 @@ class TokenCache:
             self._tools = (fold.tools, self.counter.tools(fold.tools))
         return self._tools[1]
 
-    def _count(self, placed: Placed, *, images: bool) -> int:
+    def _count(self, placed: Placed, *, images: bool, sounds: bool) -> int:
         assert placed.line is not None
         entry = said(placed.line)
         assert entry is not None
         tokens = self.counter.message(message_of(entry, text=placed.text, thinking=placed.thinking))
-        if images and isinstance(entry, UserMessage):
-            tokens += sum(self.counter.image(each.width, each.height) for each in entry.images)
+        if not isinstance(entry, UserMessage):
+            return tokens
+        for each in entry.images:
+            if each.is_sound and sounds:
+                tokens += math.ceil(each.seconds * SOUND_SECOND)
+            elif images and not each.is_sound:
+                tokens += self.counter.image(each.width, each.height)
         return tokens
 
 
@@ -99,6 +105,7 @@ def pieces(
     turn: int,
     tail: tuple[int, ...] = (),
     images: bool = True,
+    sounds: bool = False,
 ) -> list[Piece]:
     """Everything the next prompt is made of, in its order, with our own count of each."""
     head = fold.head_key()
@@ -124,7 +131,7 @@ def pieces(
             Piece(
                 placed.key,
                 "tool_results" if is_result else "message_history",
-                ledger.message(placed, images=images),
+                ledger.message(placed, images=images, sounds=sounds),
                 placed.line,
             )
         )

@@ -51,15 +51,21 @@ def said(line: Line) -> Said | None:
 
 
 def message_of(
-    entry: Said, *, text: str | None = None, blob: ReadBlob | None = None, thinking: bool = False
+    entry: Said,
+    *,
+    text: str | None = None,
+    blob: ReadBlob | None = None,
+    thinking: bool = False,
+    images: bool = True,
+    sounds: bool = False,
 ) -> Message:
     """The message for an entry; `text` stands in for its own where it was trimmed or cut.
 
-    Without `blob`, pictures are named instead of shown.
+    Without `blob`, and where the model does not take them, pictures and sounds are only named.
     """
     match entry:
         case UserMessage():
-            return _user(entry, text, blob)
+            return _user(entry, text, blob, images=images, sounds=sounds)
         case ToolReturned():
             content = entry.text if text is None else text
             return {"role": "tool", "tool_call_id": entry.call, "content": content}
@@ -69,23 +75,37 @@ def message_of(
             return _assistant(entry, text, thinking)
 
 
-def _user(entry: UserMessage, text: str | None, blob: ReadBlob | None) -> Message:
+def _user(
+    entry: UserMessage, text: str | None, blob: ReadBlob | None, *, images: bool, sounds: bool
+) -> Message:
     body = entry.text if text is None else text
     if entry.name:
         body = f"{entry.name}: {body}"
     if not entry.images:
         return {"role": "user", "content": body}
-    if blob is None:
-        named = (f"[picture {image.name}, {image.width}×{image.height}]" for image in entry.images)
-        return {"role": "user", "content": "\n".join((body, *named)).strip()}
-    parts: list[dict[str, Any]] = [{"type": "text", "text": body}] if body else []
-    parts += [_picture(image, blob) for image in entry.images]
+    shown = [each for each in entry.images if (sounds if each.is_sound else images)]
+    if blob is None or not shown:
+        content = "\n".join((body, *map(_named, entry.images))).strip()
+        return {"role": "user", "content": content}
+    named = "\n".join((body, *(_named(each) for each in entry.images if each not in shown)))
+    parts: list[dict[str, Any]] = [{"type": "text", "text": named}] if named else []
+    parts += [_part(each, blob) for each in shown]
     return {"role": "user", "content": parts}
 
 
-def _picture(image: Image, blob: ReadBlob) -> dict[str, Any]:
-    data = base64.b64encode(blob(image.sha256)).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
+def _named(each: Image) -> str:
+    """What a model that cannot take an attachment is told of it."""
+    if each.is_sound:
+        return f"[sound {each.name}, {each.seconds:.0f} seconds]"
+    return f"[picture {each.name}, {each.width}×{each.height}]"
+
+
+def _part(each: Image, blob: ReadBlob) -> dict[str, Any]:
+    data = base64.b64encode(blob(each.sha256)).decode()
+    if each.is_sound:
+        form = "wav" if each.media_type == "audio/wav" else "mp3"
+        return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
+    return {"type": "image_url", "image_url": {"url": f"data:{each.media_type};base64,{data}"}}
 
 
 def _assistant(entry: AssistantMessage, text: str | None, thinking: bool) -> Message:

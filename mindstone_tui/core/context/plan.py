@@ -12,7 +12,7 @@ from mindstone_tui.core.context.build_report import stable_prefix
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import first_unpaired
 from mindstone_tui.core.context.prune import make_room as slide
-from mindstone_tui.core.context.prune import repair, trim_over_share
+from mindstone_tui.core.context.prune import repair
 from mindstone_tui.core.context.trim import refuse_if_hopeless
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
@@ -62,8 +62,7 @@ async def _make_room(live: LiveWindow, call: Call) -> list[Line]:
     await live.ledger(call.model).counter.ready()
     live.note_growth(call)
     refuse_if_hopeless(live, call)
-    shortened = trim_over_share(live, call)
-    return [*shortened, *await (live.room_maker or slide)(live, call)]
+    return await (live.room_maker or slide)(live, call)
 
 
 async def make_room_by(live: LiveWindow, maker: RoomMaker) -> list[Line]:
@@ -110,7 +109,9 @@ def _request(live: LiveWindow, call: Call) -> Request:
         call.model,
         turn=call.turn,
         tail=call.tail,
-        blob=live.blob() if call.images else None,
+        blob=live.blob() if call.images or call.sounds else None,
+        images=call.images,
+        sounds=call.sounds,
     )
     if wrong := first_unpaired(request.messages):
         raise UnpairedRequest(
@@ -197,6 +198,7 @@ def _plan(
         prompt_hash=prompt_hash,
         max_tokens=max_tokens,
         images=call.images,
+        sounds=call.sounds,
         carried=_carried(live, call),
     )
     line = live.record(entry, call.turn)
@@ -223,7 +225,9 @@ def rebuild(history: History, plan_line: Line) -> Request:
         plan.model,
         turn=plan_line.turn,
         tail=plan.tail,
-        blob=(lambda digest: read_blob(blobs, digest)) if plan.images else None,
+        blob=(lambda digest: read_blob(blobs, digest)) if plan.images or plan.sounds else None,
+        images=plan.images,
+        sounds=plan.sounds,
     )
 
 

@@ -225,6 +225,7 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     marks = budget.marks(call.room, live.settings.context, live.settings.zones)
     tempo = tempo_of(live, call)
     lines += note_spike(live, call, tempo)
+    lines += trim_over_share(live, call)
     lines += trim_results(live, call, marks)
     lines += await _prune_if_due(live, call, marks, tempo)
     lines += await _emergency(live, call, marks)

@@ -173,8 +173,8 @@ class LiveWindow(View):
         line, plan = self.fold.plan, self.last_plan
         if line is None or plan is None or line.seq != self.fold.head or line.turn != call.turn:
             return None
-        asked = (call.model, call.tail, call.images, call.room.window, call.room.label)
-        was = (plan.model, plan.tail, plan.images, plan.window, plan.window_label)
+        asked = (call.model, call.tail, call.images, call.sounds, call.room.window, call.room.label)
+        was = (plan.model, plan.tail, plan.images, plan.sounds, plan.window, plan.window_label)
         return plan if asked == was else None
 
     def note_growth(self, call: Call) -> None:

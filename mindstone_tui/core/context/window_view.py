@@ -69,6 +69,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     label: Label = "assumed"
     images: bool = True
     """Whether the model is shown pictures, or only told their names."""
+    sounds: bool = False
+    """The same for sounds."""
     max_output: int = 0
     prices: PromptPrices = PromptPrices()
 
@@ -85,6 +87,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     room: Room
     tail: tuple[int, ...] = ()
     images: bool = True
+    sounds: bool = False
     expected: int = 0
     """Tokens that recall may still add in this turn."""
 
@@ -238,7 +241,7 @@ class View:
         Entries never change, so each message is encoded once for as long as it is in the window;
         only pictures are too large to be kept.
         """
-        blob = self.blob() if call.images else None
+        blob = self.blob() if call.images or call.sounds else None
         before, self._encoded = self._encoded, {}
         parts = []
         if text := self.fold.head_text():
@@ -248,7 +251,14 @@ class View:
             assert entry is not None
             encoded = before.get(placed.key)
             if encoded is None:
-                message = message_of(entry, text=placed.text, blob=blob, thinking=placed.thinking)
+                message = message_of(
+                    entry,
+                    text=placed.text,
+                    blob=blob,
+                    thinking=placed.thinking,
+                    images=call.images,
+                    sounds=call.sounds,
+                )
                 encoded = encode_message(message)
             if not (isinstance(entry, UserMessage) and entry.images):
                 self._encoded[placed.key] = encoded
@@ -265,6 +275,7 @@ class View:
             turn=call.turn,
             tail=call.tail,
             images=call.images,
+            sounds=call.sounds,
         )
 
     def room(self, window: int = 0, label: Label = "assumed") -> Room:
@@ -287,6 +298,7 @@ class View:
             room=self.room(target.window, target.label),
             tail=tuple(tail),
             images=target.images,
+            sounds=target.sounds,
             expected=expected,
         )
 
@@ -368,7 +380,10 @@ class PastView(View):
             return scaled(found, 1.0, "measured", anchor.reported)
         recorded = self.plan.measure
         label: Label = recorded.label if recorded else "estimated"
-        return scaled(found, self.plan.correction, label, recorded.tokens if recorded else None)
+        measured = scaled(found, self.plan.correction, label)
+        if recorded is None or measured.total == recorded.tokens:
+            return measured  # rounded piece by piece as it was then
+        return scaled(found, self.plan.correction, label, recorded.tokens)
 
 
 class ExchangeLines(msgspec.Struct, frozen=True):

@@ -109,13 +109,20 @@ class ToolSchema(Part):
 
 
 class Image(Part):
-    """A picture a person attached; its bytes are a blob."""
+    """A picture or a sound a person attached; its bytes are a blob."""
 
     sha256: str
     media_type: str
     width: int
     height: int
     name: str = ""
+    seconds: float = 0.0
+    """How long a sound is; 0 for pictures."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is heard, not seen."""
+        return self.media_type.startswith("audio/")
 
 
 def spans_of(seqs: list[int]) -> tuple[Span, ...]:

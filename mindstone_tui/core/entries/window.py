@@ -207,6 +207,8 @@ class PromptPlanned(Entry):
     """Empty for the conversation; `summary`, `judge` … for side calls."""
     images: bool = True
     """Pictures were sent; else each is only named."""
+    sounds: bool = False
+    """Sounds were sent; else each is only named."""
     carried: Carried | None = None
 
 

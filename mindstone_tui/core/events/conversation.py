@@ -23,7 +23,7 @@ AnyEvent = SessionEvent | TurnEvent | ToolEvent | WindowEvent | MemoryEvent | Co
 
 
 class Attachment(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """A picture that goes with a message."""
+    """A picture, a sound or a text file that goes with a message."""
 
     path: Path
 

@@ -116,6 +116,8 @@ class Announcer:
     def __init__(self) -> None:
         self.open_turn = 0
         """The turn that was announced as started and not yet as ended."""
+        self._answered = False
+        """Its newest answer asks for nothing more: a fork copies turns without their ends."""
 
     def events_of(self, line: Line | Damaged) -> Iterator[ev.AnyEvent]:
         """Everything a client hears about one line; nothing for bookkeeping."""
@@ -125,13 +127,14 @@ class Announcer:
                     yield appeared(line)
                 case ev.TurnStarted(turn=turn):
                     yield from self.end_open_turn("No end of this turn was recorded.")
-                    self.open_turn = turn
+                    self.open_turn, self._answered = turn, False
                     yield event
                 case ev.TurnEnded(turn=turn):
                     if turn == self.open_turn:
                         self.open_turn = 0
                         yield event
-                case ev.AnswerRecorded(turn=turn, text=text) if text:
+                case ev.AnswerRecorded(turn=turn, text=text, calls=calls, partial=partial) if text:
+                    self._answered = not (calls or partial)
                     yield ev.TextDelta(turn=turn, text=text)
                     yield event
                 case _:
@@ -140,7 +143,10 @@ class Announcer:
     def end_open_turn(self, why: str) -> Iterator[ev.AnyEvent]:
         """Close a turn that history, or the viewer, left open."""
         if self.open_turn:
-            yield ev.TurnEnded(turn=self.open_turn, ending="interrupted", why=why)
+            if self._answered:
+                yield ev.TurnEnded(turn=self.open_turn, ending="done")
+            else:
+                yield ev.TurnEnded(turn=self.open_turn, ending="interrupted", why=why)
             self.open_turn = 0
 
 

@@ -95,6 +95,7 @@ class ModelInfo(Part):
     cached_price: float | None = None
     tools: bool = True
     images: bool = False
+    sounds: bool = False
     note: str = ""
     """One honest sentence about who answers."""
 

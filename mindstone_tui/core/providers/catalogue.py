@@ -49,6 +49,7 @@ class Listing(Part):
     tiers: tuple[Tier, ...] = ()
     tools: bool = True
     images: bool = False
+    sounds: bool = False
     mode: str = ""
     """What it is for, in the list's own words: `chat`, `responses`, `embedding` …"""
 
@@ -141,6 +142,7 @@ def _listing(name: str, facts: Mapping[str, Any]) -> Listing:
         ),
         tools=facts.get("supports_function_calling") is True,
         images=facts.get("supports_vision") is True,
+        sounds=facts.get("supports_audio_input") is True,
         mode=str(facts.get("mode", "")),
     )
 

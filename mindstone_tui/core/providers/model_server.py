@@ -153,6 +153,7 @@ def info_from(model: str, listing: Listing | None, note: str = "") -> ModelInfo:
         cached_price=per_million(listing.prices.cached),
         tools=listing.tools,
         images=listing.images,
+        sounds=listing.sounds,
         note=note,
     )
 

@@ -168,6 +168,7 @@ class ScriptedProvider:
             completion_price=0.0,
             cached_price=0.0,
             images=True,
+            sounds=True,
             note=f"Replies are read from {self._path.name}; no model is asked.",
         )
 

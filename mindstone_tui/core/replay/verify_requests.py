@@ -116,7 +116,9 @@ def _compare(history: History, fold: Fold, line: Line, plan: PromptPlanned) -> M
             plan.model,
             turn=line.turn,
             tail=plan.tail,
-            blob=(lambda digest: read_blob(history.places.blobs, digest)) if plan.images else None,
+            blob=lambda digest: read_blob(history.places.blobs, digest),
+            images=plan.images,
+            sounds=plan.sounds,
         ).hash
     except MindstoneError as error:
         why = error.what

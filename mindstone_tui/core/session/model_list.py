@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
@@ -106,16 +105,16 @@ async def add_key(home: Places, environ: Mapping[str, str], new: NewKey) -> str:
     old = address.stored_keys(home.keys).get(name, "")
     address.store_key(home.keys, name, new.secret)
     if new.base_url:
-        store(home, "models.base_url", toml_value(new.base_url))
+        store(home, "models.base_url", new.base_url)
     try:
         model = new.model or await _first_model(new)
         await _try(model, load(home, environ).settings.models, home, environ)
     except MindstoneError:
         address.store_key(home.keys, name, old)
         if new.base_url:
-            store(home, "models.base_url", toml_value(before.base_url))
+            store(home, "models.base_url", before.base_url)
         raise
-    store(home, "models.default", toml_value(model))
+    store(home, "models.default", model)
     return model
 
 

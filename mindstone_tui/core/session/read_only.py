@@ -64,6 +64,7 @@ def look_at(look: Look) -> ContextReport:
             turn=view.fold.turn,
             room=view.room(0 if label == "assumed" else tokens, label),
             images=info.images,
+            sounds=info.sounds,
         )
         return build_report.build(view, call)
 

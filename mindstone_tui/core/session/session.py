@@ -38,8 +38,8 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
+from mindstone_tui.core.session.attachments import attach, not_taken
 from mindstone_tui.core.session.guest import ForeignExchange
-from mindstone_tui.core.session.images import attach
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
     AskedPrompt,
@@ -160,12 +160,15 @@ class Session:
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
-        Raises when a picture cannot be used or the session is closed.
+        Raises when an attachment cannot be used or the session is closed.
         """
         if self._closing:
             raise UsageError("This session is closed.", "Open it again.")
-        images = tuple(attach(each.path, self._context.transcript) for each in attachments)
-        said = SentMessage(text, images, before=tuple(before), matched=matched)
+        paths = [each.path for each in attachments]
+        attached = attach(text, paths, self._context.transcript)
+        if untaken := not_taken(attached.images, self._context.info):
+            self._emit(events.Noticed(message=untaken, level="warning"))
+        said = SentMessage(attached.text, attached.images, before=tuple(before), matched=matched)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return

@@ -79,6 +79,8 @@ CALL_OVERHEAD: Final = 8
 SCHEMA_OVERHEAD: Final = 8
 TOOLS_OVERHEAD: Final = 16
 UNKNOWN_IMAGE: Final = 1_600
+SOUND_SECOND: Final = 32
+"""Tokens of a second of sound, in the dearer of the common ways to charge for it."""
 """A picture whose size nobody knows."""
 
 CHARACTERS: Final = "characters"

@@ -1,4 +1,4 @@
-"""Long pastes and pictures as a short sign in the prompt; what is sent is what was pasted."""
+"""Long pastes, pictures and sounds as short signs in the prompt; sent is what was pasted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from mindstone_tui.core.text import for_terminal, plural
 LONG_LINES: Final = 8
 LONG_CHARACTERS: Final = 1_200
 PICTURES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
-_SIGN: Final = re.compile(r"\[(?:pasted [\d,]+ (?:lines|characters)|image [^\]\n]+) #\d+\]")
+SOUNDS: Final = frozenset({".wav", ".mp3"})
+_SIGN: Final = re.compile(
+    r"\[(?:pasted [\d,]+ (?:lines|characters)|(?:image|sound|file) [^\]\n]+) #\d+\]"
+)
 _MENTIONED: Final = re.compile(r'(?:^|\s)@(?:"([^"\n]+)"|(\S+))')
 
 
@@ -32,8 +35,8 @@ class Pastes:
     def fold(self, pasted: str) -> str:
         """What to put into the prompt for a paste: itself if it is short, else a sign."""
         text = for_terminal(with_newlines(pasted))
-        if picture := self._picture(text):
-            sign = f"[image {picture.name.replace(']', '_')} {self._number()}]"
+        if picture := self._dropped(text):
+            sign = f"[{_kind(picture)} {picture.name.replace(']', '_')} {self._number()}]"
             self._pictures[sign] = picture
             return sign
         lines = text.count("\n") + 1
@@ -58,15 +61,18 @@ class Pastes:
                 return found.start(), found.end(), self._texts[found.group()]
         return None
 
-    def pictures_in(self, text: str) -> list[Path]:
-        """Pictures that go with a text: pasted ones, and those named after an `@`."""
+    def files_in(self, text: str) -> list[Path]:
+        """Files that go with a text: those that were dropped on it, or named after an `@`."""
         signs = (found.group() for found in _SIGN.finditer(text))
         pasted = [self._pictures[sign] for sign in signs if sign in self._pictures]
         named = (self._folder / (a or b) for a, b in _MENTIONED.findall(text))
-        return pasted + [path for path in named if _is_picture(path)]
+        return pasted + [path for path in named if path.is_file()]
 
-    def _picture(self, text: str) -> Path | None:
-        """The picture whose path this is, as terminals write it when a file is dropped on them."""
+    def _dropped(self, text: str) -> Path | None:
+        """The file whose path this is, as terminals write it when one is dropped on them.
+
+        The path of anything but a picture or a sound may be meant as it stands.
+        """
         if "\n" in text.strip() or len(text) > 4_096:
             return None
         try:
@@ -76,8 +82,10 @@ class Pastes:
         if len(words) != 1:
             return None
         path = self._folder / Path(words[0]).expanduser()
-        return path if _is_picture(path) else None
+        meant = text.strip().startswith("file://") or _kind(path) != "file"
+        return path if meant and path.is_file() else None
 
 
-def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in PICTURES and path.is_file()
+def _kind(path: Path) -> str:
+    suffix = path.suffix.lower()
+    return "image" if suffix in PICTURES else "sound" if suffix in SOUNDS else "file"

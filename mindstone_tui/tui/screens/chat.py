@@ -18,7 +18,7 @@ from textual.worker import Worker
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.screens.approval import ApprovalScreen
@@ -338,7 +338,16 @@ class ChatScreen(Screen[None]):
         elif event.text.startswith("/"):
             self.talk.command(event.text)
         else:
+            self._send(event)
+
+    def _send(self, event: Prompt.Submitted) -> None:
+        """Send a message; with an attachment that cannot be used it goes back to the prompt."""
+        assert self.talk is not None
+        try:
             self.talk.send(event.text, attachments=event.attachments, steer=event.steer)
+        except UsageError as error:
+            self.input_area.prompt.write(event.text)
+            self.notify(f"{error.what} {error.remedy}", severity="error", timeout=10)
 
     @on(Prompt.TakeBack)
     def _take_back_newest(self) -> None:

@@ -210,13 +210,18 @@ class ContextPanel(VerticalScroll, can_focus=False):
 def _left_title(report: ContextReport) -> Content:
     """How much left, and how many of it the list does not show."""
     outside = report.outside
-    state = "all searchable" if outside.indexed else f"{outside.unindexed} not indexed"
+    if outside.unindexed:
+        state = f"{outside.unindexed} not indexed"
+    elif outside.by_words:
+        state = f"searchable, {outside.by_words:,} by words only so far"
+    else:
+        state = "all searchable"
     count = plural(outside.exchanges, "exchange")
     told = f"{count} · {state}"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
         told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
     return Content.assemble(
         ("Left the window\n", "bold $muted"),
-        (told, "$muted" if outside.indexed else "$warning"),
+        (told, "$warning" if outside.unindexed else "$muted"),
         ("\nturn   cost  request · r restores it" if report.gone else "", "$faint"),
     )

@@ -128,10 +128,12 @@ class Prompt(TextArea):
         text = self._pastes.unfold(self.text).strip()
         if not text:
             return
-        pictures = tuple(Attachment(path=path) for path in self._pastes.pictures_in(self.text))
+        # A command or a shell line takes a path as it stands.
+        found = [] if text[0] in "/!" else self._pastes.files_in(self.text)
+        files = tuple(Attachment(path=path) for path in found)
         self.remember(self.text.strip())
         self.clear()
-        self.post_message(self.Submitted(text, pictures, steer=steer))
+        self.post_message(self.Submitted(text, files, steer=steer))
 
     def action_break(self) -> None:
         """Copy what is selected, else clear what is written, else let the chat decide."""

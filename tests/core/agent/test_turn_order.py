@@ -116,9 +116,11 @@ class CountedFold(Fold):
         turn: int | None = None,
         tail: tuple[int, ...] = (),
         blob: ReadBlob | None = None,
+        images: bool = True,
+        sounds: bool = False,
     ) -> Request:
         self.rendered += 1
-        return super().request(model, turn=turn, tail=tail, blob=blob)
+        return super().request(model, turn=turn, tail=tail, blob=blob, images=images, sounds=sounds)
 
 
 async def test_a_turn_renders_its_prompt_once_and_compares_each_exchange_once(home: Path) -> None:

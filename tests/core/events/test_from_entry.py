@@ -7,9 +7,13 @@ from typing import Any, get_type_hints
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries import Entry
-from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.events.from_entry import ANNOUNCED_AS, announcements
+from mindstone_tui.core.entries import Entry, ToolCall
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    UserMessage,
+)
+from mindstone_tui.core.events.from_entry import ANNOUNCED_AS, Announcer, announcements
 from tests.builders import line_of
 from tests.core.specimens import specimen
 
@@ -42,3 +46,29 @@ def test_an_event_says_what_its_entry_says(
 
 def test_what_was_said_is_not_announced_as_a_decision() -> None:
     assert announcements(line_of(UserMessage(text="hello"))) == []
+
+
+CALL = ToolCall(id="c", name="x", arguments="{}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "ending"),
+    [
+        (AssistantMessage(text="All of it."), "done"),
+        (AssistantMessage(text="Let me see.", calls=(CALL,)), "interrupted"),
+        (AssistantPartial(text="All of", why="stopped"), "interrupted"),
+    ],
+)
+def test_a_turn_without_an_end_is_whole_if_it_was_answered(answer: Entry, ending: str) -> None:
+    """A fork copies earlier turns without their ends."""
+    announcer = Announcer()
+    told = [
+        event
+        for line in (
+            line_of(UserMessage(text="go"), turn=1),
+            line_of(answer, turn=1),
+            line_of(UserMessage(text="on"), turn=2),
+        )
+        for event in announcer.events_of(line)
+    ]
+    assert [e.ending for e in told if isinstance(e, events.TurnEnded)] == [ending]

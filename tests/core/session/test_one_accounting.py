@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mindstone_tui.api import Home, context
-from mindstone_tui.core import events
+from mindstone_tui.core import events, numbers
 from mindstone_tui.core.events import ContextReport
-from tests.core.session.stage import Stage, calls, on_stage, script
+from mindstone_tui.tui import gauges
+from tests.core.session.stage import PATIENCE, Stage, calls, on_stage, script
 
+RESTORE = "(restore what left last)"
+BACK = "(the first model)"
 FIXED = ("system_prompt", "tool_definitions")
 STEPS = (
     "hello there",
@@ -28,10 +32,42 @@ STEPS = (
     "/mode auto_compact",
     "/compact",
     "go on",
-    "/rewind turn 4",
+    "/rewind turn 3",
     "/task start Fix the gauge",
     "one more",
+    "/task done",
+    "/pin",
+    "with a pin",
+    "/mode cascade",
+    "in another mode",
+    "/mode sliding_window",
+    "/prune 2",
+    RESTORE,
+    "after it came back",
+    "/prune results",
+    "/model local/guide",
+    "what does prune mean?",
+    BACK,
+    "and with the first model again",
+    "/tools off shell",
+    "without a shell",
+    "/tools on shell",
+    "/policy fifo",
+    "/recall off",
+    "without recall",
+    "/recall on",
+    "/checkpoint",
+    "/title The gauge",
 )
+
+
+def fields_of(report: ContextReport) -> tuple[str, ...]:
+    return report.__struct_fields__
+
+
+def left(report: ContextReport) -> tuple[int, int]:
+    """What left the window; its vectors follow in their own time."""
+    return report.outside.exchanges, report.outside.tokens
 
 
 def parts(report: ContextReport) -> dict[str, int]:
@@ -53,7 +89,14 @@ async def check_surfaces(stage: Stage, home: Path, *, recorded: bool) -> Context
     report = stage.all(events.ContextReported)[-1].report
     total, shares = report.prompt.tokens, parts(report)
     assert sum(tokens for name, tokens in shares.items() if name != "output_reserve") == total
-    assert stage.session.services.context.report() == report, "the panel is behind"
+    now = stage.session.services.context.report()
+    behind = [
+        name
+        for name in fields_of(now)
+        if name != "outside" and getattr(now, name) != getattr(report, name)
+    ]
+    assert left(now) == left(report)
+    assert not behind, [(name, getattr(report, name), getattr(now, name)) for name in behind]
     assert status["budget"]["total_used"] == total
     text, budget = await printed(stage, "/budget")
     assert budget["total_used"] == total
@@ -61,12 +104,29 @@ async def check_surfaces(stage: Stage, home: Path, *, recorded: bool) -> Context
     assert f"{total:,} of {report.usable:,} tokens" in text
     listed, _ = await printed(stage, "/context list")
     assert f"prompt {total:,} tokens" in listed
+    shown = f"{numbers.tokens(total)} of {numbers.tokens(report.usable)} tokens"
+    assert shown in gauges.size(report).plain, "the panel"
+    line = gauges.status(report, wide=True).plain
+    assert f"{numbers.percent(report.utilization)}  {numbers.tokens(total)}/" in line
     if recorded:
         looked = context(home=Home(home, {}))
-        assert looked.outside == report.outside
+        assert left(looked) == left(report)
         assert (looked.prompt.tokens, parts(looked)) == (total, shares)
         assert looked.prompt_hash == report.prompt_hash
     return report
+
+
+async def check_the_past(stage: Stage, home: Path, sent: ContextReport) -> None:
+    """What a replay says of the request that was just sent, and health of the turn's end."""
+    then = context(home=Home(home, {}), turn=sent.turn, call=sent.call)
+    assert (then.prompt.tokens, parts(then)) == (sent.prompt.tokens, parts(sent))
+    assert then.prompt_hash == sent.prompt_hash
+    async with asyncio.timeout(PATIENCE):  # it is measured when the turn is over
+        _, health = await printed(stage, "/health")
+        while not health["turns"] or health["turns"][-1]["turn"] != sent.turn:
+            _, health = await printed(stage, "/health")
+    now = stage.session.services.context.report()
+    assert health["turns"][-1]["utilization"] == pytest.approx(now.utilization, abs=0.001)
 
 
 async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: Path) -> None:
@@ -78,13 +138,19 @@ async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: 
         {"text": "Done. " * 80},
         loop=True,
     )
+    assert len(STEPS) >= 40
     async with on_stage(home, model=model, context_window=32_768) as stage:
         before = await check_surfaces(stage, home, recorded=False)
         assert all(parts(before)[name] for name in FIXED), "counted before the first turn"
         recorded = True
-        for step in STEPS:
+        for written in STEPS:
+            sent = None
+            step = {BACK: f"/model {model}"}.get(written, written)
+            if written == RESTORE:
+                step = f"/restore turn {before.gone[0].turn}"
             if step.startswith("/"):
-                await stage.run(step)
+                ended, told = await stage.run(step)
+                assert ended.ok, f"{step}: {told}"
             else:
                 calls_before = len(stage.all(events.ModelCalled))
                 here = len(stage.heard)
@@ -100,11 +166,13 @@ async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: 
             # What a turn will record first is known to the live session alone until then.
             recorded = not step.startswith(("/tools", "/task")) and (recorded or step[0] != "/")
             before = await check_surfaces(stage, home, recorded=recorded)
+            if sent is not None:
+                await check_the_past(stage, home, sent)
     async with on_stage(home, model=model, context_window=32_768) as stage:
         # Tools that were switched off and on again are offered in their first order.
         again = await check_surfaces(stage, home, recorded=False)
         assert again.prompt.tokens == before.prompt.tokens
-        assert again.outside == before.outside
+        assert left(again) == left(before)
 
 
 async def test_after_a_switch_the_next_models_prompt_is_counted(home: Path) -> None:
@@ -119,23 +187,23 @@ async def test_after_a_switch_the_next_models_prompt_is_counted(home: Path) -> N
         assert not parts(report)["tool_definitions"]
 
 
-@pytest.mark.parametrize("left", [1, 3])
+@pytest.mark.parametrize("gone", [1, 3])
 async def test_what_left_is_listed_with_its_words_and_what_restoring_costs(
-    home: Path, tmp_path: Path, left: int
+    home: Path, tmp_path: Path, gone: int
 ) -> None:
     model = script(tmp_path, {"text": "Noted. " * 40}, loop=True)
     async with on_stage(home, model=model, context_window=32_768) as stage:
         for number in range(1, 7):
             await stage.say(f"question number {number}, please")
-        for _ in range(left):
+        for _ in range(gone):
             await stage.run("/prune 1")
         report = stage.all(events.ContextReported)[-1].report
-        assert report.outside.exchanges == len(report.gone) == left
+        assert report.outside.exchanges == len(report.gone) == gone
         assert report.gone[-1].words.startswith("question number 1")
         before, cost = report.prompt.tokens, report.gone[-1].tokens
         await stage.run(f"/restore turn {report.gone[-1].turn}")
         after = stage.all(events.ContextReported)[-1].report
-        assert len(after.gone) == left - 1
+        assert len(after.gone) == gone - 1
         # The marker line that says what is outside changes with it, by a few tokens.
         assert abs(after.prompt.tokens - before - cost) <= 60
     async with on_stage(home, model=model, context_window=32_768) as stage:

@@ -1,0 +1,162 @@
+"""What a person attaches: pictures and sounds are checked, measured and kept as blobs.
+
+The text of a file becomes part of the message, marked as data: so it is counted, searched and
+cleared of secrets like everything else that is said.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.disk import read_regular
+from mindstone_tui.core.entries import Image
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.providers.base import ModelInfo
+from mindstone_tui.core.text import FILE, as_data, fresh_nonce, one_line
+from mindstone_tui.core.transcript import Transcript
+
+LARGEST: Final = 20 << 20
+LARGEST_TEXT: Final = 128 << 10
+"""Bytes of a text file that become part of a message; the model can read more with its tools."""
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_MP3_SECOND: Final = 16_000
+"""Bytes of a second of MP3 at its most common rate."""
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """A message's text with the files that belong to it, and its pictures and sounds."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+def attach(text: str, paths: Iterable[Path], transcript: Transcript) -> Attached:
+    """Take files in with a message; raises a `UsageError` for what no model reads."""
+    images: list[Image] = []
+    for path in paths:
+        data = _read(path)
+        kept = _image(path, data) or _sound(path, data)
+        if kept is not None:
+            blob = transcript.keep_blob(data)
+            images.append(msgspec.structs.replace(kept, sha256=blob.sha256))
+        else:
+            origin = f"{FILE}{one_line(path.name, 80)}"
+            block = as_data(_text(path, data), origin=origin, nonce=fresh_nonce())
+            text = f"{text}\n\n{block}".strip()
+    return Attached(text, tuple(images))
+
+
+def not_taken(images: Iterable[Image], info: ModelInfo) -> str:
+    """What a person should know when the model gets only the names of what was attached."""
+    unseen = [each for each in images if not (info.sounds if each.is_sound else info.images)]
+    if not unseen:
+        return ""
+    names = ", ".join(each.name for each in unseen)
+    what = "sounds" if all(each.is_sound for each in unseen) else "pictures"
+    return (
+        f"{info.name} does not take {what}: it is told only the name of {names}. "
+        "The file is kept; /model chooses a model that does."
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_regular(path.expanduser(), most=LARGEST)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.",
+            f"Attach a file of at most {LARGEST >> 20} MB.",
+        ) from error
+
+
+def _image(path: Path, data: bytes) -> Image | None:
+    measured = measure(data)
+    if measured is None:
+        return None
+    media_type, width, height = measured
+    return Image(sha256="", media_type=media_type, width=width, height=height, name=path.name)
+
+
+def _sound(path: Path, data: bytes) -> Image | None:
+    heard = measure_sound(data)
+    if heard is None:
+        return None
+    media_type, seconds = heard
+    return Image(
+        sha256="", media_type=media_type, width=0, height=0, name=path.name, seconds=seconds
+    )
+
+
+def _text(path: Path, data: bytes) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    if "\0" in text or (data and not text):
+        raise UsageError(
+            f"{path} is neither text nor a picture or sound that models take.",
+            "Attach text, PNG, JPEG, GIF, WebP, WAV or MP3.",
+        )
+    if len(data) > LARGEST_TEXT:
+        raise UsageError(
+            f"{path} has {len(data) >> 10:,} KB of text; {LARGEST_TEXT >> 10} can be attached.",
+            "Name it without the @ and let the model read it in parts.",
+        )
+    return text
+
+
+def measure_sound(data: bytes) -> tuple[str, float] | None:
+    """Media type and seconds of a sound, as far as its header tells; None when it is none."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        at = data.find(b"fmt ", 12, 4_096)
+        rate = struct.unpack("<I", data[at + 16 : at + 20])[0] if 0 <= at <= len(data) - 20 else 0
+        return "audio/wav", round(len(data) / rate, 2) if rate else 0.0
+    if data[:3] == b"ID3" or (data[:1] == b"\xff" and data[1:2] in (b"\xfb", b"\xf3", b"\xf2")):
+        return "audio/mpeg", round(len(data) / _MP3_SECOND, 2)
+    return None
+
+
+def measure(data: bytes) -> tuple[str, int, int] | None:
+    """Media type, width and height, read from the file's own header."""
+    if data.startswith(_PNG) and len(data) >= 24:
+        width, height = struct.unpack(">II", data[16:24])
+        return "image/png", width, height
+    if data[:6] in (b"GIF87a", b"GIF89a") and len(data) >= 10:
+        width, height = struct.unpack("<HH", data[6:10])
+        return "image/gif", width, height
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp", *_webp_size(data)
+    if data.startswith(b"\xff\xd8"):
+        size = _jpeg_size(data)
+        return ("image/jpeg", *size) if size else None
+    return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        length = struct.unpack(">H", data[at + 2 : at + 4])[0]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 2 + length
+    return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    form, body = data[12:16], data[20:30]
+    if form == b"VP8X" and len(body) >= 10:
+        return 1 + int.from_bytes(body[4:7], "little"), 1 + int.from_bytes(body[7:10], "little")
+    if form == b"VP8L" and len(body) >= 5:
+        bits = int.from_bytes(body[1:5], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if form == b"VP8 " and len(body) >= 10:
+        width, height = struct.unpack("<HH", body[6:10])
+        return width & 0x3FFF, height & 0x3FFF
+    return 0, 0
