@@ -13,7 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.arguments import DEEPEST, too_deep
+from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
@@ -101,7 +101,7 @@ async def _use(
             context, turn, call, _failed(f"There is no tool {call.name}; known: {known}.")
         )
         return
-    if too_deep(call.arguments):
+    if is_too_deep(call.arguments):
         why = f"the arguments are nested more than {DEEPEST} deep and count as none"
         yield _refused(context, turn, call, "policy", why)
         return
@@ -125,19 +125,31 @@ async def _use(
         ),
         turn,
     )
-    if (circle := watch.why_not(call)) is not None:
+    if tool.risk != "client" and (circle := watch.why_not(call)) is not None:
         yield _refused(context, turn, call, "loop detection", f"Not run again: {circle}.")
         return
     decision = context.permissions.decide(tool, approval)
     if decision.verdict == "refuse":
         yield _refused(context, turn, call, "policy", decision.reason)
         return
+    fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
+    for notice in fired.notices:
+        yield notice
+    context.hear(fired)
+    if fired.blocked is not None:
+        yield _refused(context, turn, call, "hook", fired.blocked)
+        return
+    if fired.asks is not None and decision.verdict == "allow":
+        decision = context.permissions.ask_instead(decision, fired.asks)
+        if decision.verdict == "refuse":
+            yield _refused(context, turn, call, "hook", decision.reason)
+            return
     if decision.verdict == "allow":
         tool_context = context.permissions.confine(decision, tool_context)
         context.window.record(_allowed(call, approval, decision), turn)
     else:
         waiting = context.questions.ask(call.id)
-        question = await _question(context, turn, tool, approval, decision)
+        question = await question_about(context, turn, tool, approval, decision)
         # On disk before it is put: any surface may answer, and the first answer on disk holds.
         context.window.record(_written(question), turn)
         yield question
@@ -165,13 +177,18 @@ async def _use(
     yield _returned(context, turn, call, outcome[0])
     for event in announcements(*changed):
         yield event
+    fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, outcome[0])
+    context.hear(fired)
+    for notice in fired.notices:
+        yield notice
     if interruption is not None:
         raise interruption
 
 
-async def _question(
+async def question_about(
     context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
+    """What a person is asked before a call may run."""
     scopes = await context.permissions.scopes_for(tool, approval)
     parts = approval.preview.parts
     return events.ToolAsked(

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Part
-from mindstone_tui.core.providers.bounded_json import read_object
 
 PATIENCE: Final = 0.5
 _WHOLE: Final = 1.5
