@@ -126,6 +126,15 @@ class PromptFiles:
             waiting = context.questions.ask(call)
             yield await question_about(context, 0, SHELL, approval, decision)
             answer = await waiting
+            yield events.ToolEnded(
+                turn=0,
+                call=call,
+                name=SHELL.name,
+                entry="",
+                status="ok" if answer.allowed else "refused",
+                text="",
+                finding="allowed" if answer.allowed else "declined",
+            )
             if not answer.allowed:
                 raise NotAllowed(f"Not sent: `{command}` was declined.", "")
             context.permissions.remember(answer)
