@@ -11,7 +11,7 @@ from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
+from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked, ToolEnded
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import turn_names
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
@@ -100,6 +100,8 @@ async def put_back(
         waiting = services.context.questions.ask(call)
         yield _question(call, direction, sides, len(conflicts))
         answer = await waiting
+        # The question has no call behind it that would end; whoever drew it learns the answer.
+        yield _settled(call, direction, allowed=answer.allowed)
         if not answer.allowed:
             raise UndoError("Nothing was touched.", _how_to_go_on(direction))
         way = "anyway"
@@ -179,6 +181,19 @@ def _question(call: str, direction: Direction, sides: str, count: int) -> ToolAs
     )
 
 
+def _settled(call: str, direction: Direction, *, allowed: bool) -> ToolEnded:
+    said = "overwritten" if allowed else "nothing was touched"
+    return ToolEnded(
+        turn=0,
+        call=call,
+        name=direction,
+        entry="",
+        status="ok" if allowed else "refused",
+        text=said,
+        finding=said,
+    )
+
+
 def _three_sides(conflicts: Sequence[tuple[FileKeeper, Conflict]], direction: Direction) -> str:
     """Every file that is not as it was left: what was, what the turn made of it, what is there."""
     lines = [f"Somebody else changed {plural(len(conflicts), 'file')} since:"]
@@ -194,9 +209,9 @@ def _three_sides(conflicts: Sequence[tuple[FileKeeper, Conflict]], direction: Di
         )
         lines += [
             f"── {exact(path)}",
-            f"   {names[1]:15} {_side(back)}",
-            f"   {names[0]:15} {_side(left)}",
-            f"   {'now':15} {_side(each.now)}",
+            f"   {names[1]}: {_side(back)}",
+            f"   {names[0]}: {_side(left)}",
+            f"   now: {_side(each.now)}",
             f"   from “{names[1]}” to “{names[0]}”:",
             *_lines(diff_of(PathChange(path, back, left), keeper.store)),
             f"   from “{names[0]}” to “now”:",

@@ -69,6 +69,7 @@ class PromptFiles:
         self._context = context
         self.skills: dict[str, PromptFile] = {}
         """The same mapping always: the tool looks into it."""
+        self._looked = False
 
     def commands(self) -> dict[str, PromptFile]:
         """Every command that is none of the program's own."""
@@ -77,13 +78,15 @@ class PromptFiles:
     def refresh(self) -> bool:
         """Look for skills; whether there are any."""
         found = distinct(own_skills(self._home.skills), _of_project(self._project, "skill"))
+        self._looked = True
         self.skills.clear()
         self.skills.update(found)
         return bool(found)
 
     def section(self) -> Section | None:
-        """The skills for the head of the prompt."""
-        self.refresh()
+        """The skills for the head of the prompt, as the turn found them."""
+        if not self._looked:
+            self.refresh()
         if not self.skills:
             return None
         room = self._context.settings.skills.head_chars
@@ -126,6 +129,15 @@ class PromptFiles:
             waiting = context.questions.ask(call)
             yield await question_about(context, 0, SHELL, approval, decision)
             answer = await waiting
+            yield events.ToolEnded(
+                turn=0,
+                call=call,
+                name=SHELL.name,
+                entry="",
+                status="ok" if answer.allowed else "refused",
+                text="",
+                finding="allowed" if answer.allowed else "declined",
+            )
             if not answer.allowed:
                 raise NotAllowed(f"Not sent: `{command}` was declined.", "")
             context.permissions.remember(answer)

@@ -174,7 +174,7 @@ def todo_tool(write: Callable[[TodoArguments, ToolContext], Awaitable[ToolResult
         "read",
         TodoArguments,
         write,
-        lambda arguments, _: Preview(title=f"todo, {len(arguments.items)} items"),
+        lambda arguments, _: Preview(title=f"todo {len(arguments.items)} items"),
     )
     item = {
         "type": "object",
