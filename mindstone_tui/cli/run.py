@@ -144,6 +144,8 @@ async def _take(
             return ExitCode.FAILED
         return outcome.result()
     finally:
+        # Two readers would share the events, and one of them would wait for an end the other saw.
+        outcome.cancel()
         await conversation.close()
         async for event in conversation.events():
             _show_trouble(event)

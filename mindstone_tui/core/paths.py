@@ -196,6 +196,11 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "files"
 
     @property
+    def jobs(self) -> Path:
+        """What commands in the background printed."""
+        return self.folder / "jobs"
+
+    @property
     def derived(self) -> tuple[Path, ...]:
         """Files that are there and can only have come from a transcript."""
         made = (

@@ -32,6 +32,7 @@ from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.messages import (
+    ApprovalWaits,
     MemoryDecided,
     MemoryWaits,
     ScreenWanted,
@@ -154,13 +155,24 @@ class MindstoneApp(App[int]):
     def _finished(self, event: TurnFinished) -> None:
         """Notify someone who looked away that a long turn is over."""
         event.stop()
+        if event.elapsed >= self.host.settings.notify_after:
+            self._call_back(f"turn {event.ended.ending}")
+
+    @on(ApprovalWaits)
+    def _waits(self, event: ApprovalWaits) -> None:
+        """Notify someone who looked away that nothing goes on without them."""
+        event.stop()
+        self._call_back("approval needed")
+
+    def _call_back(self, why: str) -> None:
+        """Call whoever looks elsewhere, in the way that the settings name."""
         settings = self.host.settings
-        if self.app_focus or event.elapsed < settings.notify_after:
+        if self.app_focus:
             return
         if settings.notify == "bell":
             self.bell()
         elif settings.notify == "osc9" and self._driver is not None:
-            self._driver.write(f"\x1b]9;MindStone: turn {event.ended.ending}\x07")
+            self._driver.write(f"\x1b]9;MindStone: {why}\x07")
 
     def notify(
         self,

@@ -583,3 +583,17 @@ async def test_a_long_turn_rings_only_while_nobody_looks() -> None:
         talk.announce(*said(2, "q", "a"))
         await settle(pilot, talk)
         await until(pilot, lambda: rung == ["bell"])
+
+
+async def test_an_approval_that_waits_rings_only_while_nobody_looks() -> None:
+    app, talk = staged(given=around(notify_after=1_000.0))
+    rung: list[str] = []
+    app.bell = lambda: rung.append("bell")  # type: ignore[method-assign]
+    question = ev.ToolAsked(
+        turn=1, call="c1", name="shell", risk="run", shown="run make", digest="d"
+    )
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        app.app_focus = False
+        talk.announce(ev.TurnStarted(turn=1, entry="e", text="q"), question)
+        await until(pilot, lambda: rung == ["bell"])

@@ -304,6 +304,7 @@ class TurnContext:
             timeout=models.timeout,
             retries=models.retries,
             temperature=models.temperature,
+            effort=models.effort.get(self.model),
             position=self.position,
             window=target.window,
             cache_marks=_cache_marks(prepared),

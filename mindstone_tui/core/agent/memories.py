@@ -22,8 +22,10 @@ from mindstone_tui.core.entries.derived import (
     MemoryDigested,
     MemoryProposed,
     NoteTaken,
+    PlanChanged,
     TaskDone,
     TaskStarted,
+    TodoChanged,
 )
 from mindstone_tui.core.entries.window import HealthMeasured, Section
 from mindstone_tui.core.errors import ContinuityError
@@ -47,7 +49,16 @@ from mindstone_tui.core.words import plain_words
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
-_KEPT: Final = (HealthMeasured, NoteTaken, MemoryProposed, MemoryDecided, TaskStarted, TaskDone)
+_KEPT: Final = (
+    HealthMeasured,
+    NoteTaken,
+    MemoryProposed,
+    MemoryDecided,
+    TaskStarted,
+    TaskDone,
+    TodoChanged,
+    PlanChanged,
+)
 """Kinds of lines that measures, notes, proposals and the task are made from."""
 
 

@@ -18,6 +18,7 @@ from mindstone_tui.core.tools.approvals import (
     under,
 )
 from mindstone_tui.core.tools.base import Tool, ToolContext
+from mindstone_tui.core.tools.fetch import may_visit
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import EDITS, Rule, Verdict, offered
 
@@ -42,6 +43,10 @@ class Permissions:
         self.asks = asks
         """Somebody is there who can be asked."""
         self._keep = keep
+        self.hosts: tuple[str, ...] = ()
+        """Hosts that may be read from unasked."""
+        self.planning = False
+        """A plan is being made: only reading tools run."""
 
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
@@ -62,11 +67,25 @@ class Permissions:
 
     def decide(self, tool: Tool, approval: Approval) -> Decision:
         """What may happen; a question nobody can answer is a refusal that says so."""
+        if self.planning and tool.risk != "read":
+            why = "plan mode is on, and only reading tools run; /plan approve ends it"
+            return Decision(verdict="refuse", reason=why)
         decision = self._judge(tool, approval, self._rules)
+        if tool.risk == "network" and decision.verdict == "ask":
+            decision = self._of_host(approval, decision)
         if decision.verdict == "ask" and not self.asks:
             why = f"{decision.reason}, and nobody can be asked here; --approve sets the mode"
             return msgspec.structs.replace(decision, verdict="refuse", reason=why)
         return decision
+
+    def _of_host(self, approval: Approval, decision: Decision) -> Decision:
+        """A host that the settings name is asked without a question, under every mode but one."""
+        pattern = may_visit(approval.preview.host, self.hosts)
+        if pattern and self.mode != "read-only":
+            why = f"approvals.fetch names {pattern}"
+            return Decision(verdict="allow", reason=why, by="rule", rule=f"fetch {pattern}")
+        why = f"it reads from {approval.preview.host} over the network"
+        return msgspec.structs.replace(decision, reason=why)
 
     def ask_instead(self, decision: Decision, why: str) -> Decision:
         """The same call, but a person decides; refused where nobody can."""

@@ -1,6 +1,6 @@
 """Slash commands, a file per family: the same in the app and on the command line."""
 
-from mindstone_tui.core.commands import app, context, continuity, recall, sessions, undo
+from mindstone_tui.core.commands import app, context, continuity, plans, recall, sessions, undo
 from mindstone_tui.core.commands.registry import COMMANDS, Command, parse
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "context",
     "continuity",
     "parse",
+    "plans",
     "recall",
     "sessions",
     "undo",

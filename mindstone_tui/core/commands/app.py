@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mindstone_tui.core.commands.registry import COMMANDS, command, parse, wrong_use
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
+from mindstone_tui.core.text import one_line
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
@@ -38,6 +39,29 @@ async def shell(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
         raise wrong_use("shell", "Which command?")
     result = await services.run_shell(argument)
     yield CommandPrinted(command="shell", text=result.text, ok=result.status == "ok")
+
+
+@command("jobs", usage="[N | kill N]", words=("kill",))
+async def jobs(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """List commands that run in the background, show the output of one, or end it.
+
+    They end with the session, unless you agreed to one that stays.
+    """
+    verb, _, number = argument.rpartition(" ")
+    if not argument:
+        rows = [
+            f"{job.number:>3}  {job.state:32} {one_line(job.command, 80)}\n     {job.log}"
+            for job in services.jobs.all.values()
+        ]
+        yield CommandPrinted(command="jobs", text="\n".join(rows) or "Nothing runs.")
+        return
+    if not number.isdigit() or verb not in ("", "kill"):
+        raise wrong_use("jobs", f"`{argument}` names no job.")
+    job = services.jobs.get(int(number))
+    if verb == "kill":
+        job = await services.jobs.kill(job.number)
+    text = f"{services.jobs.tail(job).rstrip()}\n[job {job.number}: {job.state}]".lstrip()
+    yield CommandPrinted(command="jobs", text=text)
 
 
 @command("theme", usage="[NAME]")

@@ -14,6 +14,7 @@ from mindstone_tui.core.values import Value
 
 Mode = Literal["sliding_window", "auto_compact", "cascade"]
 Policy = Literal["fifo", "lru", "priority", "semantic_merge", "type_based", "hybrid"]
+Effort = Literal["minimal", "low", "medium", "high"]
 ApprovalMode = Literal["read-only", "ask", "auto-edit", "full-auto"]
 
 
@@ -268,6 +269,28 @@ class SkillSettings(SettingsSection):
     """Room for their names and descriptions in the head of the prompt."""
 
 
+class JobSettings(SettingsSection):
+    """Commands in the background."""
+
+    seconds: float = 86_400.0
+    """Time after which one is ended."""
+    output_bytes: int = 268_435_456
+    """Output after which one is ended."""
+
+
+class FetchSettings(SettingsSection):
+    """The tool `fetch`: web pages and text files. `approvals.fetch` says which hosts never ask."""
+
+    bytes: int = 4_194_304
+    """Most that is read of one page."""
+    seconds: float = 30.0
+    """Patience with a server."""
+    robots: bool = True
+    """Leave alone what a site's robots.txt names."""
+    private: bool = False
+    """Allow addresses that are not of the public internet, such as this machine's own."""
+
+
 class UndoSettings(SettingsSection):
     """What is kept of files before tools change them."""
 
@@ -306,6 +329,8 @@ class ApprovalSettings(SettingsSection):
     """Tools, or shell command prefixes as `shell:git status`, that never ask."""
     deny: tuple[str, ...] = ()
     """The same, never allowed."""
+    fetch: tuple[str, ...] = ()
+    """Hosts, such as `docs.python.org` or `*.python.org`, that `fetch` may read from unasked."""
     network: bool = False
     """Give automatically approved commands the network."""
 
@@ -345,6 +370,9 @@ class ModelSettings(SettingsSection):
     """Context windows by model, where the registry is wrong."""
     prices: dict[str, tuple[float, float]] = {}
     """Dollars per million prompt and completion tokens, by model."""
+    effort: dict[str, Effort] = {}
+    """How hard a model thinks before it answers, by model: minimal, low, medium or high. Unset, it
+    is left to the provider."""
 
 
 class TuiSettings(SettingsSection):
@@ -359,7 +387,8 @@ class TuiSettings(SettingsSection):
     mouse: bool = True
     """Let the app have the mouse."""
     notify: Literal["off", "bell", "osc9"] = "bell"
-    """How a long turn says that it is done while you look elsewhere."""
+    """How a long turn says that it is done, or that it waits for approval, while you look
+    elsewhere."""
     notify_after: float = 20.0
     """Seconds a turn must take for that."""
     editor: str = ""
@@ -416,6 +445,23 @@ class AcpSettings(SettingsSection):
     """Sessions in one answer to the editor's question for all of them."""
 
 
+class ServeSettings(SettingsSection):
+    """What `mindstone serve` does for programs and browsers."""
+
+    port: int = 7433
+    """On this machine alone; 0 takes any that is free."""
+    body_bytes: int = 32 << 20
+    """Longest request."""
+    body_seconds: float = 30.0
+    """Longest time that a request may take to arrive."""
+    tool_wait: float = 600.0
+    """Seconds that a turn waits for the results of a client's own tools."""
+    idle: float = 900.0
+    """Seconds after which a session that no client uses is closed."""
+    clients: int = 64
+    """Most connections at a time."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -434,7 +480,10 @@ class Settings(SettingsSection):
     undo: UndoSettings = UndoSettings()
     hooks: HookSettings = HookSettings()
     skills: SkillSettings = SkillSettings()
+    jobs: JobSettings = JobSettings()
+    fetch: FetchSettings = FetchSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()
     acp: AcpSettings = AcpSettings()
+    serve: ServeSettings = ServeSettings()

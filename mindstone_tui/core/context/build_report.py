@@ -138,6 +138,12 @@ def _standing_block(fold: Fold, call: Call, piece: Piece, size: int) -> Block:
     )
 
 
+def todo_lines(standing: Sequence[Section]) -> tuple[str, ...]:
+    """The list of what is to be done, from the section that has it."""
+    text = next((one.text for one in standing if one.name == "todo"), "")
+    return tuple(text.splitlines()[1:])
+
+
 def sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
     """The parts of the system prompt, in its order."""
     sizes = [
@@ -289,6 +295,7 @@ class _Account:
             turn=call.turn,
             call=number,
             sections=sections(view, self.measured),
+            todo=todo_lines(view.fold.sections),
             tools=tools(view, call, self.measured),
             burn=budget.burn(self.finished, self.shares),
             pins=view.fold.state.pins,

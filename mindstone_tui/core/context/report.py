@@ -144,6 +144,8 @@ class ContextReport(Part, omit_defaults=False):
     turn: int = 0
     call: int = 0
     sections: tuple[SectionSize, ...] = ()
+    todo: tuple[str, ...] = ()
+    """What is to be done, a line each, as the head of the prompt says it."""
     tools: tuple[SectionSize, ...] = ()
     burn: tuple[Burn, ...] = ()
     pins: tuple[int, ...] = ()

@@ -267,3 +267,55 @@ class HookRun(Entry):
     said: str = ""
     """What it wants a person to read."""
     elapsed: float = 0.0
+
+
+class TodoItem(Part):
+    """One thing to do."""
+
+    title: str
+    status: Literal["planned", "in_progress", "done"] = "planned"
+
+
+class TodoChanged(Entry):
+    """The list of what is to be done, whole, as it is from here on."""
+
+    carries_text: ClassVar[bool] = True
+
+    items: tuple[TodoItem, ...]
+    by: str = "model"
+    """`model`, `person` or `plan`."""
+
+
+class PlanChanged(Entry):
+    """Planning began, or what became of the plan."""
+
+    carries_text: ClassVar[bool] = True
+
+    stage: Literal["planning", "edited", "approved", "refused"]
+    steps: tuple[str, ...] = ()
+    why: str = ""
+
+
+class JobStarted(Entry):
+    """A command goes on in the background; on record before it begins."""
+
+    carries_text: ClassVar[bool] = True
+
+    job: int
+    command: str
+    log: str
+    """The file with its output."""
+    stays: bool = False
+    """It goes on when the session is closed."""
+
+
+class JobEnded(Entry):
+    """A command in the background is over."""
+
+    carries_text: ClassVar[bool] = True
+
+    job: int
+    command: str
+    ending: str
+    code: int = 0
+    elapsed: float = 0.0

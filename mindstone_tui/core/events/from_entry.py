@@ -23,7 +23,7 @@ from mindstone_tui.core.entries import (
     window,
     workspace,
 )
-from mindstone_tui.core.text import inside, plural
+from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.transcript import Damaged
 
 ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[ev.AnyEvent]]] = {
@@ -80,6 +80,16 @@ def tool_ended(line: Line, entry: conversation.ToolReturned) -> ev.ToolEnded:
         elapsed=entry.elapsed,
         shown=entry.shown,
     )
+
+
+def job_ended(entry: derived.JobEnded) -> ev.Noticed:
+    """A command in the background is over, in a line."""
+    how = f"exit code {entry.code}" if entry.ending == "exited" else entry.ending
+    said = (
+        f"Job {entry.job} ended after {entry.elapsed:.0f} s, {how}: {one_line(entry.command, 80)}"
+    )
+    good = entry.ending == "exited" and entry.code == 0
+    return ev.Noticed(message=said, level="info" if good else "warning")
 
 
 def appeared(line: Line) -> ev.EntryAppeared:
@@ -210,6 +220,8 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
             return [ev.MessageQueued(entry=line.id, text=text)]
         case conversation.MessageWithdrawn(queued=queued):
             return [ev.MessageWithdrawn(entry=queued)]
+        case derived.JobEnded() as ended:
+            return [job_ended(ended)]
         case conversation.ModelFailed(why=why):
             return [ev.Noticed(level="warning", message=why)]
         case store.CommandRun(command=command, output=output, ok=ok):

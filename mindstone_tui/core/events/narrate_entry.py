@@ -64,6 +64,9 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
         case conversation.TurnStarted(origin=origin):
             return "Turn started", origin
+        case conversation.ClientMatched(format=name, known=known, adopted=adopted, action=action):
+            text = f"Matched with what a client sent ({name}): {action}"
+            return text, f"{plural(known, 'message')} known, {adopted} taken over"
         case conversation.ToolAsked(name=name, shown=shown):
             return f"Approval asked for: {call_line(name, shown)}", ""
         case conversation.ToolAnswered(allowed=allowed, why=why):
@@ -97,6 +100,13 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Task done: {title}", summary
         case derived.NoteTaken(category=category, text=text):
             return f"Note ({category}): {text}", ""
+        case derived.TodoChanged(items=items, by=by):
+            done = sum(one.status == "done" for one in items)
+            return f"To do: {done} of {len(items)} done", f"by the {by}"
+        case derived.PlanChanged(stage=stage, steps=steps, why=why):
+            return f"Plan {stage}" + (f" · {plural(len(steps), 'step')}" if steps else ""), why
+        case derived.JobStarted(job=job, command=command, stays=stays):
+            return f"Job {job} started: {command}", "stays when MindStone ends" if stays else ""
         case derived.HookRun(event=event, command=command, status=status, why=why):
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):

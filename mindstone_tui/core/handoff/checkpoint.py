@@ -17,7 +17,13 @@ from mindstone_tui.core.context.actions import actions_of
 from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.conversation import AssistantMessage, TurnEnded, UserMessage
-from mindstone_tui.core.entries.derived import NoteTaken, SummaryDerived, TaskDone, TaskStarted
+from mindstone_tui.core.entries.derived import (
+    NoteTaken,
+    SummaryDerived,
+    TaskDone,
+    TaskStarted,
+    TodoChanged,
+)
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.statements import (
     KINDS,
@@ -295,6 +301,12 @@ class _Work:
                 self._state = msgspec.structs.replace(
                     state, goal="", goal_turn=0, criteria=(), subtasks=(), issues=(), asked=None
                 )
+            case TodoChanged(items=items):
+                # The list is whole: what is neither in it nor done is no longer to be done.
+                kept = tuple(one for one in state.subtasks if one.status == "done")
+                found = [Subtask(title=one.title, status=one.status, seq=line.seq) for one in items]
+                state = msgspec.structs.replace(state, subtasks=kept)
+                self._state = _with_subtasks(state, found)
             case NoteTaken(category=category, text=text):
                 kind = _KIND_OF_NOTE.get(category)
                 if kind is not None:

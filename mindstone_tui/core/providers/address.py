@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -73,6 +75,58 @@ def find_key(provider: str, environ: Mapping[str, str], path: Path) -> ApiKey | 
     return None
 
 
+_IN_KEYRING: Final = "(in the keyring)"
+"""Stands in the file for a key that the system's keyring holds."""
+_SERVICE: Final = "mindstone"
+
+
+def _keyring() -> Any:
+    """The system's keyring; None where the extra is not installed or nothing can hold a key."""
+    if importlib.util.find_spec("keyring") is None:
+        return None
+    try:
+        keyring = importlib.import_module("keyring")
+        return keyring if keyring.get_keyring().priority > 0 else None
+    except Exception:  # a backend that cannot even be asked is none
+        return None
+
+
+def _to_keyring(provider: str, secret: str) -> str:
+    """What the file has for a key: a sign, if the keyring took it, else the key itself."""
+    if (keyring := _keyring()) is None:
+        return secret
+    try:
+        if not secret:
+            if keyring.get_password(_SERVICE, provider) is not None:
+                keyring.delete_password(_SERVICE, provider)
+            return ""
+        keyring.set_password(_SERVICE, provider, secret)
+        if keyring.get_password(_SERVICE, provider) == secret:
+            return _IN_KEYRING
+    except Exception:  # locked, refused, gone: the file is there for that
+        return secret
+    return secret
+
+
+def _from_keyring(provider: str, value: str) -> str:
+    if value != _IN_KEYRING:
+        return value
+    try:
+        keyring = _keyring()
+        return keyring.get_password(_SERVICE, provider) or "" if keyring else ""
+    except Exception:  # a keyring that is locked has no key for us
+        return ""
+
+
+def _written(path: Path) -> dict[str, str]:
+    """The file's own words, without a look into the keyring."""
+    stored_keys(path)  # refuses what cannot be used
+    try:
+        return msgspec.convert(tomllib.loads(read_regular(path).decode()), dict[str, str])
+    except FileNotFoundError:
+        return {}
+
+
 def stored_keys(path: Path) -> dict[str, str]:
     """Every key in the file, by provider; refuses a file that others can read."""
     try:
@@ -90,7 +144,8 @@ def stored_keys(path: Path) -> dict[str, str]:
             f"Run `chmod 600 {path}`, and consider replacing the keys.",
         )
     try:
-        return msgspec.convert(tomllib.loads(raw), dict[str, str])
+        found = msgspec.convert(tomllib.loads(raw), dict[str, str])
+        return {name: _from_keyring(name, value) for name, value in found.items()}
     except (ValueError, RecursionError) as error:  # no TOML, or not of this form
         raise ConfigError(
             f"{path} is not a list of keys: {error}.", 'Each line is: provider = "key".'
@@ -104,7 +159,7 @@ def store_key(path: Path, provider: str, secret: str) -> None:
         raise UsageError(f"{provider!r} is not a provider's name.", "For example: anthropic.")
     if not secret.isascii() or not secret.isprintable():
         raise UsageError("A key is one line of plain characters.", "Copy it again.")
-    kept = {**stored_keys(path), provider: secret}
+    kept = {**_written(path), provider: _to_keyring(provider, secret)}
     lines = (
         f'{name} = "{value.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n'
         for name, value in sorted(kept.items())

@@ -33,18 +33,24 @@ _ADDRESS: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
 _OPENING: Final = "(The conversation goes on.)"
 """The person's part where a conversation would begin with an answer, which is not allowed."""
+_THOUGHT: Final = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}
+"""Tokens of thinking by effort."""
+_LEAST_THOUGHT: Final = 1_024
+"""What this format asks for at least."""
 _COUNTED: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def call(request: Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
     system, rest = system_and_rest(messages_for(request, options, address.model))
+    thinking = _thinking(options)
     body = {
         "model": wire_name(address),
         "system": [block for message in system for block in _said(message)] or None,
         "messages": in_turn(with_valid_calls(message) for message in rest),
         "max_tokens": options.max_tokens,
-        "temperature": options.temperature,
+        "temperature": None if thinking else options.temperature,
+        "thinking": thinking,
         "stream": True,
         "tools": [
             {
@@ -63,6 +69,14 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
     if address.key:
         headers["x-api-key"] = address.key.secret
     return HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=encoded(body))
+
+
+def _thinking(options: Options) -> dict[str, Any] | None:
+    """Room to think before the answer; none where the answer has hardly room itself."""
+    if options.effort is None:
+        return None
+    room = min(_THOUGHT[options.effort], options.max_tokens // 2)
+    return {"type": "enabled", "budget_tokens": room} if room >= _LEAST_THOUGHT else None
 
 
 def in_turn(messages: Iterable[Message]) -> list[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
-from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.config.settings import Effort, ModelSettings
 from mindstone_tui.core.entries import Label, Part, Request, Usage
 
 
@@ -64,6 +64,8 @@ class Options(Part):
     timeout: float = _DEFAULTS.timeout
     retries: int = _DEFAULTS.retries
     temperature: float | None = None
+    effort: Effort | None = None
+    """How hard the model thinks first; None leaves it to the provider."""
     purpose: str = ""
     """Empty for the conversation; `summary`, `judge` … for side calls."""
     position: int = 0

@@ -51,6 +51,7 @@ def call_of(request: Request, options: Options, address: Address) -> dict[str, A
         "api_key": address.key.secret if address.key else None,
         "api_base": address.base_url or None,
         "temperature": options.temperature,
+        "reasoning_effort": options.effort,
         "tools": [_tool(tool) for tool in request.tools] or None,
     }
     if address.key is None and address.base_url:

@@ -55,6 +55,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "messages": [_fit(message, names) for message in told],
         "options": {name: value for name, value in sampling.items() if value is not None},
         "stream": True,
+        "think": "low" if options.effort == "minimal" else options.effort,
         "tools": [
             {"type": "function", "function": msgspec.to_builtins(tool)} for tool in request.tools
         ]

@@ -72,6 +72,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
             for message in messages_for(request, options, address.model)
         ],
         **limits(options, address),
+        "reasoning_effort": options.effort,
         "stream": True,
         "stream_options": None if host.tells_usage else {"include_usage": True},
         "tools": [

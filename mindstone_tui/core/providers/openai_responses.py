@@ -50,6 +50,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "instructions": "\n\n".join(text_of(each) for each in system) or None,
         "input": [item for message in rest for item in _items(with_valid_calls(message))],
         **limits(options, address, "max_output_tokens"),
+        "reasoning": {"effort": options.effort} if options.effort else None,
         "stream": True,
         "store": False,
         "tools": [_tool(tool) for tool in request.tools] or None,

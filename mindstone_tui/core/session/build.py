@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -16,6 +17,7 @@ from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.hooks import Hooks, announced_first
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
+from mindstone_tui.core.agent.plans import Plans
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Loaded, load
@@ -27,7 +29,9 @@ from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, Disk, sweep
+from mindstone_tui.core.entries.derived import JobEnded, JobStarted
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, UsageError
+from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.handoff.delegation import DelegationLimits
 from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -43,6 +47,7 @@ from mindstone_tui.core.session.fork import (
     offline_name,
     push_fork,
 )
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
@@ -56,6 +61,9 @@ from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
+from mindstone_tui.core.tools.fetch import Fetcher
+from mindstone_tui.core.tools.history import todo_tool
+from mindstone_tui.core.tools.jobs import Job, Jobs
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
@@ -87,6 +95,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Take in what other surfaces write while idle."""
     offered: tuple[str, ...] = ()
     """The only tools that are offered; empty for all."""
+    guest: Guest | None = None
+    """A program that brings its own tools and instructions."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
     offline: bool = False
@@ -129,13 +139,15 @@ def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permission
         *(Rule.parse("refuse", text) for text in approvals.deny),
         *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
     )
-    return Permissions(
+    permissions = Permissions(
         _mode(approvals.mode),
         rules,
         find_sandbox,
         asks=opening.asks,
         keep=lambda rule: keep_rule(opening.places, rule),
     )
+    permissions.hosts = approvals.fetch
+    return permissions
 
 
 def keep_rule(places: Places, rule: str) -> None:
@@ -321,8 +333,10 @@ class _Assembly:
     @cached_property
     def tools(self) -> ToolRegistry:
         settings, only = self.settings.tools, self.opening.offered
-        # Whoever is offered named tools only starts no servers for more.
-        served = msgspec.structs.replace(settings, mcp={}) if only else settings
+        guest = self.opening.guest
+        # Whoever is offered named tools only, or none of ours, starts no servers for more.
+        few = bool(only) or (guest is not None and not guest.own_tools)
+        served = msgspec.structs.replace(settings, mcp={}) if few else settings
         servers = Servers(
             served, self.home.tool_pins, environ=self.opening.environ, cwd=self.workspace.cwd
         )
@@ -452,6 +466,39 @@ class _Assembly:
         return Project(self.workspace, TrustFile(self.home.trust))
 
     @cached_property
+    def _jobs(self) -> Jobs:
+        settings = self.settings.jobs
+        return Jobs(
+            self.places.jobs,
+            seconds=settings.seconds,
+            output=settings.output_bytes,
+            clean=self.transcript.clean,
+            on_start=self._job_started,
+            on_end=self._job_ended,
+        )
+
+    def _job_started(self, job: Job) -> None:
+        self.window.record(
+            JobStarted(job=job.number, command=job.command, log=str(job.log), stays=job.stays)
+        )
+
+    def _job_ended(self, job: Job) -> None:
+        entry = JobEnded(
+            job=job.number,
+            command=job.command,
+            ending=job.ending,
+            code=job.code,
+            elapsed=round(job.elapsed, 3),
+        )
+        with contextlib.suppress(MindstoneError):  # what cannot be saved is kept for later
+            self.window.record(entry)
+        self.context.tell(job_ended(entry))
+
+    @cached_property
+    def _plans(self) -> Plans:
+        return Plans(self.context, self.past)
+
+    @cached_property
     def _prompts(self) -> PromptFiles:
         return PromptFiles(self.home, self.project, self.context)
 
@@ -479,9 +526,11 @@ class _Assembly:
             self.recall,
             project=self.project,
             prompts=self._prompts,
+            plans=self._plans,
             tools=self.tools,
             cwd=self.opening.cwd,
             home=self.home,
+            guest=self.opening.guest,
         )
         delegations = Delegations(
             self.context,
@@ -493,7 +542,12 @@ class _Assembly:
                 seconds=self.settings.tools.delegate_timeout,
             ),
         )
-        self.tools.add(toolbox(self.tools_of_history, delegations))
+        more = (
+            todo_tool(self._plans.write),
+            *self._jobs.tools(),
+            Fetcher(self.settings.fetch).tool(),
+        )
+        self.tools.add(toolbox(self.tools_of_history, delegations, *more))
         return SessionServices(
             context=self.context,
             home=self.home,
@@ -512,5 +566,7 @@ class _Assembly:
             tools=self.tools,
             project=self.project,
             prompts=self._prompts,
+            plans=self._plans,
+            jobs=self._jobs,
             store=self._store,
         )

@@ -29,7 +29,7 @@ from mindstone_tui.core.tools.search import GREP
 from mindstone_tui.core.tools.shell import SHELL
 
 
-def toolbox(history: ToolsOfHistory, delegations: Delegations) -> dict[str, Tool]:
+def toolbox(history: ToolsOfHistory, delegations: Delegations, *more: Tool) -> dict[str, Tool]:
     """Every tool there is, by name."""
     tools = (
         *FILE_TOOLS,
@@ -38,6 +38,7 @@ def toolbox(history: ToolsOfHistory, delegations: Delegations) -> dict[str, Tool
         SHELL,
         *history.tools(),
         delegate_tool(delegations.run, DESCRIPTION),
+        *more,
     )
     return {tool.name: tool for tool in tools}
 

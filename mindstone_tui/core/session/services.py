@@ -17,6 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.plans import Plans
 from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
@@ -40,12 +41,12 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.prompt_files import PromptFiles
@@ -54,6 +55,7 @@ from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.jobs import Jobs
 from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
@@ -93,6 +95,8 @@ class SessionServices:
         tools: ToolRegistry,
         project: Project,
         prompts: PromptFiles,
+        plans: Plans,
+        jobs: Jobs,
         store: HistoryStore | None = None,
         unheeded: str = "",
     ) -> None:
@@ -111,6 +115,8 @@ class SessionServices:
         self.tools = tools
         self.project = project
         self.prompts = prompts
+        self.plans = plans
+        self.jobs = jobs
         self.store = store
         """The server that keeps this history; None where the files do."""
         self.greeting = ""
@@ -170,6 +176,9 @@ class SessionServices:
         """Write this session to a file."""
 
         def work() -> None:
+            # Deferred: the page's Markdown renderer is large, and few sessions are exported.
+            from mindstone_tui.core.interchange.export import export
+
             with History(self.places) as history:
                 text = "".join(export(history, kind, clean=self.context.transcript.clean))
             replace_file(path, text.encode())
@@ -246,7 +255,7 @@ class SessionServices:
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
         if self._past.forget(lines, everything=replaced) or replaced:
-            for part in (self.memories, self.health, self.tasks):
+            for part in (self.memories, self.health, self.tasks, self.plans):
                 part.forget()
         if any(isinstance(line.entry, ModelChanged) for line in lines):
             self._follow_model()
@@ -258,13 +267,6 @@ class SessionServices:
             return []
         found_changed = self.context.files.recover()
         return [*found_changed, *close_open_turn(self.context, self._history)]
-
-    def lines_of_turn(self) -> list[Line]:
-        """Everything recorded of the newest turn."""
-        return [
-            self._history.whole(line)
-            for line in self._history.turn(self.context.transcript.last_turn)
-        ]
 
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
@@ -382,6 +384,7 @@ class SessionServices:
     async def close(self) -> None:
         """Give back the model, the index and the reader."""
         self.stop_tidying()
+        await self.jobs.close()
         await self.context.provider.close()
         await self.tools.close()
         self.context.files.store.close()
@@ -420,9 +423,11 @@ def turn_services(
     *,
     project: Project,
     prompts: PromptFiles,
+    plans: Plans,
     tools: ToolRegistry,
     cwd: Path,
     home: Places,
+    guest: Guest | None = None,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -434,6 +439,8 @@ def turn_services(
         if prompts.refresh():
             tools.add({"skill": skill_tool(prompts.skills)})
         found += project.hook_problems(home.hooks)
+        if guest is not None:
+            guest.offer(tools.offered, tools.usable())
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -459,7 +466,10 @@ def turn_services(
         started = context.hooks.started
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
         skills = prompts.section()
-        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()), *plans.sections)
+        if guest is not None and (brought := guest.section()) is not None:
+            # A program says itself who answers; what is remembered stands behind that.
+            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
         sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 

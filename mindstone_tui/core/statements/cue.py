@@ -7,6 +7,7 @@ stand at the beginning of a sentence or of a clause and need not be looked for a
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -47,12 +48,9 @@ class Cue(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A sentence that it is made for."""
     words: frozenset[str]
     """One of them stands in every sentence that it fits."""
-    start: re.Pattern[str] | None = None
-    """Fits where the sentence begins."""
-    clause: re.Pattern[str] | None = None
-    """Fits where a clause begins."""
-    within: re.Pattern[str] | None = None
-    """Fits anywhere."""
+    starts: str = ""
+    clauses: str = ""
+    withins: str = ""
     anywhere: bool = False
     """Read the sentence as it was said, not only its core."""
     lasting: bool = False
@@ -60,6 +58,21 @@ class Cue(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     permits: bool = False
     imperative: bool = False
     """Counts only where nobody has been named who does it: "we start it but don't wait"."""
+
+    @property
+    def start(self) -> re.Pattern[str] | None:
+        """Fits where the sentence begins."""
+        return _compiled(self.starts)
+
+    @property
+    def clause(self) -> re.Pattern[str] | None:
+        """Fits where a clause begins."""
+        return _compiled(self.clauses)
+
+    @property
+    def within(self) -> re.Pattern[str] | None:
+        """Fits anywhere."""
+        return _compiled(self.withins)
 
 
 def cue(
@@ -81,9 +94,9 @@ def cue(
         kind=kind,
         example=example,
         words=frozenset(words.split()),
-        start=_any_of(start),
-        clause=_any_of(clause),
-        within=_any_of(within),
+        starts="|".join(start),
+        clauses="|".join(clause),
+        withins="|".join(within),
         anywhere=anywhere,
         lasting=lasting,
         forbids=forbids,
@@ -92,5 +105,7 @@ def cue(
     )
 
 
-def _any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(patterns)) if patterns else None
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """Compiled when first looked for: most programs that import this recognise nothing."""
+    return re.compile(pattern) if pattern else None

@@ -23,8 +23,9 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
-Risk = Literal["read", "write", "run", "memory"]
-"""`read` looks, `write` changes files, `run` starts programs, `memory` changes memories."""
+Risk = Literal["read", "write", "run", "memory", "network", "client"]
+"""`read` looks, `write` changes files, `run` starts programs, `memory` changes memories, `network`
+reads from a host of the internet; a `client` runs its tools itself, and they do nothing here."""
 
 
 class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +75,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """The root below which a file would change."""
     place: tuple[str, ...] = ()
     """The parts of the path that would change, below its root."""
+    host: str = ""
+    """The host that would be asked."""
     command: str = ""
     """The shell command to judge, when there is one."""
     parts: tuple[CommandPart, ...] = ()
@@ -199,6 +202,7 @@ _OTHER_NAMES: Final = {
     "text": "content note body fact memory",
     "title": "name heading",
     "task": "prompt instructions",
+    "items": "todos tasks list",
 }
 """Names that models know from elsewhere, by the name they mean here."""
 _SMALL_TALK: Final = frozenset({"description", "explanation", "thought", "reasoning"})

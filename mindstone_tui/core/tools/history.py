@@ -148,3 +148,45 @@ def delegate_tool(
             title="delegate a task", body=exact(f"{arguments.task}\n{arguments.context}".strip())
         ),
     )
+
+
+class TodoArgument(msgspec.Struct, frozen=True):
+    """One thing to do, also as other agents write it."""
+
+    title: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    status: Literal["planned", "in_progress", "done", "pending", "completed"] = "planned"
+    content: Annotated[str, msgspec.Meta(max_length=300)] = ""
+
+
+class TodoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole list."""
+
+    items: Annotated[
+        tuple[TodoArgument, ...], msgspec.Meta(max_length=50, description="All of it, in order.")
+    ]
+
+
+def todo_tool(write: Callable[[TodoArguments, ToolContext], Awaitable[ToolResult]]) -> Tool:
+    """Keep the list of what is to be done."""
+    tool = declare(
+        "todo",
+        "Write the list of what is to be done, whole; one item in_progress at a time.",
+        "read",
+        TodoArguments,
+        write,
+        lambda arguments, _: Preview(title=f"todo, {len(arguments.items)} items"),
+    )
+    item = {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "status": {"enum": ["planned", "in_progress", "done"]},
+        },
+        "required": ["title", "status"],
+    }
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {"items": {"type": "array", "items": item}},
+        "required": ["items"],
+    }
+    return msgspec.structs.replace(tool, parameters=parameters)

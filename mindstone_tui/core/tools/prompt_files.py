@@ -113,14 +113,14 @@ def distinct(*places: Iterable[PromptFile]) -> dict[str, PromptFile]:
     return found
 
 
-class Piece(msgspec.Struct, frozen=True):
+class PromptPiece(msgspec.Struct, frozen=True):
     """A part of a command's message: plain text, a file to quote, or a shell command to run."""
 
     kind: Literal["text", "file", "shell"]
     value: str
 
 
-def pieces_of(prompt: PromptFile, arguments: str) -> list[Piece]:
+def pieces_of(prompt: PromptFile, arguments: str) -> list[PromptPiece]:
     """The message of a command, with its arguments filled in.
 
     What a person typed as an argument is text: it names no file to quote and no command to run.
@@ -129,24 +129,24 @@ def pieces_of(prompt: PromptFile, arguments: str) -> list[Piece]:
         words = shlex.split(arguments)
     except ValueError:
         words = arguments.split()
-    pieces: list[Piece] = []
+    pieces: list[PromptPiece] = []
     at = 0
     used = False
     for found in _PIECE.finditer(prompt.body):
-        pieces.append(Piece("text", prompt.body[at : found.start()]))
+        pieces.append(PromptPiece("text", prompt.body[at : found.start()]))
         at = found.end()
         if found["shell"]:
-            pieces.append(Piece("shell", found["shell"].strip()))
+            pieces.append(PromptPiece("shell", found["shell"].strip()))
         elif found["file"]:
-            pieces.append(Piece("file", found["file"]))
+            pieces.append(PromptPiece("file", found["file"]))
         else:
             used = True
             number = found["argument"]
             given = arguments if number == "ARGUMENTS" else "".join(words[int(number) - 1 :][:1])
-            pieces.append(Piece("text", given))
-    pieces.append(Piece("text", prompt.body[at:]))
+            pieces.append(PromptPiece("text", given))
+    pieces.append(PromptPiece("text", prompt.body[at:]))
     if arguments and not used:
-        pieces.append(Piece("text", f"\n\n{arguments}"))
+        pieces.append(PromptPiece("text", f"\n\n{arguments}"))
     return [piece for piece in pieces if piece.value]
 
 

@@ -23,6 +23,7 @@ from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import (
+    ApprovalWaits,
     MemoryDecided,
     MemoryWaits,
     ScreenWanted,
@@ -266,6 +267,7 @@ class ChatScreen(Screen[None]):
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
         self._say_doing("approval needed")
+        self.post_message(ApprovalWaits())
         if len(self._asked) == 1:
             self._put_question()
 

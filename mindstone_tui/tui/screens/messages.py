@@ -42,6 +42,10 @@ class TurnFinished(Message):
         self.elapsed = elapsed
 
 
+class ApprovalWaits(Message):
+    """A turn stands still until somebody answers."""
+
+
 class WindowMeasured(Message):
     """There is a new report."""
 

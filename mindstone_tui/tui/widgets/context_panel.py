@@ -50,8 +50,25 @@ class Gauges(Widget):
             _heading("Growth", Content(""), width),
             gauges.growth(report, width),
             gauges.money(report),
+            *_todo(report, width),
         ]
         return Content("\n").join(parts)
+
+
+_MOST_TODO = 8
+
+
+def _todo(report: ContextReport, width: int) -> list[Content]:
+    """What is to be done, what is done last; nothing where there is no list."""
+    if not report.todo:
+        return []
+    done = sum(row.startswith("[x]") for row in report.todo)
+    right = Content.styled(f"{done} of {len(report.todo)} done", "$faint")
+    rows = sorted(report.todo, key=lambda row: row.startswith("[x]"))
+    shown = [show.line(row, width) for row in rows[:_MOST_TODO]]
+    more = [Content.styled(f"… {len(rows) - _MOST_TODO} more: /todo", "$faint")]
+    rest = more if len(rows) > _MOST_TODO else []
+    return [Content(""), _heading("To do", right, width), *shown, *rest]
 
 
 def _heading(title: str, right: Content, width: int) -> Content:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -74,3 +77,62 @@ def test_every_printable_key_comes_back(tmp_path_factory: pytest.TempPathFactory
 
 def test_an_unlisted_provider_follows_the_pattern() -> None:
     assert variables_of("novita") == ("NOVITA_API_KEY",)
+
+
+class FakeKeyring(types.ModuleType):
+    """A keyring that may refuse."""
+
+    def __init__(self, priority: float = 1.0, *, refuses: bool = False) -> None:
+        super().__init__("keyring")
+        self.__spec__ = importlib.machinery.ModuleSpec("keyring", None)
+        self.held: dict[tuple[str, str], str] = {}
+        self.priority = priority
+        self.refuses = refuses
+
+    def get_keyring(self) -> FakeKeyring:
+        return self
+
+    def set_password(self, service: str, name: str, secret: str) -> None:
+        if self.refuses:
+            raise RuntimeError("locked")
+        self.held[service, name] = secret
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.held.get((service, name))
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.held[service, name]
+
+
+def test_a_keyring_holds_the_key_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, keyring = tmp_path / "keys.toml", FakeKeyring()
+    store_key(path, "openai", "in the file")
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    store_key(path, "anthropic", "sk-hidden")
+    assert "sk-hidden" not in path.read_text()
+    assert stored_keys(path) == {"openai": "in the file", "anthropic": "sk-hidden"}
+    store_key(path, "anthropic", "")
+    assert not keyring.held
+    assert stored_keys(path) == {"openai": "in the file"}
+
+
+@pytest.mark.parametrize("keyring", [FakeKeyring(0.0), FakeKeyring(refuses=True)])
+def test_a_keyring_that_cannot_hold_it_leaves_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyring: FakeKeyring
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    store_key(tmp_path / "keys.toml", "openai", "sk-1")
+    assert stored_keys(tmp_path / "keys.toml") == {"openai": "sk-1"}
+
+
+def test_a_keyring_that_is_gone_has_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys.toml"
+    monkeypatch.setitem(sys.modules, "keyring", FakeKeyring())
+    store_key(path, "openai", "sk-1")
+    monkeypatch.setitem(sys.modules, "keyring", FakeKeyring(0.0))
+    assert find_key("openai", {"OPENAI_API_KEY": "other"}, path) is not None
+    found = find_key("openai", {"OPENAI_API_KEY": "other"}, path)
+    assert found is not None
+    assert found.secret == "other"

@@ -1,0 +1,335 @@
+"""A web page or file as text, with the network as a permission of its own.
+
+Only http and https, only addresses of the public internet unless the settings allow others: a name
+is looked up once, every address it has is judged, and the connection goes to the address that was
+judged. Redirects within the host are followed and shown; one to another host is told, not taken,
+because nobody agreed to that host. What was read is kept whole beside the transcript.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import hashlib
+import http.client
+import ipaddress
+import re
+import socket
+import ssl
+import time
+import urllib.robotparser
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Annotated, Final
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from mindstone_tui import __version__
+from mindstone_tui.core.config.settings import FetchSettings
+from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
+from mindstone_tui.core.tools.verdicts import CommandPart
+
+AGENT: Final = "mindstone"
+_MOST_REDIRECTS: Final = 5
+_MOST_ROBOTS: Final = 512 * 1024
+_TEXTUAL: Final = re.compile(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml)")
+_HIDDEN: Final = frozenset({"script", "style", "noscript", "template", "svg", "head"})
+_BREAKING: Final = frozenset(
+    [
+        "p",
+        "div",
+        "section",
+        "article",
+        "header",
+        "footer",
+        "main",
+        "nav",
+        "aside",
+        "ul",
+        "ol",
+        "li",
+        "table",
+        "tr",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "br",
+        "hr",
+        "pre",
+        "blockquote",
+        "form",
+        "dl",
+        "dt",
+        "dd",
+        "figure",
+    ]
+)
+
+Resolve = Callable[[str, int], list[str]]
+
+
+class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to read."""
+
+    url: Annotated[str, msgspec.Meta(min_length=8, max_length=4_000, description="http or https.")]
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server gave."""
+
+    url: str
+    status: int
+    media_type: str
+    charset: str
+    body: bytes
+    cut: bool
+    location: str = ""
+
+
+def host_of(url: str) -> str:
+    """The host that a URL names, or why it cannot be fetched."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ToolError(f"{one_line(url, 80)} is no address: {error}.", "Check it.") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ToolError(f"{one_line(url, 80)} is no web address.", "Use http:// or https://.")
+    if parts.username or parts.password:
+        raise NotAllowed("An address with a password in it is not fetched.", "Leave it out.")
+    if any(sign <= " " or sign == "\x7f" for sign in url):
+        raise ToolError("An address cannot have spaces in it.", "Encode them as %20.")
+    return f"{host}:{port}" if port else host
+
+
+def may_visit(host: str, allowed: tuple[str, ...]) -> str:
+    """The pattern of the settings that allows a host; empty when none does."""
+    return next((each for each in allowed if fnmatch.fnmatchcase(host.lower(), each.lower())), "")
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Every address that a name has."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def public(addresses: list[str], host: str, *, private: bool) -> str:
+    """The address to connect to; refused when any of them is not of the public internet."""
+    if not addresses:
+        raise ToolError(f"{host} has no address.", "Check the name.")
+    for each in addresses:
+        if not private and not ipaddress.ip_address(each.partition("%")[0]).is_global:
+            raise NotAllowed(
+                f"{host} leads to {each}, which is not an address of the public internet.",
+                "Set fetch.private to allow such addresses.",
+            )
+    return addresses[0]
+
+
+class Fetcher:
+    """Fetches for one session; robots.txt of a host is read once."""
+
+    def __init__(self, settings: FetchSettings, *, find: Resolve = resolve) -> None:
+        self._settings = settings
+        self._find = find
+        self._robots: dict[str, urllib.robotparser.RobotFileParser] = {}
+
+    def tool(self) -> Tool:
+        """As the model is offered it."""
+        return declare(
+            "fetch",
+            "Read a web page or a text file from the internet.",
+            "network",
+            FetchArguments,
+            self._run,
+            _preview,
+        )
+
+    async def _run(self, arguments: FetchArguments, context: ToolContext) -> ToolResult:
+        return await asyncio.to_thread(self.fetch, arguments.url, context)
+
+    def fetch(self, url: str, context: ToolContext) -> ToolResult:
+        """Read a page, through the redirects of its own host."""
+        host = host_of(url)
+        way = [url]
+        while True:
+            self._ask_robots(way[-1])
+            page = self._get(way[-1], self._settings.bytes)
+            if not page.location:
+                break
+            target = urljoin(way[-1], page.location)
+            if host_of(target) != host:
+                text = (
+                    f"{way[-1]} leads to another host: {exact(target)}. Fetch that if you need it."
+                )
+                return ToolResult(text=text, finding=f"redirects to {host_of(target)}")
+            way.append(target)
+            if len(way) > _MOST_REDIRECTS:
+                raise ToolError(f"{url} leads in circles.", "Use the final address.")
+        return self._told(page, way, context)
+
+    def _told(self, page: Page, way: list[str], context: ToolContext) -> ToolResult:
+        if page.status >= 400:
+            raise ToolError(f"{way[-1]} answers {page.status}.", "Check the address.")
+        if not _TEXTUAL.match(page.media_type):
+            raise ToolError(
+                f"{way[-1]} is {page.media_type or 'of no known kind'}, {len(page.body):,} bytes, "
+                "and no text.",
+                "Fetch a page or a text file.",
+            )
+        try:
+            raw = page.body.decode(page.charset or "utf-8", "replace")
+        except LookupError:
+            raw = page.body.decode("utf-8", "replace")
+        html = "html" in page.media_type or raw.lstrip()[:15].lower().startswith("<!doctype html")
+        text, _ = bounded(text_of_html(raw) if html else raw, context)
+        digest = hashlib.sha256(page.body).hexdigest()
+        heading = [f"[{exact(' → '.join(way))}, {page.media_type}, sha256 {digest[:16]}]"]
+        if page.cut:
+            heading.append(f"[only the first {len(page.body):,} bytes were read]")
+        return ToolResult(
+            text="\n".join([*heading, text]),
+            finding=f"{host_of(way[-1])}: {len(page.body):,} bytes, sha256 {digest[:12]}",
+            full=page.body,
+            origin=f"web page {way[-1]}",
+        )
+
+    def _ask_robots(self, url: str) -> None:
+        if not self._settings.robots:
+            return
+        parts = urlsplit(url)
+        root = f"{parts.scheme}://{parts.netloc}"
+        if root not in self._robots:
+            rules = urllib.robotparser.RobotFileParser()
+            page = self._get(f"{root}/robots.txt", _MOST_ROBOTS)
+            there = page.status < 300 and not page.location
+            rules.parse(page.body.decode("utf-8", "replace").splitlines() if there else [])
+            self._robots[root] = rules
+        if not self._robots[root].can_fetch(AGENT, url):
+            raise NotAllowed(
+                f"{parts.netloc} does not want programs to read this page (robots.txt).",
+                "Read it in a browser, or set fetch.robots to false.",
+            )
+
+    def _get(self, url: str, most: int) -> Page:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            address = public(self._find(host, port), host, private=self._settings.private)
+            connection = _connection(parts.scheme, host, port, address, self._settings.seconds)
+            try:
+                target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+                connection.request("GET", target, headers=_HEADERS)
+                answer = connection.getresponse()
+                body = _read(answer, most + 1, self._settings.seconds)
+                return Page(
+                    url=url,
+                    status=answer.status,
+                    media_type=answer.headers.get_content_type() if answer.headers else "",
+                    charset=answer.headers.get_content_charset() or "",
+                    body=body[:most],
+                    cut=len(body) > most,
+                    location=(answer.getheader("location") or "")
+                    if answer.status // 100 == 3
+                    else "",
+                )
+            finally:
+                connection.close()
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = one_line(str(error) or type(error).__name__, 160)
+            raise ToolError(f"{host} cannot be read: {why}.", "Check the address.") from None
+
+
+_HEADERS: Final = {
+    "User-Agent": f"{AGENT}/{__version__}",
+    "Accept": "text/html, text/plain, application/json, */*;q=0.5",
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+}
+
+
+def _connection(
+    scheme: str, host: str, port: int, address: str, seconds: float
+) -> http.client.HTTPConnection:
+    """A connection to the address that was judged, for the host that was named."""
+    plain = socket.create_connection((address, port), timeout=seconds)
+    if scheme == "https":
+        try:
+            held: socket.socket = ssl.create_default_context().wrap_socket(
+                plain, server_hostname=host
+            )
+        except BaseException:
+            plain.close()
+            raise
+    else:
+        held = plain
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    connection.sock = held
+    return connection
+
+
+def _read(answer: http.client.HTTPResponse, most: int, seconds: float) -> bytes:
+    """A body as far as it comes in time: a server that drips does not hold us for ever."""
+    deadline = time.monotonic() + seconds
+    body = bytearray()
+    while len(body) < most and (piece := answer.read1(min(1 << 16, most - len(body)))):
+        body += piece
+        if time.monotonic() > deadline:
+            raise TimeoutError("it took too long")
+    return bytes(body)
+
+
+class _Text(HTMLParser):
+    """The words of a page, a line for each block, links with their address."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._hidden = 0
+        self._title = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if tag in _HIDDEN:
+            self._hidden += 1
+        elif tag in _BREAKING:
+            self.pieces.append("\n# " if tag in ("h1", "h2", "h3") else "\n")
+        self._title = tag == "title"
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _HIDDEN:
+            self._hidden = max(self._hidden - 1, 0)
+        elif tag in _BREAKING:
+            self.pieces.append("\n")
+        self._title = False
+
+    def handle_data(self, data: str) -> None:
+        if self._title:
+            self.pieces.append(f"{data.strip()}\n")
+        elif not self._hidden:
+            self.pieces.append(data)
+
+
+def text_of_html(source: str) -> str:
+    """What a person would read of a page."""
+    parser = _Text()
+    parser.feed(source)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.pieces).splitlines())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _preview(arguments: FetchArguments, context: ToolContext) -> Preview:
+    del context
+    host = host_of(arguments.url)
+    part = CommandPart(
+        text=f"fetch {exact(arguments.url)}", verdict="network", reason=f"reads from {exact(host)}"
+    )
+    return Preview(title=f"fetch {exact(arguments.url)}", host=host, parts=(part,))

@@ -1,0 +1,111 @@
+"""Commands in the background: they go on, are told of, read and waited for, and end with us."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.derived import JobEnded, JobStarted
+from tests.core.session.stage import Stage, calls, on_stage, script
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def agree(stage: Stage) -> None:
+    def answer(event: events.AnyEvent) -> None:
+        if isinstance(event, events.ToolAsked):
+            stage.session.answer(event.call, events.Answer(allowed=True))
+
+    stage.on_event = answer
+
+
+def background(command: str, **more: Any) -> Any:
+    return calls(("background", {"command": command, **more}))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def assert_kept_well(log: Path) -> None:
+    assert SECRET not in log.read_text(), "secrets are out of the output on disk"
+    assert log.stat().st_mode & 0o77 == 0
+
+
+async def test_a_job_goes_on_is_waited_for_and_its_end_is_told(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    command = f"echo begun; until [ -e {go} ]; do sleep 0.05; done; echo {SECRET}; exit 3"
+    says = script(
+        tmp_path,
+        background(command),
+        {"text": "started"},
+        calls(("job", {"id": 1, "wait": 60})),
+        {"text": "over"},
+    )
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
+        agree(stage)
+        assert (await stage.say("run it")).ending == "done"
+        _, text = await stage.run("/jobs")
+        assert "running" in text
+        go.touch()
+        await stage.say("wait for it")
+        result = stage.all(events.ToolEnded)[-1]
+        assert "exit code 3" in result.text
+        assert "begun" in result.text
+        told = await stage.until(events.Noticed, lambda each: "Job 1 ended" in each.message)
+        assert told.level == "warning"
+        (started,), (ended,) = stage.entries(JobStarted), stage.entries(JobEnded)
+        assert (ended.code, ended.ending) == (3, "exited")
+    assert_kept_well(Path(started.log))
+
+
+async def test_a_job_ends_with_its_whole_tree_when_the_session_is_closed(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    command = f"(sleep 600 & echo $! >> {pids}; setsid sleep 600 & echo $! >> {pids}; wait)"
+    says = script(tmp_path, background(f"{command}; echo never"), {"text": "started"}, loop=True)
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("run it")
+        job = stage.session.services.jobs.get(1)
+        while len(pids.read_text().split() if pids.exists() else []) < 2:
+            assert not job.ending, job.state
+            await stage.run("/jobs")
+        running = [int(each) for each in pids.read_text().split()]
+    assert not [pid for pid in running if alive(pid)]
+    assert [each.ending for each in stage.entries(JobEnded)] == ["interrupted"]
+
+
+async def test_a_job_that_was_asked_to_stay_stays(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    command = f"echo $$ > {pid_file}; exec sleep 600"
+    says = script(tmp_path, background(command, stay=True), {"text": "started"}, loop=True)
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("run it")
+        assert "stay when MindStone ends" in stage.all(events.ToolAsked)[0].shown
+        while not (pid_file.exists() and pid_file.read_text().strip()):
+            await stage.run("/jobs")
+        pid = int(pid_file.read_text())
+    try:
+        assert alive(pid)
+    finally:
+        os.kill(pid, 9)
+
+
+async def test_a_person_ends_a_job_and_nobody_starts_one_unasked(tmp_path: Path) -> None:
+    says = script(tmp_path, background("sleep 600"), {"text": "started"}, loop=True)
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says) as stage:
+        await stage.say("run it")
+        assert stage.all(events.ToolEnded)[-1].status == "refused"
+        assert not stage.entries(JobStarted)
+    async with on_stage(tmp_path / "home2", cwd=tmp_path, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("run it")
+        _, text = await stage.run("/jobs kill 1")
+        assert "interrupted" in text
+        assert not (await stage.run("/jobs 7"))[0].ok

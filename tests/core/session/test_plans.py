@@ -1,0 +1,111 @@
+"""Plan mode and the list of what is to be done: nothing changes before a yes, nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.plans import steps_of
+from mindstone_tui.core.entries.conversation import ToolRefused
+from mindstone_tui.core.entries.derived import PlanChanged, TodoChanged
+from tests.core.session.stage import calls, on_stage, script
+
+PLAN = "I looked around.\n\n1. Read the file\n2. Change **two** lines\n   - a detail\n3. Test it\n"
+
+
+def workspace(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("one\n")
+    return work
+
+
+async def test_only_reading_tools_run_until_the_plan_is_approved(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    write = ("write", {"path": "a.txt", "content": "two\n"})
+    says = script(
+        tmp_path,
+        calls(("read", {"path": "a.txt"}), write, ("shell", {"command": "echo x > b"})),
+        {"text": PLAN},
+        calls(write),
+        {"text": "done"},
+        loop=True,
+    )
+    async with on_stage(home, cwd=work, model=says, approve="auto-edit") as stage:
+        assert (await stage.run("/plan"))[0].ok
+        await stage.say("change it")
+        assert [each.status for each in stage.all(events.ToolEnded)] == ["ok", "refused", "refused"]
+        assert all("plan mode" in each.why for each in stage.entries(ToolRefused))
+        assert (work / "a.txt").read_text() == "one\n"
+        assert "Plan mode" in stage.requests()[0][0]["content"]
+        _, text = await stage.run("/plan edit 2 Change one line")
+        assert text.splitlines() == ["1. Read the file", "2. Change one line", "3. Test it"]
+        await stage.run("/plan edit -1")
+        await stage.run("/plan edit + Tell me")
+        ended, text = await stage.run("/plan approve")
+        assert ended.ok, text
+        await stage.say("go on")
+        assert (work / "a.txt").read_text() == "two\n"
+        head = stage.requests()[-1][0]["content"]
+        assert "Plan mode" not in head
+        assert "[ ] Change one line" in head
+        state = stage.session.services.tasks.state().checkpoint
+        assert [one.title for one in state.subtasks] == ["Change one line", "Test it", "Tell me"]
+        assert state.goal == "change it"
+    assert [each.stage for each in stage.entries(PlanChanged)] == [
+        "planning",
+        "edited",
+        "edited",
+        "edited",
+        "approved",
+    ]
+
+
+async def test_plan_mode_and_the_list_outlive_the_program(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    says = script(tmp_path, {"text": PLAN}, loop=True)
+    async with on_stage(home, cwd=work, model=says) as stage:
+        await stage.run("/plan")
+        await stage.run("/todo add feed the cat")
+    async with on_stage(home, cwd=work, model=says) as stage:
+        assert stage.session.services.plans.planning
+        await stage.say("plan it")
+        _, text = await stage.run("/todo")
+        assert "feed the cat" in text
+        assert (await stage.run("/plan refuse too long"))[0].ok
+        assert stage.session.services.plans.planning
+        assert (await stage.run("/plan off"))[0].ok
+        assert not (await stage.run("/plan approve"))[0].ok
+
+
+async def test_the_models_list_stands_in_head_report_and_checkpoint(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    items = [
+        {"title": "find it", "status": "done"},
+        {"title": "fix it", "status": "in_progress"},
+        {"content": "tell them", "status": "pending"},
+    ]
+    says = script(tmp_path, calls(("todo", {"todos": items})), {"text": "ok"}, {"text": "well"})
+    async with on_stage(home, cwd=work, model=says) as stage:
+        await stage.say("do it")
+        report = stage.all(events.ContextReported)[-1].report
+        assert report.todo == ("[x] find it", "[~] fix it", "[ ] tell them")
+        await stage.say("more")
+        assert "[~] fix it" in stage.requests()[-1][0]["content"]
+        state = stage.session.services.tasks.state().checkpoint
+        assert [one.status for one in state.subtasks] == ["done", "in_progress", "planned"]
+        await stage.run("/todo done 2")
+        await stage.run("/todo drop 3")
+        state = stage.session.services.tasks.state().checkpoint
+        assert {one.title: one.status for one in state.subtasks} == {
+            "find it": "done",
+            "fix it": "done",
+        }
+        assert not (await stage.run("/todo done 9"))[0].ok
+    assert [each.by for each in stage.entries(TodoChanged)] == ["model", "person", "person"]
+
+
+def test_a_plan_is_its_numbered_lines_else_its_bullets() -> None:
+    assert steps_of(PLAN) == ("Read the file", "Change **two** lines", "Test it")
+    assert steps_of("- a\n- [ ] b\n") == ("a", "b")
+    assert steps_of("No steps here.") == ()

@@ -1,0 +1,143 @@
+"""The tool `fetch`: pages as text, nothing of private networks, no host that nobody agreed to."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core import events
+from mindstone_tui.core.config.settings import FetchSettings
+from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.tools.base import ToolContext
+from mindstone_tui.core.tools.fetch import Fetcher, host_of, may_visit, public, text_of_html
+from mindstone_tui.core.tools.workspace import Workspace
+from tests.core.session.stage import calls, on_stage, script
+
+PAGE = (
+    b"<!doctype html><html><head><title>Stones</title><script>evil()</script></head><body>"
+    b"<h1>Weigh</h1><p>Each&nbsp;stone <b>twice</b>.</p><style>p{}</style></body></html>"
+)
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        answers: dict[str, tuple[int, dict[str, str], bytes]] = {
+            "/page": (200, {"content-type": "text/html; charset=utf-8"}, PAGE),
+            "/robots.txt": (200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /no\n"),
+            "/no/entry": (200, {"content-type": "text/plain"}, b"never"),
+            "/moved": (302, {"location": "/page"}, b""),
+            "/away": (301, {"location": "https://other.example/x"}, b""),
+            "/loop": (302, {"location": "/loop"}, b""),
+            "/large": (200, {"content-type": "text/plain"}, b"x" * 5_000),
+            "/binary": (200, {"content-type": "image/png"}, b"\x89PNG"),
+        }
+        status, headers, body = answers.get(self.path, (404, {}, b""))
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> ToolContext:
+    return ToolContext(workspace=Workspace((tmp_path,)))
+
+
+def fetcher(**fields: object) -> Fetcher:
+    return Fetcher(FetchSettings(private=True, **fields))  # type: ignore[arg-type]
+
+
+def test_a_page_is_read_as_text_and_kept_whole(site: str, context: ToolContext) -> None:
+    result = fetcher().fetch(f"{site}/moved", context)
+    assert "# Weigh\n\nEach stone twice." in result.text
+    assert "evil" not in result.text
+    assert f"{site}/moved → {site}/page" in result.text, "redirects are shown"
+    assert hashlib.sha256(PAGE).hexdigest()[:16] in result.text
+    assert result.full == PAGE
+    assert result.origin, "what a page says is data"
+
+
+def test_limits_robots_and_other_hosts_are_kept(site: str, context: ToolContext) -> None:
+    with pytest.raises(NotAllowed, match=r"robots\.txt"):
+        fetcher().fetch(f"{site}/no/entry", context)
+    assert "never" in fetcher(robots=False).fetch(f"{site}/no/entry", context).text
+    told = fetcher().fetch(f"{site}/away", context)
+    assert "https://other.example/x" in told.text
+    assert told.full is None
+    cut = fetcher(bytes=1_000, robots=False).fetch(f"{site}/large", context)
+    assert "only the first 1,000 bytes" in cut.text
+    for path, why in (("/binary", "no text"), ("/gone", "404"), ("/loop", "circles")):
+        with pytest.raises(ToolError, match=why):
+            fetcher().fetch(f"{site}{path}", context)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "0.0.0.0"],
+)
+def test_no_private_address_is_reached(site: str, context: ToolContext, address: str) -> None:
+    named = Fetcher(FetchSettings(), find=lambda host, port: ["93.184.216.34", address])
+    with pytest.raises(NotAllowed, match="public internet"):
+        named.fetch("http://innocent.example/", context)
+    with pytest.raises(NotAllowed):
+        Fetcher(FetchSettings()).fetch(f"{site}/page", context)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "ftp://x.example/", "http://", "http://a b.example/", "gopher://x"],
+)
+def test_only_web_addresses_are_fetched(url: str) -> None:
+    with pytest.raises(ToolError):
+        host_of(url)
+
+
+def test_passwords_and_patterns_of_hosts() -> None:
+    with pytest.raises(NotAllowed):
+        host_of("https://user:secret@example.org/")
+    assert may_visit("docs.python.org", ("*.python.org",))
+    assert not may_visit("python.org.evil.example", ("*.python.org", "python.org"))
+    assert public(["93.184.216.34"], "x", private=False) == "93.184.216.34"
+    assert text_of_html("<p>a<p>b<script>c</script>") == "a\nb"
+
+
+async def test_the_network_is_a_permission_of_its_own(tmp_path: Path, site: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    says = script(tmp_path, calls(("fetch", {"url": f"{site}/page"})), {"text": "read"}, loop=True)
+    settings = "[fetch]\nprivate = true\n"
+    (home / "config.toml").write_text(settings)
+    async with on_stage(home, cwd=tmp_path, model=says, approve="auto-edit") as stage:
+        await stage.say("read it")
+        assert stage.all(events.ToolEnded)[-1].status == "refused"
+    (home / "config.toml").write_text(f'{settings}[approvals]\nfetch = ["127.0.0.1:*"]\n')
+    async with on_stage(home, cwd=tmp_path, model=says) as stage:
+        await stage.say("read it")
+        ended = stage.all(events.ToolEnded)[-1]
+        assert ended.status == "ok"
+        assert "Each stone twice." in ended.text
+        returned = stage.entries(ToolReturned)[-1]
+        assert (stage.places.blobs / returned.full).read_bytes() == PAGE
+    async with on_stage(home, cwd=tmp_path, model=says, approve="read-only") as stage:
+        await stage.say("read it")
+        assert stage.all(events.ToolEnded)[-1].status == "refused"
