@@ -89,7 +89,7 @@ def commands(base: Path) -> list[tuple[str, ...]]:
         ("memory",),
         ("checkpoint",),
         ("handoff", "show"),
-        ("models", "list"),
+        ("models",),
         ("config", "show"),
         ("run", "are you there?", "--model", model),
         ("search", "harbour"),
