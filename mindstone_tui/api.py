@@ -11,6 +11,7 @@ Every surface of ours comes in here, and so may any other program:
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -53,6 +54,14 @@ class Home:
         """The session of that name, else the one that the settings name."""
         named = session or load(self.places, self.environ).settings.session.default
         return SessionKey.parse(named)
+
+    def fetch_news(self, key: SessionKey, *, everything: bool = False) -> None:
+        """Bring the copy of a shared history up to date, if it is one and its server answers."""
+        history = load(self.places, self.environ).settings.history
+        if history.url or history.sessions:
+            from mindstone_tui.core.shared.copies import catch_up
+
+            catch_up(self.places, history, None if everything else [key], elsewhere=everything)
 
 
 class Conversation:
@@ -141,8 +150,13 @@ class Conversation:
         self._session.interrupt(why)
 
     async def close(self) -> None:
-        """Finish, and end the stream."""
+        """Finish, and end the stream; vectors that are missing are left to a worker."""
+        from mindstone_tui.core.session.vectors import follow
+
         await self._session.close()
+        places, environ = self._home.places, self._home.environ
+        settings = self._session.services.context.settings
+        await asyncio.to_thread(follow, places, settings, environ, [places.session(self._key)])
 
 
 async def connect(
@@ -241,6 +255,7 @@ def recall(
         raise UsageError("There is nothing to look for.", "Say what to recall.")
     here = _home(home)
     settings = load(here.places, here.environ).settings
+    here.fetch_news(here.key(session), everything=checked_scope(scope) != "session")
     with StoredRecall(here.places, here.key(session), settings, checked_scope(scope)) as stored:
         return stored.ask(query, count, since=since, kinds=kinds)
 
@@ -259,6 +274,7 @@ def context(
     from mindstone_tui.core.session.read_only import Look, look_at
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     return look_at(
         Look(
             key=here.key(session),
@@ -285,6 +301,7 @@ def log(
     from mindstone_tui.core.transcript import Damaged, History
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     places = here.places.session(here.key(session))
     if not places.folder.exists():
         raise places.missing()
@@ -301,6 +318,7 @@ def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdi
     from mindstone_tui.core.transcript import verify as verify_transcript
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     return verify_transcript(here.places.session(here.key(session)))
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, overload
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.session.profile import list_described
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import list_sessions
 from mindstone_tui.tui.colours import palette_of
 from mindstone_tui.tui.history import HistoryBrowse
 from mindstone_tui.tui.host import (
@@ -35,7 +35,7 @@ def host_for(
     """The host for the app: settings, commands, sessions, models and themes."""
     return AppHost(
         settings=settings.tui,
-        commands=SlashCommands(),
+        commands=SlashCommands(home, folder),
         library=HomeLibrary(home, settings),
         models=lambda: _models(home, settings),
         setup=HomeSetup(home, settings),
@@ -56,19 +56,30 @@ class SlashCommands(Sequence[CommandHelp]):
     not wait for them.
     """
 
+    def __init__(self, home: Places, folder: Path) -> None:
+        self._home = home
+        self._folder = folder
+
     @cached_property
     def _all(self) -> tuple[CommandHelp, ...]:
         from mindstone_tui.core.commands import COMMANDS
+        from mindstone_tui.core.session.prompt_files import commands_in
 
-        return tuple(
-            CommandHelp(
-                name=each.name,
-                usage=each.usage,
-                help=each.help,
-                details=each.details,
-                choices=each.words,
-            )
-            for each in COMMANDS.values()
+        return (
+            *(
+                CommandHelp(
+                    name=each.name,
+                    usage=each.usage,
+                    help=each.help,
+                    details=each.details,
+                    choices=each.words,
+                )
+                for each in COMMANDS.values()
+            ),
+            *(
+                CommandHelp(name=each.name, usage=each.hint, help=each.description)
+                for each in commands_in(self._home, self._folder).values()
+            ),
         )
 
     @overload
@@ -91,12 +102,12 @@ class HomeLibrary:
 
     async def sessions(self) -> Sequence[SessionRow]:
         """Every session, newest first."""
-        found = await asyncio.to_thread(list_sessions, self._home)
+        found = await asyncio.to_thread(list_described, self._home)
         return [
             SessionRow(
                 key=each.session,
                 title=each.title,
-                changed=each.updated,
+                changed=each.used,
                 turns=each.turns,
                 size=each.size,
             )

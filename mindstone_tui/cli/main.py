@@ -27,6 +27,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "sessions": ("history", "List sessions, newest first."),
     "log": ("history", "Read a session's transcript, oldest line first."),
     "verify": ("history", "Verify that a transcript was not altered."),
+    "files": ("files", "Show files as they were after a turn."),
     "context": ("context", "Show what the model sees next, and what has left its window."),
     "recall": ("recall", "Search the transcript and memories."),
     "reindex": ("recall", "Rebuild the recall index from the transcript."),
@@ -38,6 +39,10 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "health": ("continuity", "Show health metrics, alerts and the trend."),
     "replay": ("replay", "Replay a session without calling a model or writing anything."),
     "compare": ("compare", "Compare what each context mode still remembers."),
+    "history": (
+        "shared_history",
+        "Keep sessions on a PostgreSQL server, for more than one machine.",
+    ),
     "import": ("import_", "Import sessions from other agents, to search and replay."),
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
     "acp": ("acp", "Be the agent of an editor over the Agent Client Protocol."),

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from mindstone_tui.core.transcript import SessionSummary
+
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places, SessionKey
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.profile import SessionFilter
 
 SessionOption = Annotated[
     str,
@@ -22,6 +28,22 @@ SessionOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
+
+ProgramOption = Annotated[
+    str, typer.Option("--program", metavar="NAME", help="Of this program: codex, mindstone, …")
+]
+ProjectOption = Annotated[
+    str, typer.Option("--project", metavar="TEXT", help="In a folder whose path has this in it.")
+]
+SinceOption = Annotated[
+    str, typer.Option("--since", metavar="DATE", help="Used on this day or later.")
+]
+UntilOption = Annotated[
+    str, typer.Option("--until", metavar="DATE", help="Begun on this day or earlier.")
+]
+ModelFilterOption = Annotated[
+    str, typer.Option("--model", metavar="TEXT", help="Answered by a model with this in its name.")
+]
 
 
 def places() -> Places:
@@ -36,6 +58,60 @@ def session_key(option: str) -> SessionKey:
     from mindstone_tui.core.config import load
 
     return SessionKey.parse(load(places(), os.environ).settings.session.default)
+
+
+def session_filter(
+    program: str, project: str, since: str, until: str, model: str
+) -> SessionFilter | None:
+    """What the options ask for; None where they ask for nothing."""
+    if not (program or project or since or until or model):
+        return None
+    from mindstone_tui.core.session.profile import SessionFilter, checked_day
+
+    return SessionFilter(
+        program=program,
+        project=project,
+        since=checked_day(since),
+        until=checked_day(until),
+        model=model,
+    )
+
+
+def session_to_read(option: str) -> SessionKey:
+    """The same for a command that reads it: what other machines wrote is fetched first."""
+    key = session_key(option)
+    fetch_news([key])
+    return key
+
+
+def fetch_news(keys: Collection[SessionKey] | None = None, *, elsewhere: bool = False) -> None:
+    """Bring the copies of these sessions up to date, or of all; with `elsewhere` get them all.
+
+    Does nothing where histories are in files alone. A server that is away is reported, and what
+    is on this machine is read.
+    """
+    from mindstone_tui.core.config import load
+
+    history = load(places(), os.environ).settings.history
+    if not history.url and not history.sessions:
+        return
+    from mindstone_tui.cli.output import hint
+    from mindstone_tui.core.shared.copies import catch_up
+
+    for told in catch_up(places(), history, keys, elsewhere=elsewhere):
+        hint(told)
+
+
+def only_elsewhere() -> list[SessionSummary]:
+    """Sessions that are on the server and were never opened here; none if it is away."""
+    from mindstone_tui.core.config import load
+
+    history = load(places(), os.environ).settings.history
+    if not history.url:
+        return []
+    from mindstone_tui.core.shared.copies import only_there
+
+    return only_there(places(), history)
 
 
 def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:

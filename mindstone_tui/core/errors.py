@@ -12,7 +12,10 @@ Each error says what happened and what to do about it, in one sentence each. A s
     │   └── NoSuchSession          a session that nobody began
     │       └── HistoryMissing     … or whose transcript is gone while other files are left
     ├── TranscriptError
-    │   ├── NotSaved               the disk refused; nothing after it claims to be saved
+    │   ├── EntryNotSaved          the disk refused; nothing after it claims to be saved
+    │   │   └── LeaseLost          … or another machine has taken over the session
+    │   ├── HistoryAway            the server that keeps history does not answer
+    │   ├── Overtaken              somebody else wrote after the line that was thought the newest
     │   ├── SessionBusy            another process holds the lock or takes a turn
     │   ├── DamagedTranscript      lines that cannot be trusted stand in the way
     │   └── NoSuchEntry            nothing in history has that id, seq or turn
@@ -33,6 +36,7 @@ Each error says what happened and what to do about it, in one sentence each. A s
     │   ├── NotAllowed             policy, sandbox or the person said no
     │   └── SandboxUnavailable     nothing on this machine can confine a command
     ├── ContinuityError            a checkpoint, handoff or memory is stale, edited or foreign
+    ├── UndoError                  files cannot be put back as asked
     ├── InterchangeError           a file to import or export is not what it should be
     ├── Bug                        a mistake of this program's own; the log file has its traceback
     └── Interrupted                the person stopped it (exit 130)
@@ -118,6 +122,18 @@ class TranscriptError(MindstoneError):
 
 class EntryNotSaved(TranscriptError):
     """The disk refused; nothing after it claims to be saved."""
+
+
+class LeaseLost(EntryNotSaved):
+    """Another machine has taken over; what was to be written belongs to nobody's turn."""
+
+
+class HistoryAway(TranscriptError):
+    """The server that keeps history does not answer, or broke off."""
+
+
+class Overtaken(TranscriptError):
+    """Somebody else wrote after the line that was thought to be the newest."""
 
 
 class SessionBusy(TranscriptError):
@@ -210,6 +226,10 @@ class SandboxUnavailable(ToolError):
 
 class ContinuityError(MindstoneError):
     """A checkpoint, handoff or memory is stale, edited or foreign."""
+
+
+class UndoError(MindstoneError):
+    """Files cannot be looked at or put back as asked."""
 
 
 class InterchangeError(MindstoneError):

@@ -24,7 +24,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolStatus,
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
-from mindstone_tui.core.events.from_entry import tool_ended
+from mindstone_tui.core.events.from_entry import announcements, tool_ended
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, subject_of
@@ -132,12 +132,24 @@ async def _use(
     if decision.verdict == "refuse":
         yield _refused(context, turn, call, "policy", decision.reason)
         return
+    fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
+    for notice in fired.notices:
+        yield notice
+    context.hear(fired)
+    if fired.blocked is not None:
+        yield _refused(context, turn, call, "hook", fired.blocked)
+        return
+    if fired.asks is not None and decision.verdict == "allow":
+        decision = context.permissions.ask_instead(decision, fired.asks)
+        if decision.verdict == "refuse":
+            yield _refused(context, turn, call, "hook", decision.reason)
+            return
     if decision.verdict == "allow":
         tool_context = context.permissions.confine(decision, tool_context)
         context.window.record(_allowed(call, approval, decision), turn)
     else:
         waiting = context.questions.ask(call.id)
-        question = await _question(context, turn, tool, approval, decision)
+        question = await question_about(context, turn, tool, approval, decision)
         # On disk before it is put: any surface may answer, and the first answer on disk holds.
         context.window.record(_written(question), turn)
         yield question
@@ -147,6 +159,9 @@ async def _use(
             return
         context.permissions.remember(answer)
         context.window.record(_granted(call, approval, answer), turn)
+    watched = await context.files.before(tool, approval)
+    for trouble in context.files.take_trouble():
+        yield events.Noticed(message=trouble, level="warning")
     yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
     outcome: list[ToolResult] = []
     interruption: asyncio.CancelledError | None = None
@@ -158,14 +173,22 @@ async def _use(
             raise
         interruption = cancelled
     watch.note(call, inside(outcome[0].text))
+    changed = await context.files.after(watched)
     yield _returned(context, turn, call, outcome[0])
+    for event in announcements(*changed):
+        yield event
+    fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, outcome[0])
+    context.hear(fired)
+    for notice in fired.notices:
+        yield notice
     if interruption is not None:
         raise interruption
 
 
-async def _question(
+async def question_about(
     context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
+    """What a person is asked before a call may run."""
     scopes = await context.permissions.scopes_for(tool, approval)
     parts = approval.preview.parts
     return events.ToolAsked(

@@ -103,6 +103,8 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "models.turn_cost": (0, 1e6),
     "models.turn_tokens": (0, 1e12),
     "tui.notify_after": (0, 86_400),
+    "history.lease": (1, 86_400),
+    "history.timeout": (0.5, 600),
 }
 _ASCENDING: Final = (
     ("context.trim_to", "context.trim", "context.emergency"),
@@ -223,6 +225,13 @@ def _check_others(settings: Settings, origin: Origin) -> None:
                 f"The tool server {name!r} ({origin('tools.mcp')}) needs a command or a url, "
                 "and not both.",
                 f'Write, for example: [tools.mcp.{name}] command = ["program", "argument"].',
+            )
+    for url in (settings.history.url, *settings.history.sessions.values()):
+        if url and not url.startswith(("postgresql://", "postgres://")):
+            raise ConfigError(
+                f"history.url ({origin('history.url')}) or one of history.sessions is not the "
+                "address of a PostgreSQL server.",
+                "Write postgresql://user@host/database.",
             )
     temperature = settings.models.temperature
     if temperature is not None and not 0 <= temperature <= 5:

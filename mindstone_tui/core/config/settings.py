@@ -192,7 +192,7 @@ class RecallSettings(SettingsSection):
     vector_wait: float = 30.0
     """Seconds that a prune waits at most for the vectors of what leaves."""
     background: bool = True
-    """Make missing vectors in a process of their own after `run` and `import`."""
+    """Make missing vectors in a process of their own after a session is closed or imported."""
 
 
 class MemorySettings(SettingsSection):
@@ -250,6 +250,36 @@ class ToolSettings(SettingsSection):
     """Folders that tools may touch; none means the working folder."""
     mcp: dict[str, McpServerSettings] = {}
     """Tool servers, by name."""
+
+
+class HookSettings(SettingsSection):
+    """Programs that run at certain moments: `hooks.json` beside this file says which."""
+
+    seconds: float = 60.0
+    """Time that one run may take, unless it names its own."""
+    end_seconds: float = 5.0
+    """The same at the end of a session, which nobody wants to wait for."""
+
+
+class SkillSettings(SettingsSection):
+    """Skills: folders with a SKILL.md, yours and those of trusted projects."""
+
+    head_chars: int = 3_000
+    """Room for their names and descriptions in the head of the prompt."""
+
+
+class UndoSettings(SettingsSection):
+    """What is kept of files before tools change them."""
+
+    on: bool = True
+    """Keep it, so that `/undo` can put it back."""
+    files: int = 50_000
+    """Files of a workspace that are looked at around a shell command; in a larger one, what shell
+    commands change cannot be undone."""
+    file_bytes: int = 16_777_216
+    """Larger files are not kept."""
+    store_bytes: int = 1_073_741_824
+    """Most that one session keeps."""
 
 
 class McpServerSettings(SettingsSection):
@@ -345,6 +375,27 @@ class SessionSettings(SettingsSection):
     """The session that `mindstone` opens."""
 
 
+class HistorySettings(SettingsSection):
+    """Where histories are kept: in files, or on a PostgreSQL server for more than one machine."""
+
+    url: str = ""
+    """Server that keeps histories, as postgresql://user@host/database; empty for files alone."""
+    sessions: dict[str, str] = {}
+    """Other servers for some sessions, by key; an empty address keeps a session in files."""
+    team: str = ""
+    """A role on the server whose sessions are used instead of your own."""
+    offline: Literal["refuse", "fork"] = "refuse"
+    """While the server is away: take no turn, or go on in a fork on this machine."""
+    lease: float = 30.0
+    """Seconds after which another machine may go on for one that no longer answers."""
+    timeout: float = 5.0
+    """Seconds to wait for the server."""
+
+    def address_for(self, key: object) -> str:
+        """The server that keeps a session; empty for files."""
+        return self.sessions.get(str(key), self.url)
+
+
 class McpSettings(SettingsSection):
     """What `mindstone mcp` hands out to other agents."""
 
@@ -369,6 +420,7 @@ class Settings(SettingsSection):
     """All settings."""
 
     session: SessionSettings = SessionSettings()
+    history: HistorySettings = HistorySettings()
     context: ContextSettings = ContextSettings()
     eviction: EvictionSettings = EvictionSettings()
     cascade: CascadeSettings = CascadeSettings()
@@ -379,6 +431,9 @@ class Settings(SettingsSection):
     health: HealthSettings = HealthSettings()
     tools: ToolSettings = ToolSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    undo: UndoSettings = UndoSettings()
+    hooks: HookSettings = HookSettings()
+    skills: SkillSettings = SkillSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.window import AlertLevel, Left, Trimmed
+from mindstone_tui.core.entries.workspace import FileChange
 from mindstone_tui.core.values import Value
 
 
@@ -427,7 +428,43 @@ class DelegationEnded(Event):
     cost: float | None
 
 
-ToolEvent = ToolAsked | ToolAnswered | ToolStarted | ToolOutput | ToolEnded | DelegationEnded
+class FilesChanged(Event):
+    """A call changed files; what they were before is kept."""
+
+    turn: int
+    entry: str
+    call: str
+    name: str
+    total: int
+    changes: tuple[FileChange, ...]
+    """The first of them."""
+    unkept: int = 0
+    """Changes that cannot be undone."""
+
+
+class FilesRestored(Event):
+    """What turns had done to files was taken back, or done again."""
+
+    turn: int
+    entry: str
+    direction: Literal["undo", "redo"]
+    turns: tuple[int, ...]
+    total: int
+    changes: tuple[FileChange, ...]
+    left: tuple[str, ...] = ()
+    """Paths that stayed as they were, with the reason."""
+
+
+ToolEvent = (
+    ToolAsked
+    | ToolAnswered
+    | ToolStarted
+    | ToolOutput
+    | ToolEnded
+    | DelegationEnded
+    | FilesChanged
+    | FilesRestored
+)
 
 
 class InstructionOffered(Event):

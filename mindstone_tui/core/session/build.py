@@ -13,9 +13,11 @@ import msgspec
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
+from mindstone_tui.core.agent.hooks import Hooks, announced_first
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.tasks import Tasks
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Loaded, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
@@ -32,17 +34,18 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices, turn_services
 from mindstone_tui.core.session.session import Session
-from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry
+from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
@@ -52,6 +55,7 @@ from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.values import Value
 
 
@@ -150,7 +154,13 @@ async def open_session(opening: Opening) -> Session:
         await services.close()
         context.transcript.close()
         raise
-    session = Session(services, Lease(services.places), wait=opening.wait)
+    store, seconds = services.store, context.settings.history.lease
+    lease = (
+        SharedLease(services.places, context.transcript, store, seconds)
+        if store is not None
+        else Lease(services.places)
+    )
+    session = Session(services, lease, wait=opening.wait)
     session.start(follow=opening.follow)
     warm_up(context.provider)
     return session
@@ -179,18 +189,33 @@ class _Assembly:
 
     @cached_property
     def redactor(self) -> Redactor:
-        return Redactor(secrets_of(self.opening.environ))
+        known = dict(secrets_of(self.opening.environ))
+        for url in (self.settings.history.url, *self.settings.history.sessions.values()):
+            if password := password_in(url):
+                known[f"history-password-{len(known)}"] = password
+        return Redactor(known)
+
+    @cached_property
+    def _store(self) -> HistoryStore | None:
+        """The server that keeps this history; None where the files do."""
+        if not self.settings.history.address_for(self.opening.key):
+            return None
+        # Deferred: nobody else needs what talks to a server.
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.settings.history, self.opening.key)
 
     @cached_property
     def transcript(self) -> Transcript:
         own = self.places
-        for folder in (own.folder, own.blobs, own.handoffs, own.torn, self.home.state):
+        for folder in (own.folder, own.blobs, own.files, own.handoffs, own.torn, self.home.state):
             sweep(folder, time.time())
         return Transcript(
             self.places,
             disk=self.opening.disk,
             clean=lambda text: self.redactor.redact(text).text,
             channel=self.opening.channel,
+            upstream=self._store,
         )
 
     @cached_property
@@ -243,7 +268,7 @@ class _Assembly:
         )
         return ToolRegistry(servers, settings.disabled, only)
 
-    def tool_context(self, call: str) -> ToolContext:
+    def _tool_context(self, call: str) -> ToolContext:
         """What a tool may use when it runs."""
         tools = self.settings.tools
         return ToolContext(
@@ -251,6 +276,33 @@ class _Assembly:
             call=call,
             environ=self.opening.environ,
             limits=ToolLimits(shown=tools.output_chars, seconds=tools.shell_timeout),
+        )
+
+    @cached_property
+    def files(self) -> FileKeeper:
+        return FileKeeper(
+            self.places,
+            self.workspace,
+            self.settings.undo,
+            history=self.transcript.history,
+            record=lambda entry: self.window.record(entry),
+        )
+
+    @cached_property
+    def _permissions(self) -> Permissions:
+        return permissions_for(self.opening, self.settings.approvals)
+
+    @cached_property
+    def _hooks(self) -> Hooks:
+        return Hooks(
+            load=lambda: session_hooks(self.home.hooks, self.project.instructions()),
+            record=lambda entry, turn: self.window.record(entry, turn),
+            places=self.places,
+            permissions=self._permissions,
+            tool_context=self._tool_context,
+            redactor=self.redactor,
+            seconds=self.settings.hooks.seconds,
+            network=self.settings.approvals.network,
         )
 
     # The turn
@@ -265,8 +317,10 @@ class _Assembly:
             provider=self.models.provider(model),
             named_window=self._named_window(),
             tools=self.tools.offered,
-            tool_context=self.tool_context,
-            permissions=permissions_for(self.opening, self.settings.approvals),
+            tool_context=self._tool_context,
+            permissions=self._permissions,
+            files=self.files,
+            hooks=self._hooks,
             redactor=self.redactor,
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
             position=position_in(self.history, model) if self.window.fold.plan else 0,
@@ -314,7 +368,7 @@ class _Assembly:
         )
         steps = self.handoffs.room_steps(self.recall.backfill)
         modes = Modes(Means(summarizer=summarizer, steps=steps))
-        self.window.room_maker = modes.make_room
+        self.window.room_maker = announced_first(self._hooks, modes.make_room)
         return modes
 
     async def _probe(self, query: str, k: int) -> Sequence[ProbeResult]:
@@ -330,6 +384,10 @@ class _Assembly:
     @cached_property
     def project(self) -> Project:
         return Project(self.workspace, TrustFile(self.home.trust))
+
+    @cached_property
+    def _prompts(self) -> PromptFiles:
+        return PromptFiles(self.home, self.project, self.context)
 
     @cached_property
     def tools_of_history(self) -> ToolsOfHistory:
@@ -354,8 +412,10 @@ class _Assembly:
             self.tasks,
             self.recall,
             project=self.project,
+            prompts=self._prompts,
             tools=self.tools,
             cwd=self.opening.cwd,
+            home=self.home,
         )
         delegations = Delegations(
             self.context,
@@ -386,4 +446,6 @@ class _Assembly:
             models=self.answering,
             tools=self.tools,
             project=self.project,
+            prompts=self._prompts,
+            store=self._store,
         )

@@ -30,6 +30,7 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, counter_for, rough_count
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 
 class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +122,12 @@ def _newest_that_fit(
 CHANNEL: Final = "import"
 
 
-def plan_imported_window(places: SessionPlaces, settings: Settings, index: RecallIndex) -> None:
+def plan_imported_window(
+    places: SessionPlaces,
+    settings: Settings,
+    index: RecallIndex,
+    upstream: HistoryStore | None = None,
+) -> None:
     """Write down which part of an imported history is in the window.
 
     Runs after indexing: the newest exchange that stays outside is read back from the index, and
@@ -146,7 +152,7 @@ def plan_imported_window(places: SessionPlaces, settings: Settings, index: Recal
         prune = plan(0)
         if prune is not None:
             prune = plan(_tokens_through(history, prune.left[-1].span.last))
-        transcript = Transcript(places, channel=CHANNEL, create=False)
+        transcript = Transcript(places, channel=CHANNEL, create=False, upstream=upstream)
         try:
             transcript.append(prune or WindowCarried(state=open_fold(history).state))
         finally:

@@ -19,6 +19,7 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import Bug, EntryNotSaved, ExitCode, Interrupted, MindstoneError
 from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.tools.prompt_files import PromptFile
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -49,6 +50,17 @@ class AskedCommand(msgspec.Struct, frozen=True):
         return self.command.changes_window and first not in self.command.looks
 
 
+class AskedPrompt(msgspec.Struct, frozen=True):
+    """A command that a file holds, on its way to become a message."""
+
+    prompt: PromptFile
+    line: str
+    argument: str
+
+
+Item = SentMessage | AskedCommand | AskedPrompt
+
+
 class Inbox:
     """First come, first served; `idle` is set while nothing waits and nothing is done."""
 
@@ -56,10 +68,10 @@ class Inbox:
         self.idle = asyncio.Event()
         self.idle.set()
         self.serving = False
-        self._waiting: deque[SentMessage | AskedCommand] = deque()
+        self._waiting: deque[Item] = deque()
         self._knock = asyncio.Event()
 
-    def put(self, item: SentMessage | AskedCommand, *, first: bool = False) -> None:
+    def put(self, item: Item, *, first: bool = False) -> None:
         """Ask for something, after everything else or before it."""
         self.idle.clear()
         if first:
@@ -68,7 +80,7 @@ class Inbox:
             self._waiting.append(item)
         self._knock.set()
 
-    async def take(self) -> SentMessage | AskedCommand:
+    async def take(self) -> Item:
         """The next thing to do; `done` must follow."""
         while not self._waiting:
             self._knock.clear()
@@ -91,7 +103,7 @@ class Inbox:
                 return True
         return False
 
-    def empty(self) -> list[SentMessage | AskedCommand]:
+    def empty(self) -> list[Item]:
         """Take everything out."""
         items = list(self._waiting)
         self._waiting.clear()

@@ -30,7 +30,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
     ContinuityError,
     EntryNotSaved,
@@ -46,15 +46,19 @@ from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
+from mindstone_tui.core.session.profile import ListedSession, list_described
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
@@ -87,6 +91,8 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
+        prompts: PromptFiles,
+        store: HistoryStore | None = None,
         unheeded: str = "",
     ) -> None:
         self.context = context
@@ -103,6 +109,9 @@ class SessionServices:
         self.models = models
         self.tools = tools
         self.project = project
+        self.prompts = prompts
+        self.store = store
+        """The server that keeps this history; None where the files do."""
         self.unheeded = unheeded
         """What the project's settings asked for and did not get, in a sentence."""
         self._history = history
@@ -143,9 +152,10 @@ class SessionServices:
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
 
-    def sessions(self) -> Sequence[SessionSummary]:
-        """All sessions but those of sub-agents, newest first."""
-        return [one for one in list_sessions(self.home) if CHILD not in one.main]
+    def sessions(self) -> Sequence[ListedSession]:
+        """All sessions but those of sub-agents, the one used last first."""
+        every = list_described(self.home)
+        return [one for one in every if CHILD not in one.main and not one.started_by]
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
@@ -171,7 +181,10 @@ class SessionServices:
 
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
-        taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
+        known = [each.key for each in self.home.sessions()]
+        if self.store is not None:
+            known += [each.key for each in self.store.sessions()]
+        taken = {key.main for key in known if key.agent == self.key.agent}
         number = 2
         while f"{self.key.main}-{number}" in taken:
             number += 1
@@ -179,7 +192,13 @@ class SessionServices:
 
     def exists(self, key: SessionKey) -> bool:
         """Whether there is such a session already."""
-        return self.home.session(key).transcript.exists()
+        if self.home.session(key).transcript.exists():
+            return True
+        store = self._store_of(key)
+        if store is None:
+            return False
+        with contextlib.closing(store):
+            return store.find(key) is not None
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
@@ -188,8 +207,17 @@ class SessionServices:
         )
         if self.exists(key):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
-        fork_session(self.context, self._history, self.home.session(key), turn)
+        child = self.home.session(key)
+        fork_session(self.context, self._history, child, turn, self._store_of(key))
         return key
+
+    def _store_of(self, key: SessionKey) -> HistoryStore | None:
+        """The server that keeps another session, to be closed after use; None for files."""
+        if not self.context.settings.history.address_for(key):
+            return None
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.context.settings.history, key)
 
     # Around a turn
 
@@ -204,10 +232,13 @@ class SessionServices:
             entries=self.context.transcript.head.seq + 1,
         )
 
-    def catch_up(self) -> list[Line]:
-        """Take in what other surfaces wrote, and say what it was."""
+    def catch_up(self, *, fetch: bool = True) -> list[Line]:
+        """Take in what other surfaces wrote, and say what it was.
+
+        Without `fetch` only what is on this machine: whoever listens brings the rest.
+        """
         known = self.context.transcript.replacements
-        self.context.transcript.look()
+        self.context.transcript.look(fetch=fetch)
         self.context.window.catch_up()
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
@@ -222,7 +253,8 @@ class SessionServices:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
-        return close_open_turn(self.context, self._history)
+        found_changed = self.context.files.recover()
+        return [*found_changed, *close_open_turn(self.context, self._history)]
 
     def lines_of_turn(self) -> list[Line]:
         """Everything recorded of the newest turn."""
@@ -345,6 +377,7 @@ class SessionServices:
         self.stop_tidying()
         await self.context.provider.close()
         await self.tools.close()
+        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
 
@@ -379,8 +412,10 @@ def turn_services(
     recall: SessionRecall,
     *,
     project: Project,
+    prompts: PromptFiles,
     tools: ToolRegistry,
     cwd: Path,
+    home: Places,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -388,6 +423,10 @@ def turn_services(
     async def make_ready() -> list[events.AnyEvent]:
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
+        context.hooks.refresh()
+        if prompts.refresh():
+            tools.add({"skill": skill_tool(prompts.skills)})
+        found += project.hook_problems(home.hooks)
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -410,7 +449,11 @@ def turn_services(
         instructions, cut = cut_sections(
             project.sections(), max(share - taken, share // 2), context.count
         )
-        sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
+        started = context.hooks.started
+        said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
+        skills = prompts.section()
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.entries import Line
@@ -37,17 +40,21 @@ from mindstone_tui.core.events.from_entry import appeared
 from mindstone_tui.core.session.images import attach
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
+    AskedPrompt,
     Inbox,
     SentMessage,
     end_command,
     run_command,
     stopped,
 )
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.shared.copies import Feed
 
 
 class Session:
@@ -70,11 +77,13 @@ class Session:
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._feed: Feed | None = None
         self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
         """Messages that no turn took in, and that nobody sent again."""
         self._complained: set[str] = set()
+        self._alert_hooks = AlertHooks(services.context.hooks)
 
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
@@ -85,8 +94,15 @@ class Session:
         self._context.tell = self._emit
         self.services.on_vectors = self._vectors_followed
         self._owner = asyncio.create_task(self._run_queue(), name="session")
+        if isinstance(self._lease, SharedLease):
+            self._lease.on_lost = partial(
+                asyncio.get_running_loop().call_soon_threadsafe,
+                self.interrupt,
+                "Another machine took over this session.",
+            )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
+            self._listen()
         self._emit(self.services.ready())
         if self.services.unheeded:
             self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
@@ -94,6 +110,14 @@ class Session:
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
+
+    def _listen(self) -> None:
+        """Have what other machines write brought here as they write it, until this is closed."""
+        if self.services.store is not None:
+            from mindstone_tui.core.shared.copies import Feed
+
+            self._feed = Feed(self.services.places, self.services.store.another())
+            self._feed.start()
 
     def _on_replaced(self, what: str) -> None:
         """Another history stands in this one's place: a turn of the old one cannot go on in it."""
@@ -150,7 +174,12 @@ class Session:
         try:
             command, argument = parse(line)
         except MindstoneError as error:
-            end_command(line, error, self._emit)
+            name, _, given = line.strip().removeprefix("/").partition(" ")
+            prompt = self.services.prompts.commands().get(name.lower())
+            if prompt is None:
+                end_command(line, error, self._emit)
+            else:
+                self._inbox.put(AskedPrompt(prompt, line, given.strip()))
             return
         asked = AskedCommand(command, line, argument)
         if asked.changes_window:
@@ -213,11 +242,16 @@ class Session:
         self._persist_pending()
         self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
+        with contextlib.suppress(MindstoneError):
+            await self._alert_hooks.close()
+            await self._context.hooks.end(self._context.settings.hooks.end_seconds)
         for task in (self._owner, self._follower, self._resuming, *self._read_only_tasks):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.stop)
         await self.services.close()
         head = self._context.transcript.head
         if (path := self._rescue()) is not None:
@@ -232,7 +266,7 @@ class Session:
     def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
         for item in self._inbox.empty():
-            if isinstance(item, AskedCommand):
+            if isinstance(item, AskedCommand | AskedPrompt):
                 end_command(item.line, Interrupted("The session was closed first."), self._emit)
             elif not item.queued:
                 self._queue(item)
@@ -272,8 +306,12 @@ class Session:
 
     def _remind(self) -> None:
         """Say what was queued when the program stopped, unless another one still has it."""
-        if not self._lease.try_take():
-            self._questions.find(self.services.lines_of_turn())
+        try:
+            if not self._lease.try_take():
+                self._questions.find(self.services.lines_of_turn())
+                return
+        except EntryNotSaved as error:
+            self._complain(error)
             return
         self._lease.give_back()
         for text in self.services.never_sent():
@@ -282,6 +320,7 @@ class Session:
 
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
+        self._alert_hooks.hear(event)
 
     def _complain(self, error: MindstoneError) -> None:
         """Say what went wrong: once until a turn begins again, however often it is met."""
@@ -303,13 +342,18 @@ class Session:
             finally:
                 self._lease.give_back()
                 self._inbox.done()
-                if not self._closing:
+                if self._follower is not None and not self._closing:
                     self.services.tidy()
 
-    async def _serve(self, asked: SentMessage | AskedCommand) -> None:
+    async def _serve(self, asked: Item) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
         is_turn = isinstance(asked, SentMessage)
-        work = self._take_turn(asked) if isinstance(asked, SentMessage) else self._change(asked)
+        if isinstance(asked, SentMessage):
+            work = self._take_turn(asked)
+        elif isinstance(asked, AskedPrompt):
+            work = self._expand(asked)
+        else:
+            work = self._change(asked)
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         await asyncio.wait({self._work})
@@ -325,10 +369,10 @@ class Session:
         if began and self._lease.held:
             await self._do_chores()
 
-    def _never_began(self, asked: SentMessage | AskedCommand) -> None:
+    def _never_began(self, asked: Item) -> None:
         """Interrupted before its first step: it has an end all the same."""
         why = "The person interrupted before this began."
-        if isinstance(asked, AskedCommand):
+        if isinstance(asked, AskedCommand | AskedPrompt):
             end_command(asked.line, Interrupted(why), self._emit)
             return
         if self._closing and not asked.queued:
@@ -399,6 +443,24 @@ class Session:
             await self._run_command(asked)
         return False
 
+    async def _expand(self, asked: AskedPrompt) -> bool:
+        """Make a message of a command's file; its turn is the next thing that happens."""
+        pieces: list[str] = []
+        try:
+            await self._take_lease()
+            async for piece in self.services.prompts.expand(asked.prompt, asked.argument):
+                if isinstance(piece, str):
+                    pieces.append(piece)
+                else:
+                    self._emit(piece)
+        except MindstoneError as error:
+            end_command(asked.line, error, self._emit)
+        except asyncio.CancelledError as cancelled:
+            end_command(asked.line, stopped(cancelled), self._emit)
+        else:
+            self._inbox.put(SentMessage("".join(pieces).strip()), first=True)
+        return False
+
     async def _take_lease(self) -> None:
         """Have the right to a turn, with everything that others wrote taken in first."""
         key = self.services.key
@@ -423,7 +485,7 @@ class Session:
             # While a turn of ours runs, all that others can add to it is an answer.
             if not self._inbox.serving or self._questions.waiting:
                 try:
-                    self._take_in(self.services.catch_up())
+                    self._take_in(self.services.catch_up(fetch=False))
                 except MindstoneError as error:
                     self._complain(error)
 

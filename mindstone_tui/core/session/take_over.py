@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import ensure_folder, open_regular
 from mindstone_tui.core.interchange.import_many import import_each
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
@@ -24,7 +25,9 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import Progress, bring_up_to_date
 from mindstone_tui.core.session.import_window import plan_imported_window
 from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.profile import profile_of
 from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _CHUNK: Final = 1 << 20
 
@@ -89,7 +92,8 @@ class Importer:
         ensure_folder(own.folder)
         self._lease = Lease(own)
         asyncio.run(self._lease.take(wait=True, on_wait=lambda: self._on_busy(key)))
-        return Transcript(own, clean=self._clean, channel="import")
+        upstream = upstream_of(self._home, self._settings.history, key)
+        return Transcript(own, clean=self._clean, channel="import", upstream=upstream)
 
     def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
         """Make it findable, then record which part of it is in the window."""
@@ -97,9 +101,11 @@ class Importer:
         try:
             bring_up_to_date(own, index, self._progress, wait=self._wait)
             if report.added:
-                plan_imported_window(own, self._settings, index)
+                upstream = upstream_of(self._home, self._settings.history, own.key)
+                plan_imported_window(own, self._settings, index, upstream)
         finally:
             index.close()
+        profile_of(own)
 
     def _give_back(self) -> None:
         if self._lease is not None:
@@ -108,6 +114,15 @@ class Importer:
 
     def _clean(self, text: str) -> str:
         return self._redactor.redact(text).text
+
+
+def upstream_of(home: Places, history: HistorySettings, key: SessionKey) -> HistoryStore | None:
+    """The server that a session is written to; None for files."""
+    if not history.address_for(key):
+        return None
+    from mindstone_tui.core.shared.copies import upstream_for
+
+    return upstream_for(home, history, key)
 
 
 def _records_in(file: Path) -> int:

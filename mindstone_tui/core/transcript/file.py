@@ -181,9 +181,13 @@ class Replacements(msgspec.Struct, frozen=True):
 class TranscriptFile:
     """One session's file, for appending."""
 
-    def __init__(self, places: SessionPlaces, disk: Disk, *, create: bool) -> None:
+    def __init__(
+        self, places: SessionPlaces, disk: Disk, *, create: bool, copy: bool = False
+    ) -> None:
         self._places = places
         self._disk = disk
+        self._copy = copy
+        """The history itself is kept elsewhere: what is missing here is not lost."""
         self._inode: int | None = None
         self._doubtful: _Doubtful | None = None
         self.replacements = Replacements()
@@ -193,7 +197,7 @@ class TranscriptFile:
         self.newest = Tail()
         """The same, and still known while the file has to be opened anew."""
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
-        if create and places.derived and not os.path.lexists(places.transcript):
+        if create and not copy and places.derived and not os.path.lexists(places.transcript):
             raise places.missing()
         self._read_only: OSError | None = None
         """Why nothing can be written; what is there can be read all the same."""
@@ -303,7 +307,7 @@ class TranscriptFile:
         size = self._take_back(size)
         self._refuse_a_cut(size)
         end = find_end(self._read, size, self._places.transcript)
-        if end.tail.seq < 0 and self._places.derived:
+        if end.tail.seq < 0 and self._places.derived and not self._copy:
             raise self._places.missing()
         self._refuse_a_stranger(end.tail.session)
         if not self._still_there(self.newest):

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.events.narrate import without_name
+from mindstone_tui.core.events.narrate_entry import without_name
 from mindstone_tui.core.text import exact, for_terminal, plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import numbered

@@ -9,10 +9,13 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
+from mindstone_tui.core.agent.hooks import Hooks
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.turn import take_turn
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.context.policies import Similarity, word_similarity
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.entries import Line, Request
@@ -138,6 +141,23 @@ def context_of(
             workspace=Workspace((folder,)), call=call, limits=ToolLimits()
         ),
         permissions=allowed or permissions(),
+        files=FileKeeper(
+            window.history.places,
+            Workspace((folder,)),
+            UndoSettings(on=False),
+            history=window.transcript.history,
+            record=window.record,
+        ),
+        hooks=Hooks(
+            load=lambda: (),
+            record=window.record,
+            places=window.history.places,
+            permissions=allowed or permissions(),
+            tool_context=lambda call: ToolContext(workspace=Workspace((folder,))),
+            redactor=Redactor(),
+            seconds=1.0,
+            network=False,
+        ),
         redactor=Redactor(),
         report_bug=(bugs if bugs is not None else []).append,
     )

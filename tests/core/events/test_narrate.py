@@ -18,14 +18,13 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import KINDS, Entry, Unknown, conversation, store, window
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import (
-    EventLine,
     aside,
     describe,
     describe_line,
     is_bookkeeping,
     turn_names,
-    without_name,
 )
+from mindstone_tui.core.events.narrate_entry import EventLine, without_name
 from mindstone_tui.core.interchange.export.story import marker_of
 from mindstone_tui.core.transcript import Damaged
 from mindstone_tui.tui.widgets.exchange import Aside
