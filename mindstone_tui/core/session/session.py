@@ -42,6 +42,7 @@ from mindstone_tui.core.session.inbox import (
     AskedCommand,
     AskedPrompt,
     Inbox,
+    Item,
     SentMessage,
     end_command,
     run_command,
