@@ -104,17 +104,21 @@ def environments(tried: Tried) -> Iterator[Case]:
     """Each of the surroundings, then each odd home."""
     names = tried.some(list(SURROUNDINGS)[:: tried.sized(16, 1)])
     for number, name in enumerate(names):
-        yield _tried(tried.folder(f"s{number}"), name, SURROUNDINGS[name])
-    for number, (name, home) in enumerate(list(HOMES.items())[:: tried.sized(3, 1)]):
+        yield _tried(tried.folder(f"s{number}"), name, SURROUNDINGS[name], tried.sized(2, 4))
+    for number, (name, home) in enumerate(list(HOMES.items())[:: tried.sized(4, 1)]):
         folder = tried.folder(f"h{number}")
         (folder / "elsewhere").mkdir()
         (folder / "link").symlink_to("elsewhere")
         (folder / "a.txt").write_text("a file\n")
-        problems = [ran.problem for ran in _commands(folder, home, Surroundings()) if ran.problem]
+        problems = [
+            ran.problem
+            for ran in _commands(folder, home, Surroundings(), tried.sized(1, 4))
+            if ran.problem
+        ]
         yield Case(name, "; ".join(problems))
 
 
-def _tried(folder: Path, name: str, odd: Surroundings) -> Case:
+def _tried(folder: Path, name: str, odd: Surroundings, commands: int) -> Case:
     if odd.inside and shutil.which(odd.inside[0]) is None:
         return Case(name, skipped=f"{odd.inside[0]} is not installed")
     if odd.inside[:1] == ("runuser",) and os.geteuid() != 0:
@@ -126,7 +130,7 @@ def _tried(folder: Path, name: str, odd: Surroundings) -> Case:
     if odd.inside[:1] == ("runuser",):
         _give_away(folder)
     problems = []
-    for ran in _commands(folder, str(home), odd):
+    for ran in _commands(folder, str(home), odd, commands):
         problems += [ran.problem] if ran.problem else []
         if odd.works and ran.code:
             problems.append(f"`{ran.name}` ended with {ran.code}: {(ran.err or ran.out)[-200:]}")
@@ -146,16 +150,17 @@ def _give_away(folder: Path) -> None:
                 break
 
 
-def _commands(folder: Path, home: str, odd: Surroundings) -> Iterator[Ran]:
+def _commands(folder: Path, home: str, odd: Surroundings, count: int) -> Iterator[Ran]:
     script = folder / "script.jsonl"
     script.write_text(json.dumps({"text": "It is blue."}) + '\n{"loop":true}\n')
     script.chmod(0o644)
-    for arguments in (
+    commands: list[tuple[str, ...]] = [
         ("run", "which colour?", "--model", f"scripted/{script}"),
         ("log",),
         ("recall", "stone"),
         ("sessions",),
-    ):
+    ]
+    for arguments in commands[:count]:
         yield _run(folder, home, odd, arguments)
 
 
