@@ -51,11 +51,11 @@ bench: $(STAMP) ## Measure speed and size, at full length
 	@for bench in tests/bench/bench_*.py; do \
 		MINDSTONE_BENCH=$${MINDSTONE_BENCH-full} $(BIN)/python "$$bench" || exit; done
 
-faults: $(STAMP) ## Crash, fill and tear the disk, at full length
+faults: $(STAMP) ## Crash, fill and tear the disk, and every provider fault, at full length
 	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults tests/core/transcript \
 		tests/core/config tests/core/test_entries.py tests/core/test_paths.py \
 		tests/core/replay/test_verify_requests.py tests/core/replay/test_generated_sessions.py \
-		tests/tui/test_hostile.py $(ARGS)
+		tests/core/providers/test_litellm_faults.py tests/tui/test_hostile.py $(ARGS)
 
 red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROOM=damage for one
 	@$(BIN)/python -m tests.red $(ROOM) $(ARGS)

@@ -27,6 +27,7 @@ SessionOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
 
 ProgramOption = Annotated[

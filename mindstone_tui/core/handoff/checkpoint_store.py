@@ -18,7 +18,16 @@ from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regula
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
-from mindstone_tui.core.handoff.checkpoint import FORMAT, Checkpoint, advance, fresh, validate
+from mindstone_tui.core.handoff.checkpoint import (
+    FORMAT,
+    LOOKED_BACK,
+    Checkpoint,
+    advance,
+    encoded,
+    fitted,
+    fresh,
+    validate,
+)
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
@@ -76,6 +85,7 @@ def save(
 
 
 def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
+    draft = fitted(draft)
     checkpoint = msgspec.structs.replace(draft, sha256=digest(draft))
     checked = validate(checkpoint)
     if not checked.valid:
@@ -83,7 +93,7 @@ def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
             f"There is nothing to resume from yet: {'; '.join(checked.errors)}.",
             "Say what is to be done, or start a task with /task start.",
         )
-    data = msgspec.json.format(msgspec.json.encode(checkpoint), indent=2) + b"\n"
+    data = encoded(checkpoint)
     replace_file(places.progress, progress_text(checkpoint).encode(), disk)
     replace_file(places.checkpoint, data, disk)
     entry = CheckpointSaved(
@@ -139,8 +149,8 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
     """
     try:
         known = read(_bytes(places.checkpoint))
-        lines = _lines(history, known.head.seq + 1)
-        newest = _newest(lines)
+        lines = _lines(history, known.head.seq + 1 - LOOKED_BACK)
+        newest = _newest(line for line in lines if line.seq > known.head.seq)
         checkpoint = load(places, newest, _hash_at(history))
         return TaskState(checkpoint=advance(checkpoint, lines), newest=newest)
     except ContinuityError as error:

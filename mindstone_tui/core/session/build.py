@@ -351,7 +351,13 @@ class _Assembly:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks(self.context, self.memories, self.health, self.opening.cwd)
+        return Tasks(
+            self.context,
+            self.memories,
+            self.health,
+            self.opening.cwd,
+            trusted=lambda: self.project.instructions().state == "trusted",
+        )
 
     @cached_property
     def handoffs(self) -> Handoffs:
@@ -421,7 +427,6 @@ class _Assembly:
             self.context,
             self.opening.key,
             self._assemble_child,
-            self.modes,
             DelegationLimits(
                 tokens=self.settings.tools.delegate_tokens,
                 calls=self.settings.tools.delegate_calls,

@@ -120,6 +120,7 @@ def _newest_that_fit(
 
 
 CHANNEL: Final = "import"
+_CHARACTERS_IN_TWO_TOKENS: Final = 7
 
 
 def plan_imported_window(
@@ -178,7 +179,9 @@ def _state_before(history: History) -> WindowState | None:
 def _tokens_through(history: History, last: int) -> int:
     """Roughly how much was said up to a line: nobody needs it exactly, and history is long."""
     return sum(
-        rough_count(item.entry.text)
+        len(item.entry.text) * 2 // _CHARACTERS_IN_TWO_TOKENS
+        if item.entry.text.isascii()
+        else rough_count(item.entry.text)
         for item in history.read(0, last)
         if isinstance(item, Line)
         and isinstance(item.entry, UserMessage | AssistantMessage | ToolReturned)

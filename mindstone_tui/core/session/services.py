@@ -17,6 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
     cut_sections,
@@ -28,7 +29,7 @@ from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
@@ -39,7 +40,6 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.inject import queries
@@ -167,6 +167,9 @@ class SessionServices:
         """Write this session to a file."""
 
         def work() -> None:
+            # Deferred: the page's Markdown renderer is large, and few sessions are exported.
+            from mindstone_tui.core.interchange.export import export
+
             with History(self.places) as history:
                 text = "".join(export(history, kind, clean=self.context.transcript.clean))
             replace_file(path, text.encode())
@@ -295,6 +298,10 @@ class SessionServices:
         self._note_memory_use(lines, answer)
         async for event in self._measure_health(lines):
             yield event
+        if any(isinstance(line.entry, SummaryDerived) and line.entry.state for line in lines) and (
+            offered := offer_review(self.context.transcript)
+        ):
+            yield events.Noticed(message=offered)
         if self.recall.failure:
             message = f"Recall does not work: {self.recall.failure}"
             self.recall.failure = ""
@@ -471,4 +478,5 @@ def turn_services(
         digest=digest,
         recall=recall.gather,
         recalls=lambda: recall.on,
+        propose=memories.propose_said,
     )

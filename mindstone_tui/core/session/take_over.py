@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,9 @@ from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _CHUNK: Final = 1 << 20
+_REMEMBERED: Final = 512
+_SHORT: Final = 20_000
+"""Characters of a text that is remembered clean."""
 
 
 class Importer:
@@ -54,6 +58,8 @@ class Importer:
         self._on_busy = on_busy
         self._embedder = open_embedder(settings.recall.embedder)
         self._redactor = Redactor(secrets_of(environ))
+        # The reader compares a message clean, and the transcript cleans it again.
+        self._clean_short = lru_cache(_REMEMBERED)(self._cleaned)
         self._lease: Lease | None = None
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
@@ -113,6 +119,9 @@ class Importer:
             self._lease = None
 
     def _clean(self, text: str) -> str:
+        return self._clean_short(text) if len(text) <= _SHORT else self._cleaned(text)
+
+    def _cleaned(self, text: str) -> str:
         return self._redactor.redact(text).text
 
 
