@@ -31,8 +31,10 @@ from mindstone_tui.core.paths import Places, SessionKey
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
     from mindstone_tui.core.session.find import RecallAnswer
+    from mindstone_tui.core.session.guest import ForeignExchange, Guest
     from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
@@ -128,10 +130,21 @@ class Conversation:
         return self._session.events()
 
     def send(
-        self, text: str, *, attachments: Sequence[Attachment] = (), steer: bool = False
+        self,
+        text: str,
+        *,
+        attachments: Sequence[Attachment] = (),
+        steer: bool = False,
+        before: Sequence[ForeignExchange] = (),
+        matched: ClientMatched | None = None,
     ) -> None:
-        """Say something; while a turn runs it is queued, or steers that turn when told to."""
-        self._session.send(text, attachments=attachments, steer=steer)
+        """Say something; while a turn runs it is queued, or steers that turn when told to.
+
+        `before` took place elsewhere and is written down first; `matched` says how that was known.
+        """
+        self._session.send(
+            text, attachments=attachments, steer=steer, before=before, matched=matched
+        )
 
     def command(self, line: str) -> None:
         """Run a slash command."""
@@ -148,6 +161,10 @@ class Conversation:
     def interrupt(self, why: str = "") -> None:
         """Stop the running turn; what was streamed so far is kept."""
         self._session.interrupt(why)
+
+    async def settled(self) -> None:
+        """Wait until nothing runs and nothing waits."""
+        await self._session.settled()
 
     async def close(self) -> None:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
@@ -173,12 +190,13 @@ async def connect(
     asks: bool = False,
     wait: bool = True,
     follow: bool = True,
+    guest: Guest | None = None,
 ) -> Conversation:
     """Open or begin a session; whoever calls this closes it. `open` closes it by itself.
 
     `asks` says that somebody answers `ToolAsked`; without that, a tool that needs an approval is
     declined. `wait` waits while another program takes a turn in the session, else that is refused.
-    `follow` announces what other programs write to it.
+    `follow` announces what other programs write to it. A `guest` brings its own tools.
     """
     # Deferred: a program that only looks at a session does not wait for what a turn needs.
     from mindstone_tui.core.session.build import Opening, open_session
@@ -200,6 +218,7 @@ async def connect(
             wait=wait,
             asks=asks,
             follow=follow,
+            guest=guest,
         )
     )
     return Conversation(opened, here, key)

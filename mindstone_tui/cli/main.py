@@ -47,6 +47,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
     "acp": ("acp", "Be the agent of an editor over the Agent Client Protocol."),
     "mcp": ("mcp", "Serve history and memory to other agents over MCP."),
+    "serve": ("serve", "Serve these sessions to programs and browsers on this machine."),
     "models": ("models", "List models and add new ones."),
     "config": ("config", "Show and change settings."),
     "doctor": ("doctor", "Check this installation."),

@@ -125,7 +125,7 @@ async def _use(
         ),
         turn,
     )
-    if (circle := watch.why_not(call)) is not None:
+    if tool.risk != "client" and (circle := watch.why_not(call)) is not None:
         yield _refused(context, turn, call, "loop detection", f"Not run again: {circle}.")
         return
     decision = context.permissions.decide(tool, approval)

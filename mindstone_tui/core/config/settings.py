@@ -416,6 +416,23 @@ class AcpSettings(SettingsSection):
     """Sessions in one answer to the editor's question for all of them."""
 
 
+class ServeSettings(SettingsSection):
+    """What `mindstone serve` does for programs and browsers."""
+
+    port: int = 7433
+    """On this machine alone; 0 takes any that is free."""
+    body_bytes: int = 32 << 20
+    """Longest request."""
+    body_seconds: float = 30.0
+    """Longest time that a request may take to arrive."""
+    tool_wait: float = 600.0
+    """Seconds that a turn waits for the results of a client's own tools."""
+    idle: float = 900.0
+    """Seconds after which a session that no client uses is closed."""
+    clients: int = 64
+    """Most connections at a time."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -438,3 +455,4 @@ class Settings(SettingsSection):
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()
     acp: AcpSettings = AcpSettings()
+    serve: ServeSettings = ServeSettings()

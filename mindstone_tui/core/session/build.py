@@ -37,6 +37,7 @@ from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
@@ -81,6 +82,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Take in what other surfaces write while idle."""
     offered: tuple[str, ...] = ()
     """The only tools that are offered; empty for all."""
+    guest: Guest | None = None
+    """A program that brings its own tools and instructions."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
 
@@ -261,8 +264,10 @@ class _Assembly:
     @cached_property
     def tools(self) -> ToolRegistry:
         settings, only = self.settings.tools, self.opening.offered
-        # Whoever is offered named tools only starts no servers for more.
-        served = msgspec.structs.replace(settings, mcp={}) if only else settings
+        guest = self.opening.guest
+        # Whoever is offered named tools only, or none of ours, starts no servers for more.
+        few = bool(only) or (guest is not None and not guest.own_tools)
+        served = msgspec.structs.replace(settings, mcp={}) if few else settings
         servers = Servers(
             served, self.home.tool_pins, environ=self.opening.environ, cwd=self.workspace.cwd
         )
@@ -422,6 +427,7 @@ class _Assembly:
             tools=self.tools,
             cwd=self.opening.cwd,
             home=self.home,
+            guest=self.opening.guest,
         )
         delegations = Delegations(
             self.context,

@@ -15,9 +15,10 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.commands.registry import Command
 from mindstone_tui.core.entries import Image
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.conversation import ClientMatched, UserMessage
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import Bug, EntryNotSaved, ExitCode, Interrupted, MindstoneError
+from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.tools.prompt_files import PromptFile
 
@@ -29,6 +30,10 @@ class SentMessage(msgspec.Struct, frozen=True):
     images: tuple[Image, ...] = ()
     queued: str = ""
     """Id of the entry it waits in, once it had to wait."""
+    before: tuple[ForeignExchange, ...] = ()
+    """What took place elsewhere before it, to be written down first."""
+    matched: ClientMatched | None = None
+    """How the program that sent it knows this history; written down with the turn."""
 
     @property
     def message(self) -> UserMessage:

@@ -45,6 +45,7 @@ from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.prompt_files import PromptFiles
@@ -259,13 +260,6 @@ class SessionServices:
         found_changed = self.context.files.recover()
         return [*found_changed, *close_open_turn(self.context, self._history)]
 
-    def lines_of_turn(self) -> list[Line]:
-        """Everything recorded of the newest turn."""
-        return [
-            self._history.whole(line)
-            for line in self._history.turn(self.context.transcript.last_turn)
-        ]
-
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
         return never_sent(self._history)
@@ -423,6 +417,7 @@ def turn_services(
     tools: ToolRegistry,
     cwd: Path,
     home: Places,
+    guest: Guest | None = None,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -434,6 +429,8 @@ def turn_services(
         if prompts.refresh():
             tools.add({"skill": skill_tool(prompts.skills)})
         found += project.hook_problems(home.hooks)
+        if guest is not None:
+            guest.offer(tools.offered, tools.usable())
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -460,6 +457,9 @@ def turn_services(
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
         skills = prompts.section()
         beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        if guest is not None and (brought := guest.section()) is not None:
+            # A program says itself who answers; what is remembered stands behind that.
+            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
         sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 

@@ -22,6 +22,7 @@ from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
+    ClientMatched,
     MessageQueued,
     MessageWithdrawn,
     TurnEnding,
@@ -37,6 +38,7 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
+from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.images import attach
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
@@ -152,6 +154,8 @@ class Session:
         *,
         attachments: Sequence[Attachment] = (),
         steer: bool = False,
+        before: Sequence[ForeignExchange] = (),
+        matched: ClientMatched | None = None,
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
@@ -160,7 +164,7 @@ class Session:
         if self._closing:
             raise UsageError("This session is closed.", "Open it again.")
         images = tuple(attach(each.path, self._context.transcript) for each in attachments)
-        said = SentMessage(text, images)
+        said = SentMessage(text, images, before=tuple(before), matched=matched)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
@@ -231,6 +235,10 @@ class Session:
         for task in (self._work,) if self._work is not None else tuple(self._read_only_tasks):
             if not task.cancelling():
                 task.cancel(why or None)
+
+    async def settled(self) -> None:
+        """Wait until nothing runs and nothing waits."""
+        await self._inbox.idle.wait()
 
     async def close(self) -> None:
         """Finish, and end the stream: a running turn is interrupted, its chores are done.
@@ -309,7 +317,7 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         try:
             if not self._lease.try_take():
-                self._questions.find(self.services.lines_of_turn())
+                self._questions.find()
                 return
         except EntryNotSaved as error:
             self._complain(error)
@@ -404,10 +412,15 @@ class Session:
             if not self._lease.try_take() and self._wait and not said.queued:
                 said = self._queue(said)
             await self._take_lease()
+            for exchange in said.before:
+                number = self._context.transcript.last_turn + 1
+                self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
             async for event in take_turn(self._context, said.message, origin):
                 if isinstance(event, events.TurnStarted):
                     turn = self._turn = event.turn
+                    if said.matched is not None:
+                        self._context.window.record(said.matched, turn)
                     self._complained.clear()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)

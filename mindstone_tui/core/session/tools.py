@@ -121,6 +121,10 @@ class ToolRegistry:
         self.all |= tools
         self.offered |= {name: tool for name, tool in tools.items() if self._may_offer(name)}
 
+    def usable(self) -> dict[str, Tool]:
+        """All that may be offered."""
+        return {name: tool for name, tool in self.all.items() if self._may_offer(name)}
+
     def switch(self, name: str, *, on: bool) -> bool:
         """Offer a tool to the model or not; False when there is no such tool."""
         if name not in self.all:

@@ -27,7 +27,7 @@ from mindstone_tui.core.tools.workspace import Standing
 
 Mode = Literal["read-only", "ask", "auto-edit", "full-auto"]
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "auto-edit", "full-auto")
-Authority = Literal["person", "rule", "mode", "read-only tool"]
+Authority = Literal["person", "rule", "mode", "read-only tool", "client"]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +88,8 @@ def decide(
     tool: Tool, preview: Preview, *, mode: Mode, rules: tuple[Rule, ...], sandboxed: bool
 ) -> Decision:
     """Allow, ask or refuse; refusals win over questions, and questions over permissions."""
+    if tool.risk == "client":
+        return Decision(verdict="allow", reason="it runs at the client", by="client")
     if tool.risk == "write" and preview.standing == "protected":
         return Decision(verdict="refuse", reason="this place is protected")
     refusing = covers(rules, "refuse", tool.name, preview)

@@ -23,7 +23,8 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
-Risk = Literal["read", "write", "run", "memory"]
+Risk = Literal["read", "write", "run", "memory", "client"]
+"""What a call may do here; a tool of a client runs there, and does nothing here."""
 """`read` looks, `write` changes files, `run` starts programs, `memory` changes memories."""
 
 
