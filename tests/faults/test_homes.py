@@ -252,7 +252,7 @@ def test_a_pipe_in_a_files_place_is_refused_and_never_waited_for(
 @pytest.mark.parametrize(
     ("name", "verb"),
     [
-        ("keys.toml", ("models", "list")),
+        ("keys.toml", ("models",)),
         ("state/trust.json", ("run", "hello")),
         ("state/tool-pins.json", ("run", "hello")),
         ("agents/default/memory/a.md", ("memory",)),

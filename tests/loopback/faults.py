@@ -23,6 +23,7 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
+from tests.corpora import lines
 from tests.loopback.formats import CHAT, MESSAGES, OLLAMA, RESPONSES, WireFormat
 from tests.loopback.server import (
     DONE,
@@ -147,34 +148,7 @@ def _statuses(wire: WireFormat) -> Iterator[Fault]:
 
 
 def _too_long(wire: WireFormat) -> Iterator[Fault]:
-    said = {
-        "OpenAI": "This model's maximum context length is 8192 tokens. However, your messages "
-        "resulted in 9001 tokens.",
-        "Anthropic": "prompt is too long: 210000 tokens > 200000 maximum",
-        "Anthropic with room": "input length and `max_tokens` exceed context limit: 190000 + 64000",
-        "Gemini": "The input token count (1200000) exceeds the maximum number of tokens allowed "
-        "(1048576).",
-        "Mistral": "Prompt contains 40000 tokens and 0 draft tokens, too large for model with "
-        "32768 maximum context length",
-        "Cohere": "too many tokens: total number of tokens in the prompt exceeds the limit",
-        "llama.cpp": "request (9031 tokens) exceeds the available context size (8192 tokens), try "
-        "increasing it",
-        "Groq": "Please reduce the length of the messages or completion.",
-        "Bedrock": "Input is too long for requested model.",
-        "xAI": "This model's maximum prompt length is 131072 but the request contains 140000.",
-        "LM Studio": "Trying to keep the first 5187 tokens when context the overflows. However, "
-        "the model is loaded with context length of only 4096 tokens, which is not enough.",
-        "LM Studio lately": "The number of tokens to keep from the initial prompt is greater than "
-        "the context length (n_keep: 13055>= n_ctx: 4096).",
-        "Zhipu": "Prompt exceeds max length",
-        "Qwen": "<400> InternalError.Algo.InvalidParameter: Range of input length should be "
-        "[1, 30720]",
-        "DeepInfra": "Requested input length 99009 exceeds maximum input length 8192",
-        "GitHub Models": "Request body too large for gpt-4o model. Max size: 8000 tokens.",
-        "Hugging Face": "`inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1000 `inputs` "
-        "tokens and 1024 `max_new_tokens`",
-        "Cerebras": "Please reduce it. Current length is 9000 while limit is 8192",
-    }
+    said = {row.split("\t")[0]: row.split("\t")[1] for row in lines("too_long.tsv")}
     for vendor, message in said.items():
         yield Fault(
             name=f"too long, says {vendor}",

@@ -89,7 +89,7 @@ def commands(base: Path) -> list[tuple[str, ...]]:
         ("memory",),
         ("checkpoint",),
         ("handoff", "show"),
-        ("models", "list"),
+        ("models",),
         ("config", "show"),
         ("run", "are you there?", "--model", model),
         ("search", "harbour"),
@@ -104,7 +104,7 @@ def damage(tried: Tried) -> Iterator[Case]:
     kinds = itertools.cycle(DAMAGES)
     cases = [(name, kind) for name in names for kind in DAMAGES]
     if tried.small:
-        cases = [(name, next(kinds)) for name in names[::3]]
+        cases = [(name, next(kinds)) for name in names[::5]]
     for number, (name, kind) in enumerate(tried.some(cases)):
         where = tried.folder(str(number))
         yield _tried(copied(home, where), name, kind)

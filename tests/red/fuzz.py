@@ -173,7 +173,7 @@ def fuzz(tried: Tried) -> Iterator[Case]:
     for target, path in found():
         yield Case(f"{target.name}, found before: {path.name}", failure(target, path.read_bytes()))
     for target in TARGETS:
-        worst = attack(target, seed=1, examples=tried.sized(15, 400))
+        worst = attack(target, seed=1, examples=tried.sized(8, 400))
         problem = "" if worst is None else f"{worst[:80]!r}: {failure(target, worst)}"
         yield Case(target.name, problem)
 

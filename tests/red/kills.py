@@ -38,7 +38,7 @@ def kills(tried: Tried) -> Iterator[Case]:
         yield Case("the chat itself", f"ended with {ended}: {_said(tried.base / '0')}")
         return
     count = int((tried.base / "0" / "points").read_text())
-    points = list(range(1, count + 1, max(1, count // tried.sized(4, count))))
+    points = list(range(1, count + 1, max(1, count // tried.sized(2, count))))
     points = list(tried.some(points))
     for at in range(0, len(points), BATCH):
         batch = points[at : at + BATCH]

@@ -25,6 +25,8 @@ from tests.loopback.server import Loopback, head, serving_apart
 from tests.red import Case, Tried
 
 PATIENCE = 180.0
+LEAST_PATIENCE = 3.0
+"""Seconds of silence that are borne, so that a good answer comes in time on a busy machine."""
 LOOKED_AT = ("/v1/models", "/props", "/api/ps", "/api/show", "/api/v0/models", "/api/tags")
 """Where a server is asked how large its window is; that is no part of a turn."""
 TURN_ENDED = b'"kind":"turn_ended"'
@@ -113,7 +115,7 @@ def servers(tried: Tried) -> Iterator[Case]:
             with serving_apart() as server:
                 server.asides = dict.fromkeys(LOOKED_AT, head("404 Not Found", "text/plain"))
                 folder = tried.folder(f"{wire}-{patience:g}")
-                chat = LineChat(folder, wire, server, patience)
+                chat = LineChat(folder, wire, server, max(patience, LEAST_PATIENCE))
                 for fault in group:
                     yield Case(f"{wire}, {fault.name}", _met(chat, wire, server, fault))
                 problem = chat.close()

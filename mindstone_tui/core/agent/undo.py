@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from mindstone_tui.core.config.settings import UndoSettings
-from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.disk import LARGEST_BLOB, read_regular, replace_file
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.workspace import FilesChanged, FilesRestored
 from mindstone_tui.core.errors import MindstoneError, UndoError
@@ -374,6 +374,6 @@ def _read_tree(nodes: _Nodes, stamps: _Stamps) -> TreeState:
 def _noted(path: Path, kind: Any) -> Any:
     """What a note on disk says; None where there is none that can be read."""
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return msgspec.msgpack.decode(read_regular(path, most=LARGEST_BLOB), type=kind)
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None

@@ -311,9 +311,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         if not self.ignored:
             return ""
         first, count = self.ignored[0], len(self.ignored)
-        why = one_line(first.why.removeprefix(first.file).strip(": ").rstrip("."), 200)
+        why = one_line(first.why.rstrip("."), 300)
         more = f", and {count - 1} more (`mindstone config show` lists them)" if count > 1 else ""
-        return f"Ignored in {first.file}: {why}{more}."
+        where = "" if why.startswith(first.file) else f" in {first.file}"
+        return f"Ignored{where}: {why}{more}."
 
 
 class _Layer(msgspec.Struct, frozen=True):

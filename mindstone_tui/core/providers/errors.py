@@ -37,7 +37,9 @@ _TOO_LONG: Final = re.compile(
     r"|context length of only|greater than the context length|longer than the model's context"
     r"|prompt exceeds|range of input length|exceeds maximum input length|maximum input length is"
     r"|`?inputs`? tokens \+|input tokens exceed|tokens_limit_reached|body too large for"
-    r"|current length is \d+ while limit is|maximum context limit",
+    r"|current length is \d+ while limit is|maximum context limit"
+    r"|n_keep\W+\d+\W+n_ctx|input length \d+ exceeds|`inputs`? must have less than"
+    r"|too long to fit into the model|longer than the maximum model length",
     re.IGNORECASE,
 )
 _CONTENT: Final = re.compile(

@@ -21,6 +21,7 @@ from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import (
     ContinuityError,
+    IndexUnavailable,
     NoSuchEntry,
     SessionNameError,
 )
@@ -28,7 +29,7 @@ from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
+from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
 from mindstone_tui.core.recall.store import IndexMark
@@ -118,13 +119,21 @@ class AgentFilesIndex:
             signature = tuple(_stamp(path) for path in self._files())
             if not signature:
                 return None
-            if self._index is None:
-                self._index = RecallIndex.open(self._agent.index, self._embedder)
-            if signature != self._seen:
-                passages = list(self._passages())
-                self._index.keep_only(passages, IndexMark(len(passages), ""))
-                self._seen = signature
+            try:
+                if self._index is None:
+                    self._index = RecallIndex.open(self._agent.index, self._embedder)
+                self._level(self._index, signature)
+            except IndexUnavailable:
+                # A disk that cannot be written can still be read.
+                self._index, self._seen = InMemoryIndex(self._embedder), ()
+                self._level(self._index, signature)
             return self._index
+
+    def _level(self, index: RecallIndex, signature: Signature) -> None:
+        if signature != self._seen:
+            passages = list(self._passages())
+            index.keep_only(passages, IndexMark(len(passages), ""))
+            self._seen = signature
 
     def _memories(self) -> Iterator[Path]:
         if self._agent.memory.is_dir():

@@ -15,6 +15,7 @@ from mindstone_tui.core.errors import (
     ProviderUnreachable,
 )
 from mindstone_tui.core.providers.errors import Failure, failure_of, quoted, retry_after, translate
+from tests.corpora import lines
 
 
 def meant(failure: Failure) -> ProviderError:
@@ -99,3 +100,11 @@ def test_a_made_up_status_does_not_hide_a_lost_connection() -> None:
         failure = failure_of(error)
     assert failure.status is None
     assert isinstance(meant(failure), ProviderUnreachable)
+
+
+@pytest.mark.parametrize("row", lines("too_long.tsv"), ids=lambda row: row.partition("\t")[0])
+def test_the_words_of_every_known_server_for_too_long_are_understood(row: str) -> None:
+    _, words, source = row.split("\t")
+    said = translate(Failure(kind="BadRequest", message=words, status=400), model="m", where="it")
+    assert isinstance(said, ContextTooLong)
+    assert source
