@@ -21,7 +21,7 @@ import msgspec
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
-from mindstone_tui.core.words import query_terms, words_of
+from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,19 +36,19 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     answer: float = 0.25
     """What a neighbour gives beside that when it asked, and this is what came after."""
     second_neighbour: float = 0.15
-    long_neighbour: float = 0.5
+    long_neighbour: float = 0.4
     """The share that a long message gives of this: it speaks of much else."""
-    sitting: float = 0.15
+    sitting: float = 0.25
     """Of the best in the same sitting."""
     speaker: float = 0.4
-    person: float = 0.3
+    person: float = 0.2
     asks: float = -0.1
     time: float = 0.1
     date: float = 0.15
     pieces: float = -0.08
     """For each time that a message's pieces are e times as many: the best of many is often good
     by chance."""
-    rule: float = 0.1
+    rule: float = 0.14
     pin: float = 0.1
     correction: float = 0.05
     use: float = 0.02
@@ -92,6 +92,11 @@ _CORRECTION: Final = re.compile(
     r"|has changed|have changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than)\b"
 )
 _VALUE: Final = re.compile(r"\d")
+_NO_LONGER: Final = re.compile(
+    r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
 _SOUNDS_LASTING: Final = re.compile(
@@ -371,11 +376,36 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     shared = len(ours & theirs)
     if not shared or ours == theirs:
         return False
-    values = [any(map(_VALUE.search, words)) for words in (ours - theirs, theirs - ours)]
+    only_ours, only_theirs = ours - theirs, theirs - ours
+    both_valued = all(any(map(_VALUE.search, words)) for words in (only_ours, only_theirs))
     if is_correction(new.text):
-        enough = CORRECTED_VALUE if all(values) else CORRECTED_SUBJECT
+        if not _means(new.text, old.text, theirs, by_name=both_valued):
+            return False
+        enough = CORRECTED_VALUE if both_valued else CORRECTED_SUBJECT
         return shared >= enough * min(len(ours), len(theirs))
-    return any(values) and shared >= SAME_SUBJECT * len(ours | theirs)
+    # Said again in the same words, with another value; other words on both sides are about others.
+    other_words = [
+        any(not _VALUE.search(word) for word in each) for each in (only_ours, only_theirs)
+    ]
+    valued = any(map(_VALUE.search, only_ours | only_theirs))
+    return valued and not all(other_words) and shared >= SAME_SUBJECT * len(ours | theirs)
+
+
+def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool:
+    """Whether a correction may mean an older statement.
+
+    Who says which value no longer holds means a statement with that value. And where two numbers
+    differ, names tell whose they are.
+    """
+    outdated = {word for found in _NO_LONGER.findall(new) for word in query_terms(found)}
+    if outdated:
+        return not outdated.isdisjoint(said)
+    ours, theirs = (_capitalised(text) for text in (new, old))
+    return not by_name or not ours or not theirs or not ours.isdisjoint(theirs)
+
+
+def _capitalised(text: str) -> set[str]:
+    return {word.lower() for word in _NAME.findall(text)} - STOPWORDS
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.recall.index import RecallIndex, SearchResult
+from mindstone_tui.core.recall.inject import choose
 from mindstone_tui.core.recall.speak import (
     ABOUT_OTHERS,
     ASKS_NOTHING,
@@ -217,3 +218,33 @@ def test_hits_far_below_the_best_do_not_come_along(tmp_path: Path) -> None:
     worth = worth_injecting(found.query, found.hits)
     assert worth
     assert len(worth) < len(found.hits)
+
+
+RULES = (
+    ("Mira", "Never push anything to main, please."),
+    ("Jonas", "I will not."),
+    ("Mira", "From now on always write dates as 2026-03-01 in the reports."),
+    ("Jonas", "Understood."),
+    ("Mira", "The boat lies in the harbour of Bergen."),
+    ("Jonas", "A nice place."),
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "rule"),
+    [
+        ("Push the fix to main.", "Never push anything to main"),
+        ("Write the dates into the reports.", "always write dates"),
+        ("Paint the boat.", ""),
+        ("Write a haiku about autumn.", ""),
+        ("Push it.", ""),
+    ],
+)
+def test_a_standing_instruction_comes_back_when_it_applies(
+    tmp_path: Path, message: str, rule: str
+) -> None:
+    found = history(tmp_path, RULES).search(message, 24)
+    chosen = choose(message, [found], 2_000, len, most=12)
+    texts = [each.hit.text for each in chosen.injected]
+    assert bool(texts) == bool(rule) == (not chosen.silent)
+    assert all(rule in text for text in texts)
