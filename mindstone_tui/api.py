@@ -11,6 +11,7 @@ Every surface of ours comes in here, and so may any other program:
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.events import ContextReport
     from mindstone_tui.core.session.find import RecallAnswer
+    from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
 
@@ -102,6 +104,17 @@ class Conversation:
         """Whether the transcript is what was written."""
         return verify(session=self.session, home=self._home)
 
+    def choices(self) -> tuple[SessionChoice, ...]:
+        """What may be chosen for this session (`/model`, `/approve`, …), and what is in force."""
+        from mindstone_tui.core.session.services import choices_of
+
+        return choices_of(self._session.services)
+
+    def plan(self) -> tuple[tuple[str, str], ...]:
+        """The task's pieces, each with `planned`, `in_progress` or `done`."""
+        checkpoint = self._session.services.tasks.state().checkpoint
+        return tuple((one.title, one.status) for one in checkpoint.subtasks)
+
     def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
         return self._session.events()
@@ -129,8 +142,13 @@ class Conversation:
         self._session.interrupt(why)
 
     async def close(self) -> None:
-        """Finish, and end the stream."""
+        """Finish, and end the stream; vectors that are missing are left to a worker."""
+        from mindstone_tui.core.session.vectors import follow
+
         await self._session.close()
+        places, environ = self._home.places, self._home.environ
+        settings = self._session.services.context.settings
+        await asyncio.to_thread(follow, places, settings, environ, [places.session(self._key)])
 
 
 async def connect(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, overload
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.session.profile import list_described
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import list_sessions
 from mindstone_tui.tui.colours import palette_of
 from mindstone_tui.tui.history import HistoryBrowse
 from mindstone_tui.tui.host import (
@@ -91,12 +91,12 @@ class HomeLibrary:
 
     async def sessions(self) -> Sequence[SessionRow]:
         """Every session, newest first."""
-        found = await asyncio.to_thread(list_sessions, self._home)
+        found = await asyncio.to_thread(list_described, self._home)
         return [
             SessionRow(
                 key=each.session,
                 title=each.title,
-                changed=each.updated,
+                changed=each.used,
                 turns=each.turns,
                 size=each.size,
             )

@@ -16,7 +16,6 @@ from mindstone_tui.cli.run import FolderOption, ModelOption, WindowOption, worki
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Conversation
-from mindstone_tui.core.session.vectors import follow
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.host import AppHost, OpenConversation
@@ -120,8 +119,4 @@ def chat(
     from mindstone_tui.cli.app_host import host_for
 
     host = host_for(home, settings, str(key), folder, at=at.removeprefix("#"))
-    try:
-        code = start(open_conversation, host, plain=plain)
-    finally:
-        follow(home, settings, os.environ, [home.session(key)])
-    raise typer.Exit(code)
+    raise typer.Exit(start(open_conversation, host, plain=plain))

@@ -10,7 +10,19 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
+from mindstone_tui.cli.options import (
+    JsonOption,
+    ModelFilterOption,
+    ProgramOption,
+    ProjectOption,
+    SessionOption,
+    SinceOption,
+    UntilOption,
+    check_kinds,
+    places,
+    session_filter,
+    session_key,
+)
 from mindstone_tui.cli.output import (
     flush_output,
     hint,
@@ -29,6 +41,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.paths import CHILD, SessionPlaces
+from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
     Damaged,
@@ -36,11 +49,11 @@ from mindstone_tui.core.transcript import (
     HeadAnchor,
     History,
     Verdict,
-    list_sessions,
     start_over,
     verify,
 )
 
+_NONE_MATCH: Final = "No session matches."
 _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
 
@@ -60,6 +73,11 @@ def sessions(
     sub_agents: Annotated[
         bool, typer.Option("--sub-agents", help="Include sub-agent sessions.")
     ] = False,
+    program: ProgramOption = "",
+    project: ProjectOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    model: ModelFilterOption = "",
     fresh: Annotated[
         str,
         typer.Option(
@@ -69,35 +87,44 @@ def sessions(
         ),
     ] = "",
 ) -> None:
-    """List sessions, newest first. Sub-agent sessions are only counted."""
+    """List sessions, the one used last first. Sub-agent sessions are only counted.
+
+    The filters may be combined; a session of another program keeps that program's own dates.
+    """
     if fresh:
         aside = start_over(places().session(session_key(fresh)))
         hint(f"What was left is in {aside}. The next message begins a new history.")
         return
-    every = list_sessions(places())
-    summaries = [one for one in every if json or sub_agents or CHILD not in one.main]
+    wanted = session_filter(program, project, since, until, model)
+    every = list_described(places(), wanted)
+    summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
     if json:
         say_json({"sessions": shown})
         return
     if not summaries:
-        hint("No sessions yet. Run `mindstone` to start one.")
+        hint(_NONE_MATCH if wanted else "No sessions yet. Run `mindstone` to start one.")
         return
     rows = [
         (
             summary.session,
-            _local(summary.updated),
+            _local(summary.used),
             str(summary.turns),
             _size(summary.size),
-            f"{summary.role}: {one_line(summary.text, 200)}"
-            if summary.role
-            else ("" if summary.readable else f"unreadable: mindstone verify -s {summary.session}"),
+            one_line(summary.title or summary.text, 200)
+            if summary.readable
+            else f"unreadable: mindstone verify -s {summary.session}",
         )
         for summary in shown
     ]
-    table(("SESSION", "UPDATED", "TURNS", "SIZE", "LAST"), rows, right=(2, 3))
+    table(("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE"), rows, right=(2, 3))
     if hidden := len(every) - len(summaries):
         hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
+
+
+def _is_sub_agent(session: ListedSession) -> bool:
+    """Whether another session started it: here, or in the program that it comes from."""
+    return CHILD in session.main or bool(session.started_by)
 
 
 def log(

@@ -95,13 +95,13 @@ class _Outcome:
 
     @property
     def sessions_or_empty(self) -> bool:
-        """Whether any file was what it should be."""
+        """Whether any file was what it should be; one of damaged records alone was not."""
         return bool(self.sessions or self.empty)
 
     def count(self, report: ImportReport) -> None:
         """Take in one conversation."""
         self.added += report.added
-        self.empty += not report.session
+        self.empty += not report.session and not report.skipped_total
         self.sessions |= {report.session} - {""}
 
     def say(self) -> None:
@@ -133,17 +133,25 @@ def _take_all(
                     say_json(report)
                 elif report.session or len(files) == 1:
                     _print(report)
-        except NotASession:
+        except NotASession as error:
             if len(files) == 1:
                 raise
             outcome.no_sessions.append(file)
+            if json:
+                _say_refused(file, error)
         except InterchangeError as error:
             if len(files) == 1:
                 raise
             outcome.refused += 1
-            if outcome.refused <= _NAMED:
+            if json:
+                _say_refused(file, error)
+            elif outcome.refused <= _NAMED:
                 complain(error.what, error.remedy)
     return outcome
+
+
+def _say_refused(file: Path, error: InterchangeError) -> None:
+    say_json({"path": str(file), "session": "", "refused": error.what, "remedy": error.remedy})
 
 
 def _print(report: ImportReport) -> None:

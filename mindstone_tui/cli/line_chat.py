@@ -95,7 +95,7 @@ class LineChat:
     async def show(self, event: ev.AnyEvent) -> None:
         """Print one event, and act on those that ask for something."""
         match event:
-            case ev.ToolAsked():
+            case ev.ToolAsked(channel=""):
                 await self._ask(event)
             case ev.ScreenAsked(screen="quit"):
                 self._quit = True
@@ -112,10 +112,17 @@ class LineChat:
     async def _ask(self, event: ev.ToolAsked) -> None:
         """Ask the person, if there is one; otherwise decline."""
         self._printer.end_line()
-        hint(f"? {one_line(event.name, 30)} ({one_line(event.risk, 30)}) needs your approval:")
+        worst = f" · {one_line(event.worst, 40)}" if event.worst else ""
+        hint(f"? {one_line(event.name, 30)} needs your approval{worst}:")
+        if event.why:
+            hint(one_line(event.why, 400))
         hint(exact(event.shown))
-        if event.diff:
+        if event.diff and exact(event.diff).strip() not in exact(event.shown):
             hint(exact(event.diff))
+        if event.risk == "run":
+            width = max((len(part.verdict) for part in event.parts), default=0)
+            for part in event.parts:
+                hint(f"  {part.verdict:<{width}}  {exact(part.text)} ({one_line(part.reason)})")
         if not self._interactive:
             hint("⊘ declined: there is nobody to ask on a pipe")
             self._talk.answer(event.call, ev.Answer(allowed=False, why="nobody could be asked"))

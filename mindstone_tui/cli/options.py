@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places, SessionKey
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.profile import SessionFilter
 
 SessionOption = Annotated[
     str,
@@ -22,6 +25,22 @@ SessionOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
+
+ProgramOption = Annotated[
+    str, typer.Option("--program", metavar="NAME", help="Of this program: codex, mindstone, …")
+]
+ProjectOption = Annotated[
+    str, typer.Option("--project", metavar="TEXT", help="In a folder whose path has this in it.")
+]
+SinceOption = Annotated[
+    str, typer.Option("--since", metavar="DATE", help="Used on this day or later.")
+]
+UntilOption = Annotated[
+    str, typer.Option("--until", metavar="DATE", help="Begun on this day or earlier.")
+]
+ModelFilterOption = Annotated[
+    str, typer.Option("--model", metavar="TEXT", help="Answered by a model with this in its name.")
+]
 
 
 def places() -> Places:
@@ -36,6 +55,23 @@ def session_key(option: str) -> SessionKey:
     from mindstone_tui.core.config import load
 
     return SessionKey.parse(load(places(), os.environ).settings.session.default)
+
+
+def session_filter(
+    program: str, project: str, since: str, until: str, model: str
+) -> SessionFilter | None:
+    """What the options ask for; None where they ask for nothing."""
+    if not (program or project or since or until or model):
+        return None
+    from mindstone_tui.core.session.profile import SessionFilter, checked_day
+
+    return SessionFilter(
+        program=program,
+        project=project,
+        since=checked_day(since),
+        until=checked_day(until),
+        model=model,
+    )
 
 
 def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:

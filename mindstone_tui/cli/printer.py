@@ -11,7 +11,8 @@ from typing import Final
 
 from mindstone_tui.cli.output import complain, say, say_piece, say_styled
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.events.narrate import EventLine, aside, describe
+from mindstone_tui.core.events.narrate import aside, describe
+from mindstone_tui.core.events.narrate_entry import EventLine
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
 

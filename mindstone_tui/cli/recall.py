@@ -11,7 +11,17 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SessionOption, check_kinds, places, session_key
+from mindstone_tui.cli.options import (
+    JsonOption,
+    ModelFilterOption,
+    ProgramOption,
+    ProjectOption,
+    SessionOption,
+    check_kinds,
+    places,
+    session_filter,
+    session_key,
+)
 from mindstone_tui.cli.output import ProgressBars, hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries import KINDS
@@ -26,7 +36,7 @@ from mindstone_tui.core.session.find import (
     readable,
     recallable_kinds,
 )
-from mindstone_tui.core.session.search import search_everywhere
+from mindstone_tui.core.session.search import HitFilter, search_everywhere
 from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.text import one_line
 
@@ -181,12 +191,29 @@ def search(
     k: Annotated[
         int, typer.Option("-k", metavar="N", min=1, max=500, help="Number of exchanges to show.")
     ] = 10,
+    program: ProgramOption = "",
+    project: ProjectOption = "",
+    since: Annotated[str, typer.Option(metavar="DATE", help="Said on this day or later.")] = "",
+    until: Annotated[str, typer.Option(metavar="DATE", help="Said on this day or earlier.")] = "",
+    model: ModelFilterOption = "",
+    role: Annotated[str, typer.Option(metavar="ROLE", help="user, assistant or tool.")] = "",
+    tool: Annotated[str, typer.Option(metavar="NAME", help="Results of this tool.")] = "",
+    file: Annotated[str, typer.Option(metavar="NAME", help="Only where this file is named.")] = "",
 ) -> None:
     """Search all sessions. Each match shows its session, turn and line."""
     if not phrase.strip():
         raise UsageError("Nothing to search for.", 'For example: mindstone search "…"')
     home = places()
-    found = search_everywhere(home, load(home, os.environ).settings, phrase, k)
+    if role not in ("", "user", "assistant", "tool"):
+        raise UsageError(f"Unknown role {role}.", "Use user, assistant or tool.")
+    found = search_everywhere(
+        home,
+        load(home, os.environ).settings,
+        phrase,
+        k,
+        sessions=session_filter(program, project, since, until, model),
+        lines=HitFilter(role=role, tool=tool, file=file, since=since, until=until),
+    )
     if json:
         say_json(found)
         return

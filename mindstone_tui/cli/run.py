@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,14 +11,12 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.api import Conversation, connect
-from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
+from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
-from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import aside
-from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.signals import on_ending
 
 Show = Callable[[events.AnyEvent], None]
@@ -98,13 +95,7 @@ def run(
         wait=not no_wait,
         follow=False,
     )
-    try:
-        ending = asyncio.run(_take(opening, text, image or [], timeout, show))
-    finally:
-        home = places()
-        settings = load(home, os.environ).settings
-        follow(home, settings, os.environ, [home.session(session_key(session))])
-    raise typer.Exit(ending)
+    raise typer.Exit(asyncio.run(_take(opening, text, image or [], timeout, show)))
 
 
 def working_folder(named: Path | None) -> Path:

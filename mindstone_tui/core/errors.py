@@ -33,6 +33,7 @@ Each error says what happened and what to do about it, in one sentence each. A s
     │   ├── NotAllowed             policy, sandbox or the person said no
     │   └── SandboxUnavailable     nothing on this machine can confine a command
     ├── ContinuityError            a checkpoint, handoff or memory is stale, edited or foreign
+    ├── UndoError                  files cannot be put back as asked
     ├── InterchangeError           a file to import or export is not what it should be
     ├── Bug                        a mistake of this program's own; the log file has its traceback
     └── Interrupted                the person stopped it (exit 130)
@@ -210,6 +211,10 @@ class SandboxUnavailable(ToolError):
 
 class ContinuityError(MindstoneError):
     """A checkpoint, handoff or memory is stale, edited or foreign."""
+
+
+class UndoError(MindstoneError):
+    """Files cannot be looked at or put back as asked."""
 
 
 class InterchangeError(MindstoneError):

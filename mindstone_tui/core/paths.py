@@ -176,9 +176,19 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "title"
 
     @property
+    def profile(self) -> Path:
+        """What the session is, read off the transcript for lists; can be deleted at any time."""
+        return self.folder / "profile.json"
+
+    @property
     def lost(self) -> Path:
         """What was left of histories whose transcript is gone."""
         return self.folder / "lost"
+
+    @property
+    def files(self) -> Path:
+        """What workspace files were before and after tools changed them."""
+        return self.folder / "files"
 
     @property
     def derived(self) -> tuple[Path, ...]:
@@ -190,6 +200,7 @@ class SessionPlaces(msgspec.Struct, frozen=True):
             self.notes,
             self.handoffs,
             self.blobs,
+            self.files,
         )
         return tuple(path for path in made if os.path.lexists(path))
 

@@ -144,7 +144,8 @@ def growth(report: ContextReport, width: int) -> Content:
     """How fast the window fills, in words, with the last turns as a row of blocks."""
     lines = []
     if report.velocities:
-        lines.append(Content.styled(spark(report.velocities, width), "$primary"))
+        so_far = report.velocities[-max(report.turn, 1) :]
+        lines.append(Content.styled(spark(so_far, width), "$primary"))
     speed = round(report.velocity)
     if not report.velocities:
         lines.append(Content.styled("no turn yet", "$muted"))

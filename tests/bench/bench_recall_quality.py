@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded
-from mindstone_tui.core.recall.index import RecallIndex, SearchResult
+from mindstone_tui.core.recall.embedding import EmbeddedModel
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, ask_once
 from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.passages import Passage, pieces_of
 from mindstone_tui.core.recall.ranking import Weights
@@ -83,11 +83,12 @@ class Conversation:
         self.index.ensure(_passages(name, said))
         while self.index.embed_pending(64):
             pass
-        self._asked: dict[str, Encoded | None] = {}
+        self._model = model
+        self._asked: dict[str, Asked] = {}
 
     def search(self, query: str, weights: Weights) -> SearchResult:
         if query not in self._asked:
-            self._asked[query] = self.index.ask(query)
+            self._asked[query] = ask_once(self._model, query)
         return self.index.search(query, HITS, asked=self._asked[query], weights=weights)
 
 

@@ -211,16 +211,29 @@ def test_json_is_the_same_value_after_it_was_made_harmless() -> None:
     assert "ü漢" in harmless
 
 
-def test_help_loads_neither_the_app_nor_a_provider() -> None:
+def loaded_by(*arguments: str) -> set[str]:
+    """The top packages that a command loads."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "mindstone_tui", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "mindstone_tui", *arguments],
         capture_output=True,
         text=True,
         check=True,
+        stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    loaded = {row.rsplit("|", 1)[-1].strip() for row in done.stderr.splitlines()}
-    assert not loaded & {"textual", "litellm", "onnxruntime", "pydantic", "tiktoken"}
+    rows = (row.rsplit("|", 1)[-1].strip() for row in done.stderr.splitlines())
+    return {row.partition(".")[0] for row in rows}
+
+
+def test_help_loads_neither_the_app_nor_a_provider() -> None:
+    unwanted = {"textual", "litellm", "onnxruntime", "pydantic", "tiktoken"}
+    assert not loaded_by("--help") & unwanted
+
+
+def test_a_headless_turn_loads_no_embedder_while_everything_stands_in_its_window() -> None:
+    unwanted = {"textual", "litellm", "onnxruntime", "tokenizers", "tiktoken"}
+    for message in ("The kettle is copper.", "Which metal is the kettle?"):
+        assert not loaded_by("run", message, "--model", "local/guide") & unwanted
 
 
 def test_no_home_at_all_is_said_in_words() -> None:

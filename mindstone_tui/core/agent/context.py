@@ -10,6 +10,8 @@ import msgspec
 
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.agent.tool_offer import ToolOffer
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.context import budget, build_report, plan
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import ComponentName
@@ -78,6 +80,11 @@ class Questions:
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Future[Answer]] = {}
 
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The calls that a turn of ours waits with."""
+        return frozenset(call for call, answer in self._open.items() if not answer.done())
+
     def ask(self, call: str) -> asyncio.Future[Answer]:
         """A place for the answer; open it before the question is announced."""
         return self._open.setdefault(call, asyncio.get_running_loop().create_future())
@@ -114,6 +121,7 @@ class TurnContext:
         tools: dict[str, Tool],
         tool_context: Callable[[str], ToolContext],
         permissions: Permissions,
+        files: FileKeeper,
         redactor: Redactor,
         report_bug: Callable[[BaseException], object],
         position: int = 0,
@@ -129,8 +137,10 @@ class TurnContext:
         """A window that somebody named; None leaves it to what is known about the model."""
         self.tools = tools
         """What is on offer to the model now; whoever switches tools changes it."""
+        self.offer = ToolOffer(tools)
         self.tool_context = tool_context
         self.permissions = permissions
+        self.files = files
         self.redactor = redactor
         self.report_bug = report_bug
         self.position = position
@@ -201,8 +211,21 @@ class TurnContext:
         return build_report.report(self.window, self.target, head=head)
 
     def _schemas(self) -> list[ToolSchema]:
-        """The tools as the model that answers is offered them; some take none."""
-        return [tool.schema for tool in self.tools.values()] if self.info.tools else []
+        """The tools as the model that answers is offered them; some take none.
+
+        Over their share, those that are used least are named instead and come on demand.
+        """
+        if not self.info.tools:
+            return []
+        counter = self.window.ledger(self.model).counter
+        # What is learned about a model's counting must not change its tools in mid-session.
+        limit = int(self.share("tool_definitions", self.target) / UNCALIBRATED)
+        return self.offer.schemas(self.window.fold, counter, limit)
+
+    def offer_tools(self) -> list[Line]:
+        """Show what was asked for with `more_tools` from the next request on."""
+        changed = self.window.set_tools(self._schemas())
+        return [changed] if changed is not None else []
 
     def count(self, text: str) -> int:
         """How large a text is for the model that answers."""

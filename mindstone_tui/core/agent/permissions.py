@@ -39,7 +39,8 @@ class Permissions:
         self._find_sandbox = find_sandbox
         self._sandbox: Sandbox | None = None
         self._looked = False
-        self._asks = asks
+        self.asks = asks
+        """Somebody is there who can be asked."""
         self._keep = keep
 
     async def make_ready(self) -> None:
@@ -57,7 +58,7 @@ class Permissions:
     def decide(self, tool: Tool, approval: Approval) -> Decision:
         """What may happen; a question nobody can answer is a refusal that says so."""
         decision = self._judge(tool, approval, self._rules)
-        if decision.verdict == "ask" and not self._asks:
+        if decision.verdict == "ask" and not self.asks:
             why = f"{decision.reason}, and nobody can be asked here; --approve sets the mode"
             return msgspec.structs.replace(decision, verdict="refuse", reason=why)
         return decision

@@ -17,13 +17,14 @@ from mindstone_tui.core.arguments import DEEPEST, too_deep
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
+    ToolAsked,
     ToolCalled,
     ToolRefused,
     ToolReturned,
     ToolStatus,
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
-from mindstone_tui.core.events.from_entry import tool_ended
+from mindstone_tui.core.events.from_entry import announcements, tool_ended
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, subject_of
@@ -93,7 +94,7 @@ def interrupted(call: ToolCall, why: str) -> ToolReturned:
 async def _use(
     context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch
 ) -> AsyncIterator[events.AnyEvent]:
-    tool = context.tools.get(call.name)
+    tool = context.offer.find(call.name)
     if tool is None:
         known = ", ".join(sorted(context.tools)) or "none"
         yield _returned(
@@ -136,13 +137,19 @@ async def _use(
         context.window.record(_allowed(call, approval, decision), turn)
     else:
         waiting = context.questions.ask(call.id)
-        yield await _question(context, turn, tool, approval, decision)
+        question = await _question(context, turn, tool, approval, decision)
+        # On disk before it is put: any surface may answer, and the first answer on disk holds.
+        context.window.record(_written(question), turn)
+        yield question
         answer = await waiting
         if not answer.allowed:
             yield _refused(context, turn, call, "person", answer.why or "The person said no.")
             return
         context.permissions.remember(answer)
         context.window.record(_granted(call, approval, answer), turn)
+    watched = await context.files.before(tool, approval)
+    for trouble in context.files.take_trouble():
+        yield events.Noticed(message=trouble, level="warning")
     yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
     outcome: list[ToolResult] = []
     interruption: asyncio.CancelledError | None = None
@@ -154,7 +161,10 @@ async def _use(
             raise
         interruption = cancelled
     watch.note(call, inside(outcome[0].text))
+    changed = await context.files.after(watched)
     yield _returned(context, turn, call, outcome[0])
+    for event in announcements(*changed):
+        yield event
     if interruption is not None:
         raise interruption
 
@@ -172,7 +182,7 @@ async def _question(
         shown=approval.shown,
         digest=approval.digest,
         diff=approval.preview.body if tool.risk == "write" else "",
-        why=" ".join((decision.reason, *approval.warnings)),
+        why=" ".join((f"You are asked because {decision.reason}.", *approval.warnings)),
         remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
         parts=tuple(
             events.AskedPart(
@@ -186,6 +196,11 @@ async def _question(
         worst=worst_of(parts) if parts else "",
         scopes=scopes,
     )
+
+
+def _written(question: events.ToolAsked) -> ToolAsked:
+    asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
+    return ToolAsked(**asked)
 
 
 def _allowed(call: ToolCall, approval: Approval, decision: Decision) -> ToolApproved:

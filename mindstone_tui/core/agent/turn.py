@@ -138,6 +138,7 @@ class _Turn:
             yield notice
         await context.learn_window()
         self._target = target = context.target
+        await context.window.ledger(target.model).counter.ready()
         lines = context.load_standing_context(turn, target)
         rule = recognise_standing_instruction(text)
         if rule is not None and not _said_before(context.window.fold, rule.text, asked.seq):
@@ -159,6 +160,8 @@ class _Turn:
             async for event in use_tools(context, turn, self._asked, self._watch):
                 yield event
             self._asked = ()
+            for event in announcements(*context.offer_tools()):
+                yield event
             for event in self._steer():
                 yield event
         raise MindstoneError(

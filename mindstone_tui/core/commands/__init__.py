@@ -1,6 +1,6 @@
 """Slash commands, a file per family: the same in the app and on the command line."""
 
-from mindstone_tui.core.commands import app, context, continuity, recall, sessions
+from mindstone_tui.core.commands import app, context, continuity, recall, sessions, undo
 from mindstone_tui.core.commands.registry import COMMANDS, Command, parse
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "parse",
     "recall",
     "sessions",
+    "undo",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Final, get_args
 import msgspec
 
 from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.commands.undo import WAYS, Way, put_back, rewind_files, why_file
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import manual
 from mindstone_tui.core.context.build_report import check_before_add
 from mindstone_tui.core.context.measure import COMPONENTS
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events import (
     AnyEvent,
     CommandPrinted,
@@ -119,22 +122,48 @@ async def restore(services: SessionServices, argument: str) -> AsyncIterator[Any
         yield event
 
 
-@command("rewind", usage="turn N | ID", changes_window=True)
+@command("rewind", usage="turn N | ID [--files]", changes_window=True, words=("--files",))
 async def rewind(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Go on from an earlier turn; what came later stays in history, out of the window."""
-    if not argument:
+    """Go on from an earlier turn; what came later stays in history, out of the window.
+
+    `--files` also takes back what later turns did to files, as `/undo` would, before anything else;
+    `--anyway` and `--rest` mean the same as there.
+    """
+    words = argument.split()
+    options = [word for word in words if word.startswith("--")]
+    pointer = " ".join(word for word in words if word not in options)
+    if not pointer or set(options) - {"--files", *WAYS}:
         raise wrong_use("rewind", "To which turn?")
-    turn = services.refer(argument).turn
+    turn = services.refer(pointer).turn
+    if "--files" in options:
+        steps = await asyncio.to_thread(services.context.files.steps)
+        turns, sets = rewind_files(steps, turn)
+        way: Way = "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
+        if turns:
+            async for event in put_back(services, "undo", turns, sets, way):
+                yield event
     for event in _tell("rewind", [await manual.rewind(services.context.window, turn)], ""):
         yield event
 
 
-@command("why", usage="ID | turn N")
+@command("why", usage="ID | turn N | PATH")
 async def why(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Say why an entry is in the window, trimmed, or out of it, and when that was decided."""
+    """Say why an entry is in the window or out of it, or which turn and call made a file so.
+
+    What is no entry, turn or id is a path in the workspace.
+    """
     if not argument:
-        raise wrong_use("why", "About which entry?")
-    reason = manual.why(services.context.window, services.refer(argument).seq)
+        raise wrong_use("why", "About which entry or file?")
+    try:
+        line = services.refer(argument)
+    except NoSuchEntry as error:
+        told = await asyncio.to_thread(why_file, services, argument)
+        if told is None:
+            what = f"{error.what.rstrip('.')}, and no turn changed a file of that name."
+            raise NoSuchEntry(what, error.remedy) from None
+        yield told
+        return
+    reason = manual.why(services.context.window, line.seq)
     parts = "".join(f"\n  {name:14} {value:+.3f}" for name, value in reason.parts.items())
     score = "" if reason.score is None else f" Keep score {reason.score:.2f}."
     yield CommandPrinted(
@@ -180,18 +209,24 @@ def _choices(name: str, now: str, known: Mapping[str, str]) -> CommandPrinted:
     return CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})
 
 
-@command("budget", usage="[TOKENS [SHARE]]", words=COMPONENTS)
+@command("budget", usage="[TOKENS [SHARE]] [--json]", words=COMPONENTS)
 async def budget(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Show the six shares of the window, how full each is and how fast it fills.
 
     With a number it says whether so many tokens more would fit, into the message history or the
-    share that is named.
+    share that is named. `--json` prints it as data.
     """
-    if argument:
-        yield _admission(services, argument)
-        return
-    report = services.context.report()
-    yield CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+    words = argument.split()
+    asked = " ".join(word for word in words if word != "--json")
+    if asked:
+        told = _admission(services, asked)
+    else:
+        report = services.context.report()
+        told = CommandPrinted(command="budget", text=budget_text(report), data=budget_data(report))
+    if "--json" in words:
+        data = msgspec.json.format(msgspec.json.encode(told.data), indent=0).decode()
+        told = msgspec.structs.replace(told, text=data)
+    yield told
 
 
 def _admission(services: SessionServices, argument: str) -> CommandPrinted:

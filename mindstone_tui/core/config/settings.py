@@ -192,7 +192,7 @@ class RecallSettings(SettingsSection):
     vector_wait: float = 30.0
     """Seconds that a prune waits at most for the vectors of what leaves."""
     background: bool = True
-    """Make missing vectors in a process of their own after `run` and `import`."""
+    """Make missing vectors in a process of their own after a session is closed or imported."""
 
 
 class MemorySettings(SettingsSection):
@@ -250,6 +250,20 @@ class ToolSettings(SettingsSection):
     """Folders that tools may touch; none means the working folder."""
     mcp: dict[str, McpServerSettings] = {}
     """Tool servers, by name."""
+
+
+class UndoSettings(SettingsSection):
+    """What is kept of files before tools change them."""
+
+    on: bool = True
+    """Keep it, so that `/undo` can put it back."""
+    files: int = 50_000
+    """Files of a workspace that are looked at around a shell command; in a larger one, what shell
+    commands change cannot be undone."""
+    file_bytes: int = 16_777_216
+    """Larger files are not kept."""
+    store_bytes: int = 1_073_741_824
+    """Most that one session keeps."""
 
 
 class McpServerSettings(SettingsSection):
@@ -356,6 +370,15 @@ class McpSettings(SettingsSection):
     """Most hits, lines or sessions in one answer."""
 
 
+class AcpSettings(SettingsSection):
+    """What `mindstone acp` does for editors."""
+
+    session: str = ""
+    """The session that an editor's new conversation goes on with; empty begins a new one."""
+    page: int = 50
+    """Sessions in one answer to the editor's question for all of them."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -370,6 +393,8 @@ class Settings(SettingsSection):
     health: HealthSettings = HealthSettings()
     tools: ToolSettings = ToolSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    undo: UndoSettings = UndoSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()
+    acp: AcpSettings = AcpSettings()

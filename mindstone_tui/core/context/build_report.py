@@ -369,6 +369,8 @@ class _Account:
         """What a person can do about a share that talking does not fill."""
         if share == "tool_definitions":
             return "; turn some off with `/tools off NAME`"
+        if share == "tool_results":
+            return "; older ones are shortened first"
         files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
         if share != "system_prompt" or not files:
             return ""

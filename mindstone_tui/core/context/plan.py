@@ -12,7 +12,7 @@ from mindstone_tui.core.context.build_report import stable_prefix
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import first_unpaired
 from mindstone_tui.core.context.prune import make_room as slide
-from mindstone_tui.core.context.prune import repair
+from mindstone_tui.core.context.prune import repair, trim_over_share
 from mindstone_tui.core.context.trim import refuse_if_hopeless
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
@@ -62,7 +62,8 @@ async def _make_room(live: LiveWindow, call: Call) -> list[Line]:
     await live.ledger(call.model).counter.ready()
     live.note_growth(call)
     refuse_if_hopeless(live, call)
-    return await (live.room_maker or slide)(live, call)
+    shortened = trim_over_share(live, call)
+    return [*shortened, *await (live.room_maker or slide)(live, call)]
 
 
 async def make_room_by(live: LiveWindow, maker: RoomMaker) -> list[Line]:

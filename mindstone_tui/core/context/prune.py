@@ -56,7 +56,7 @@ MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
 _GAPS_SAID: Final = 6
 
-TrimTrigger = Literal["trim", "manual", "emergency", "cascade"]
+TrimTrigger = Literal["trim", "share", "manual", "emergency", "cascade"]
 
 
 def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
@@ -283,6 +283,27 @@ def trim_results(
     ranked = rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results)
     return _trimmed(live, call, measured, taken, trigger) if freed_by(taken) >= least else []
+
+
+def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
+    """Results took more than their share: the older ones become placeholders, in one step.
+
+    It waits until that frees a whole step, so that the next time is far away; the newest results
+    and those of the running turn stay.
+    """
+    measured, state = live.measure(call), live.fold.state
+    share = budget.limit_of("tool_results", call.room, live.settings.budget)
+    if measured.component("tool_results") <= share:
+        return []
+    keep = live.settings.context.keep_trimmed
+    spared = {*state.pins, call.turn}
+    results = trimmable(measured, trimmed=state.trimmed, spared=spared, keep=keep)
+    least = call.room.tokens(live.settings.context.trim_step)
+    if sum(size for _, size in results) < least:
+        return []
+    ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
+    taken = _placeholders(live, call, measured, ranked, results)
+    return _trimmed(live, call, measured, taken, "share") if freed_by(taken) >= least else []
 
 
 def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:

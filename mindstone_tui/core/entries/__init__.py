@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import conversation, derived, line, store, window
+from mindstone_tui.core.entries import conversation, derived, line, store, window, workspace
 from mindstone_tui.core.entries.base import (
     ZONES,
     Blob,
@@ -59,7 +59,7 @@ __all__ = [
 KINDS: Final = MappingProxyType(
     {
         str(kind.__struct_config__.tag): kind
-        for family in (conversation, window, derived, store)
+        for family in (conversation, window, derived, store, workspace)
         for kind in vars(family).values()
         if isinstance(kind, type) and issubclass(kind, Entry) and kind is not Entry
     }

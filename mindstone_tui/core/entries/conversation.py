@@ -106,6 +106,61 @@ class ToolCalled(Entry):
     """Which arguments came by other names, such as "text as content"."""
 
 
+class AskedPart(Part, omit_defaults=False):
+    """One simple command of what is asked about, or one file, and what it does."""
+
+    text: str
+    verdict: str
+    """`reads`, `writes`, `unknown`, `network`, `outside the workspace`, `deletes`, `force-push`,
+    `privilege` or `pipe to shell`: the worst that it does."""
+    reason: str
+    """What it does, in a few words."""
+    also: tuple[str, ...] = ()
+    """Verdicts that hold as well."""
+
+
+class AskedScope(Part, omit_defaults=False):
+    """How far a yes may reach: what to answer with, and what to call it."""
+
+    scope: Literal["once", "exact", "prefix", "edits", "always"]
+    label: str
+    """For a button, such as "commands that begin with pytest, in this session"."""
+    remember: str = ""
+    """For the answer, with `keep`."""
+    keep: Literal["", "session", "config"] = ""
+
+
+class ToolAsked(Entry):
+    """A turn waits with a tool until somebody says yes or no, on whichever surface."""
+
+    carries_text: ClassVar[bool] = True
+
+    call: str
+    name: str
+    risk: str
+    shown: str
+    """Exactly what will run."""
+    digest: str
+    diff: str = ""
+    why: str = ""
+    remember: tuple[str, ...] = ()
+    parts: tuple[AskedPart, ...] = ()
+    worst: str = ""
+    scopes: tuple[AskedScope, ...] = ()
+
+
+class ToolAnswered(Entry):
+    """An answer to a question; the first one on disk holds, whoever gave it."""
+
+    carries_text: ClassVar[bool] = True
+
+    call: str
+    allowed: bool
+    remember: str = ""
+    keep: Literal["", "session", "config"] = ""
+    why: str = ""
+
+
 class ToolApproved(Entry):
     """Permission was given, by whom and by which rule."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mindstone_tui.core.entries.base import Entry, Part
+from mindstone_tui.core.entries.base import Entry, Part, Usage
 
 
 class TailRecovered(Entry):
@@ -40,6 +40,33 @@ class Imported(Entry):
     added: int
     already_there: int
     skipped: tuple[Skipped, ...] = ()
+
+
+class UsedOn(Part):
+    """What one model was used for on one day."""
+
+    day: str
+    """As 2026-03-31; empty where the file does not say when."""
+    model: str
+    usage: Usage
+
+
+class SessionDescribed(Entry):
+    """What the file of another program says of the conversation as a whole."""
+
+    program: str
+    title: str = ""
+    folder: str = ""
+    """The project's folder on the machine where it was recorded."""
+    branch: str = ""
+    started_by: str = ""
+    """The session that started this one as its sub-agent."""
+    conversation: str = ""
+    """Its id in that program, which its own resume command takes."""
+    began: str = ""
+    ended: str = ""
+    models: tuple[str, ...] = ()
+    used: tuple[UsedOn, ...] = ()
 
 
 class ProjectTrusted(Entry):

@@ -8,6 +8,7 @@ exactly one `turn_ended`.
 from __future__ import annotations
 
 from mindstone_tui.core.context.report import Block, ContextReport, GoneExchange
+from mindstone_tui.core.entries.conversation import AskedPart, AskedScope
 from mindstone_tui.core.events.conversation import (
     Answer,
     AnyEvent,
@@ -18,8 +19,6 @@ from mindstone_tui.core.events.conversation import (
 from mindstone_tui.core.events.types import (
     AlertRaised,
     AnswerRecorded,
-    AskedPart,
-    AskedScope,
     CheckpointSaved,
     CommandEnded,
     CommandPrinted,
@@ -27,6 +26,8 @@ from mindstone_tui.core.events.types import (
     DelegationEnded,
     EntryAppeared,
     Event,
+    FilesChanged,
+    FilesRestored,
     HandoffWritten,
     InstructionOffered,
     MemoryProposed,
@@ -50,6 +51,7 @@ from mindstone_tui.core.events.types import (
     SummaryDerived,
     TextDelta,
     ThinkingDelta,
+    ToolAnswered,
     ToolAsked,
     ToolEnded,
     ToolOutput,
@@ -81,6 +83,8 @@ __all__ = [
     "DelegationEnded",
     "EntryAppeared",
     "Event",
+    "FilesChanged",
+    "FilesRestored",
     "GoneExchange",
     "HandoffWritten",
     "InstructionOffered",
@@ -105,6 +109,7 @@ __all__ = [
     "SummaryDerived",
     "TextDelta",
     "ThinkingDelta",
+    "ToolAnswered",
     "ToolAsked",
     "ToolEnded",
     "ToolOutput",

@@ -13,7 +13,16 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries import (
+    Entry,
+    Line,
+    Unknown,
+    conversation,
+    derived,
+    store,
+    window,
+    workspace,
+)
 from mindstone_tui.core.text import inside, plural
 from mindstone_tui.core.transcript import Damaged
 
@@ -32,6 +41,8 @@ ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[ev.AnyEvent]]] = {
     window.ShareCrossed: ev.ShareCrossed,
     window.VelocitySpiked: ev.VelocitySpiked,
     window.AlertRaised: ev.AlertRaised,
+    workspace.FilesChanged: ev.FilesChanged,
+    workspace.FilesRestored: ev.FilesRestored,
 }
 """Entries whose event repeats some of their fields under the same names.
 

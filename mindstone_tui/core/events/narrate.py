@@ -7,14 +7,22 @@ and layout. A line is harmless on a terminal: one row, no control characters.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries import (
+    Entry,
+    Line,
+    Unknown,
+    derived,
+    window,
+    workspace,
+)
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
+from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry
 from mindstone_tui.core.events.types import (
     CommandEvent,
     MemoryEvent,
@@ -26,9 +34,6 @@ from mindstone_tui.core.events.types import (
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import Damaged
-from mindstone_tui.core.values import Value
-
-Tone = Literal["note", "good", "warning", "error"]
 
 LONGEST: Final = 400
 """Characters of one line; whoever has less room cuts further."""
@@ -57,20 +62,6 @@ _LEVELS: Final[dict[str, Tone]] = {
 }
 
 
-class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """What happened in one line, with an optional detail or next step."""
-
-    sign: str = "·"
-    text: str
-    detail: str = ""
-    tone: Tone = "note"
-    more: tuple[str, ...] = ()
-    """Particulars for a reader who wants all of them; unlike the rest, foreign text as it came."""
-
-    def __str__(self) -> str:
-        return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
-
-
 def aside(event: ev.AnyEvent) -> EventLine | None:
     """The line to show beside the conversation; None if the event is shown in another form."""
     match event:
@@ -81,6 +72,8 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
         case ev.SessionReady() | ev.SessionClosed() | ev.EntryAppeared():
             return None
         case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
+            return describe(event)
+        case ev.FilesChanged():
             return describe(event)
         case _:
             shown = isinstance(event, TurnEvent | ToolEvent | CommandEvent)
@@ -96,13 +89,14 @@ _BOOKKEEPING: Final = (
     ev.VelocitySpiked,
     ev.CheckpointSaved,
     ev.HandoffWritten,
+    ev.FilesChanged,
 )
 
 
 def is_bookkeeping(event: ev.AnyEvent) -> bool:
     """Whether an event is the program's own housekeeping, which nobody has to act on."""
-    good_news = isinstance(event, ev.AlertRaised) and event.level == "info"
-    return good_news or isinstance(event, _BOOKKEEPING)
+    calm = isinstance(event, ev.AlertRaised) and event.level != "critical"
+    return calm or isinstance(event, _BOOKKEEPING)
 
 
 def brief(event: ev.AnyEvent) -> str:
@@ -124,6 +118,8 @@ def brief(event: ev.AnyEvent) -> str:
             return f"checkpoint {version} saved"
         case ev.HandoffWritten():
             return "handoff written"
+        case ev.FilesChanged():
+            return f"{_count(event)} changed, /undo takes it back"
         case _:
             return describe(event).text
 
@@ -135,7 +131,7 @@ def describe(event: ev.AnyEvent) -> EventLine:
 
 def describe_line(line: Line | Damaged) -> EventLine:
     """Any line of a transcript in words: its event's, or its own where it has no event."""
-    if isinstance(line, Line) and (own := _of_entry(line.entry)) is not None:
+    if isinstance(line, Line) and (own := of_entry(line.entry)) is not None:
         return _tidy(own, line.kind)
     main = next(event for event in events_of(line) if not isinstance(event, ev.ThinkingDelta))
     told = describe(main)
@@ -173,16 +169,6 @@ def turn_cost(event: ev.TurnEnded) -> str:
     if event.usage.cost is not None:
         parts.append(dollars(event.usage.cost))
     return " · ".join(parts)
-
-
-def without_name(shown: str, name: str) -> str:
-    """A call as it is shown, without the tool's name in front, or the verb of the shell's."""
-    if name == "shell" and shown.startswith("run "):
-        return shown.removeprefix("run ")
-    return shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
-
-
-# Each family of events, then each entry that has no event.
 
 
 def _worded(event: ev.AnyEvent) -> EventLine:
@@ -244,9 +230,12 @@ def _of_turn(event: TurnEvent) -> EventLine:
 def _of_tool(event: ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
-            return EventLine(sign="?", text=f"Approval needed: {_call(name, shown)}")
+            return EventLine(sign="?", text=f"Approval needed: {call_line(name, shown)}")
+        case ev.ToolAnswered(allowed=allowed, channel=channel, why=why):
+            said = "Approved" if allowed else "Declined"
+            return EventLine(text=f"{said} on {channel}", detail=why)
         case ev.ToolStarted(name=name, shown=shown):
-            return EventLine(sign="→", text=_call(name, shown))
+            return EventLine(sign="→", text=call_line(name, shown))
         case ev.ToolOutput(text=text):
             return EventLine(text=text)
         case ev.ToolEnded(name=name, status=status, finding=finding, text=text):
@@ -256,13 +245,42 @@ def _of_tool(event: ToolEvent) -> EventLine:
         case ev.DelegationEnded(child=child, ending=ending, tokens=used, cost=cost):
             text = f"Sub-agent {child}: {ending} · {tokens(used)} tokens · {dollars(cost)}"
             return EventLine(sign="⑂", text=text)
+        case ev.FilesChanged(name=name, unkept=unkept):
+            lost = f"; {unkept} cannot be undone" if unkept else ""
+            return EventLine(
+                sign="✎",
+                text=f"{_count(event)} changed by {name}: {_paths(event)}",
+                detail=f"/undo takes it back{lost}",
+                tone="warning" if unkept else "note",
+            )
+        case ev.FilesRestored(direction=direction, turns=turns, total=total, left=left):
+            did = "taken back" if direction == "undo" else "done again"
+            kept = f"; {plural(len(left), 'path')} left as they are" if left else ""
+            return EventLine(
+                sign="↶" if direction == "undo" else "↷",
+                text=f"Changes of {turn_names(turns)} {did}: {plural(total, 'file')}{kept}",
+                detail="/redo does it again" if direction == "undo" else "/undo takes it back",
+                more=left,
+            )
         case _:
             assert_never(event)
 
 
-def _call(name: str, shown: str) -> str:
-    rest = without_name(shown.partition("\n")[0], name)
-    return f"{name}: {one_line(rest, 160)}" if rest else name
+def _is_folder(change: workspace.FileChange) -> bool:
+    return (change.after or change.before).startswith("folder")
+
+
+def _count(event: ev.FilesChanged) -> str:
+    """How many; folders count only where nothing else changed."""
+    folders = sum(map(_is_folder, event.changes))
+    return plural(event.total - folders or event.total, "file")
+
+
+def _paths(event: ev.FilesChanged) -> str:
+    """The first few paths of a change."""
+    known = [each.path for each in event.changes if not _is_folder(each)]
+    named = (known or [each.path for each in event.changes])[:3]
+    return ", ".join([*named, *(["…"] if max(len(known), event.total - 50) > 3 else [])])
 
 
 def _of_window(event: WindowEvent) -> EventLine:
@@ -430,96 +448,3 @@ def _particulars(entry: Entry | Unknown) -> tuple[str, ...]:
             return (why,)
         case _:
             return ()
-
-
-def _of_entry(entry: Entry | Unknown) -> EventLine | None:
-    """The words for an entry that no event stands for."""
-    match entry:
-        case conversation.AssistantMessage(text="", calls=calls) if calls:
-            return EventLine(sign="●", text=f"Calls {', '.join(call.name for call in calls)}")
-        case Unknown(kind=kind, fields=fields):
-            known = {name: value for name, value in fields.items() if name != "kind"}
-            text = f"{kind.replace('_', ' ')}: {msgspec.json.encode(known).decode()}"
-            return EventLine(text=text)
-        case store.Imported(format=name, added=added, skipped=skipped):
-            text = f"Imported {plural(added, 'message')} from {name}"
-            more = tuple(f"line {each.line}: {each.why}" for each in skipped)
-            return EventLine(sign="⤓", text=text, more=more)
-        case _:
-            text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
-            return EventLine(text=text, detail=detail) if text else None
-
-
-def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
-    match entry:
-        case conversation.SessionOpened(agent=agent, main=main, forked_from=fork):
-            return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
-        case conversation.TurnStarted(origin=origin):
-            return "Turn started", origin
-        case conversation.ToolApproved(by="person", remember=remember):
-            return "You approved this", f"remembered for this {remember}" if remember else ""
-        case conversation.ToolApproved(by=by, rule=rule):
-            return f"Approved by {by}", rule
-        case conversation.ToolRefused(by="person", why=why):
-            return "You declined this", "" if "by the user" in why else why
-        case conversation.ToolRefused(by=by, why=why):
-            return f"Declined by {by}", why
-        case conversation.SideRequestSent(purpose=purpose, model=model):
-            return f"Side request to {model}: {purpose}", ""
-        case window.PromptPlanned(purpose=purpose, model=model) if purpose:
-            return f"Side request to {model}: {purpose}", ""
-        case conversation.MessageCut(target=target, tokens_before=before, tokens_after=after):
-            text = f"Message at line {target} shortened · {tokens(before)} → {tokens(after)} tokens"
-            return text, "full text kept in the transcript"
-        case window.RoomStepTaken(step=step, tokens_before=before, tokens_after=after) as taken:
-            named = f"{step.replace('_', ' ')} ({taken.strategy})" if taken.strategy else step
-            kept = "" if taken.fidelity is None else f"; {taken.fidelity:.0%} of the facts kept"
-            cost = plural(taken.calls, "model call")
-            text = f"Room made by {named} · {tokens(before)} → {tokens(after)} tokens"
-            return text, f"{cost}{kept}{'; ' if taken.why else ''}{taken.why}"
-        case derived.Delegated(task=task, child=child):
-            return f"Delegated to {child}: {task}", ""
-        case derived.TaskStarted(title=title):
-            return f"Task started: {title}", ""
-        case derived.TaskDone(title=title, summary=summary):
-            return f"Task done: {title}", summary
-        case derived.NoteTaken(category=category, text=text):
-            return f"Note ({category}): {text}", ""
-        case derived.MemoryDigested(files=files):
-            return f"From approved memory: {', '.join(files)}", ""
-        case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
-            return f"Memory {proposal} {decision}", f"by {by}"
-    return None
-
-
-def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
-    match entry:
-        case derived.RecallDropped(entry=source, from_session=session):
-            return f"Recalled passage dropped: {source}", session
-        case derived.RecallUsed(used=used, unused=unused):
-            total = plural(len(used) + len(unused), "recalled passage")
-            return f"The answer used {len(used)} of {total}", ""
-        case derived.HandoffReplayed():
-            return "Handoff loaded", ""
-        case derived.BackfillChecked(unindexed=waiting):
-            return f"{plural(waiting, 'exchange')} waiting to be indexed", ""
-        case derived.Consolidated(through=through, proposals=proposals):
-            found = plural(len(proposals), "memory proposed", "memories proposed")
-            return f"History reviewed up to line {through} · {found}", ""
-        case window.Forked(child=child, at=at):
-            return f"Forked to {child} at line {at}", ""
-        case window.InstructionsChanged(sections=sections):
-            return f"System prompt set · {plural(len(sections), 'section')}", ""
-        case window.ToolsChanged(tools=tools):
-            return f"{plural(len(tools), 'tool')} offered to the model", ""
-        case window.WindowCarried():
-            return "Window state saved", ""
-        case window.HealthMeasured(utilization=share):
-            return f"Health measured · {percent(share)} full", ""
-        case store.TailRecovered(length=length, copy=copy):
-            return f"An incomplete last line ({length} bytes) was moved aside", copy
-        case store.FileReplaced():
-            return "Another program replaced the transcript file", ""
-        case store.ProjectTrusted(folder=folder):
-            return f"Folder trusted: {folder}", ""
-    return None

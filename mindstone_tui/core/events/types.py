@@ -8,9 +8,15 @@ import msgspec
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries.base import ShareLevel, Usage, Zone, kind_of
-from mindstone_tui.core.entries.conversation import ToolStatus, TurnEnding
+from mindstone_tui.core.entries.conversation import (
+    AskedPart,
+    AskedScope,
+    ToolStatus,
+    TurnEnding,
+)
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.window import AlertLevel, Left, Trimmed
+from mindstone_tui.core.entries.workspace import FileChange
 from mindstone_tui.core.values import Value
 
 
@@ -344,30 +350,6 @@ SessionEvent = (
 )
 
 
-class AskedPart(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """One simple command of what is asked about, or one file, and what it does."""
-
-    text: str
-    verdict: str
-    """`reads`, `writes`, `unknown`, `network`, `outside the workspace`, `deletes`, `force-push`,
-    `privilege` or `pipe to shell`: the worst that it does."""
-    reason: str
-    """What it does, in a few words."""
-    also: tuple[str, ...] = ()
-    """Verdicts that hold as well."""
-
-
-class AskedScope(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """How far a yes may reach: what to answer with, and what to call it."""
-
-    scope: Literal["once", "exact", "prefix", "edits", "always"]
-    label: str
-    """For a button, such as "commands that begin with pytest, in this session"."""
-    remember: str = ""
-    """For the answer, with `keep`."""
-    keep: Literal["", "session", "config"] = ""
-
-
 class ToolAsked(Event):
     """The turn waits until `answer(call, …)` is called."""
 
@@ -388,6 +370,19 @@ class ToolAsked(Event):
     """The worst verdict among the parts."""
     scopes: tuple[AskedScope, ...] = ()
     """Every yes there is, from the narrowest to the widest; the first is once."""
+    channel: str = ""
+    """The surface whose turn it is; empty for this one's own."""
+
+
+class ToolAnswered(Event):
+    """A question was answered, here or on another surface; any later answer comes to nothing."""
+
+    turn: int
+    call: str
+    allowed: bool
+    channel: str
+    """The surface that answered."""
+    why: str = ""
 
 
 class ToolStarted(Event):
@@ -433,7 +428,43 @@ class DelegationEnded(Event):
     cost: float | None
 
 
-ToolEvent = ToolAsked | ToolStarted | ToolOutput | ToolEnded | DelegationEnded
+class FilesChanged(Event):
+    """A call changed files; what they were before is kept."""
+
+    turn: int
+    entry: str
+    call: str
+    name: str
+    total: int
+    changes: tuple[FileChange, ...]
+    """The first of them."""
+    unkept: int = 0
+    """Changes that cannot be undone."""
+
+
+class FilesRestored(Event):
+    """What turns had done to files was taken back, or done again."""
+
+    turn: int
+    entry: str
+    direction: Literal["undo", "redo"]
+    turns: tuple[int, ...]
+    total: int
+    changes: tuple[FileChange, ...]
+    left: tuple[str, ...] = ()
+    """Paths that stayed as they were, with the reason."""
+
+
+ToolEvent = (
+    ToolAsked
+    | ToolAnswered
+    | ToolStarted
+    | ToolOutput
+    | ToolEnded
+    | DelegationEnded
+    | FilesChanged
+    | FilesRestored
+)
 
 
 class InstructionOffered(Event):

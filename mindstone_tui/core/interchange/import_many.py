@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from mindstone_tui.core.interchange.import_session import (
     Progress,
     file_digest,
     import_records,
+    key_of,
     report_of_nothing,
 )
 from mindstone_tui.core.interchange.write_entries import Index
@@ -33,7 +33,6 @@ SUFFIXES: Final = (".jsonl", ".json", ".db", ".zip", ".zst")
 _PIECES: Final = frozenset({"message", "part"})
 """Folders that stand side by side in a store whose sessions are files of their own."""
 _FOREIGN: Final = frozenset({".git", "node_modules"})
-_LONGEST_NAME: Final = 80
 _LONGEST_LEAD: Final = 256
 _LONGEST_SILENCE: Final = 10_000
 """Records without a message after which a conversation is believed to have one."""
@@ -111,8 +110,7 @@ def _lead(records: Iterator[Record]) -> tuple[list[Record], bool]:
 
 def key_for(reader: Format, path: Path, began: Began, agent: str) -> SessionKey:
     """The session that a conversation belongs in."""
-    name = re.sub(r"[^a-z0-9._-]+", "-", (began.id or path.stem).lower()).strip("-.")
-    return SessionKey(agent, f"{reader.name}-{name[:_LONGEST_NAME] or 'session'}")
+    return key_of(reader.name, began.id or path.stem, agent)
 
 
 def _conversations(

@@ -8,6 +8,7 @@ so an import that was cut off anywhere is completed by running it once more.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries.store import Imported, Skipped
+from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
+from mindstone_tui.core.interchange.describe import Description
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.formats.base import (
     Aside,
@@ -24,10 +26,10 @@ from mindstone_tui.core.interchange.formats.base import (
     Gave,
     Record,
     Said,
-    Titled,
 )
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import Assembler, Index, Writer
+from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
@@ -39,6 +41,7 @@ _CHUNK: Final = 1 << 20
 _LONGEST_WHY: Final = 200
 _MOST_KINDS: Final = 100
 _PROGRESS_EVERY: Final = 256
+_LONGEST_NAME: Final = 80
 
 Progress = Callable[[int, int], None]
 """Called now and then with (records read, messages added)."""
@@ -61,6 +64,8 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """Records that are no part of a conversation, by name."""
     path: str = ""
     title: str = ""
+    described: SessionDescribed | None = None
+    """What the file says of the conversation as a whole."""
     first_turn: int = 0
     last_turn: int = 0
 
@@ -70,7 +75,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.records = 0
-        self.title = ""
+        self.description = Description()
         self.skipped: list[Skipped] = []
         self.skipped_total = 0
         self.left_out: Counter[str] = Counter()
@@ -78,8 +83,6 @@ class _Tally:
     def note(self, record: Record) -> None:
         """Take in a record that says nothing."""
         match record:
-            case Titled(title=title):
-                self.title = one_line(title, _LONGEST_WHY)
             case Broken(line=line, why=why):
                 self.skipped_total += 1
                 if len(self.skipped) < MOST_SKIPPED:
@@ -138,9 +141,13 @@ def import_records(
     tally = _Tally()
     writer = Writer(transcript, clean=clean, index=index)
     _take_all(records, writer, tally, progress)
+    described = tally.description.entry(
+        format, lambda parent: str(key_of(format, parent, transcript.places.key.agent))
+    )
     if writer.added or writer.was_cut_off:
         if finish is not None:
             finish(transcript)
+        _describe(transcript, writer, described)
         transcript.append(
             Imported(
                 path=one_line(str(path), 4_096),
@@ -151,6 +158,8 @@ def import_records(
                 skipped=_kept(tally),
             )
         )
+    elif writer.already_there:
+        _describe(transcript, writer, described)
     return ImportReport(
         session=str(transcript.places.key),
         format=format,
@@ -160,7 +169,8 @@ def import_records(
         skipped_total=tally.skipped_total,
         left_out=dict(sorted(tally.left_out.items())),
         path=one_line(str(path), 4_096),
-        title=tally.title,
+        title=tally.description.title,
+        described=described,
         first_turn=writer.first_turn,
         last_turn=writer.last_turn,
     )
@@ -170,6 +180,7 @@ def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> 
     """What there is to say of a conversation without a message: no session is made for it."""
     tally = _Tally()
     for record in records:
+        tally.description.take(record)
         tally.note(record)
     return ImportReport(
         session="",
@@ -180,7 +191,7 @@ def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> 
         skipped_total=tally.skipped_total,
         left_out=dict(sorted(tally.left_out.items())),
         path=one_line(str(path), 4_096),
-        title=tally.title,
+        title=tally.description.title,
     )
 
 
@@ -189,6 +200,7 @@ def _take_all(
 ) -> None:
     assembler = Assembler()
     for record in records:
+        tally.description.take(record)
         _take(record, assembler, writer, tally)
         tally.records += 1
         if progress is not None and tally.records % _PROGRESS_EVERY == 0:
@@ -213,6 +225,18 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
             return
     for step in steps:
         writer.write(step)
+
+
+def _describe(transcript: Transcript, writer: Writer, described: SessionDescribed) -> None:
+    """Write down what the conversation is, if that is news."""
+    if described != writer.described:
+        transcript.append(described)
+
+
+def key_of(program: str, conversation: str, agent: str) -> SessionKey:
+    """The session that a conversation of a program belongs in."""
+    name = re.sub(r"[^a-z0-9._-]+", "-", conversation.lower()).strip("-.")
+    return SessionKey(agent, f"{program}-{name[:_LONGEST_NAME] or 'session'}")
 
 
 def _kept(tally: _Tally) -> tuple[Skipped, ...]:

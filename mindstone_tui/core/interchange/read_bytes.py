@@ -142,6 +142,12 @@ def moment(value: object) -> str:
     return ""
 
 
+def count(value: object) -> int | None:
+    """A number of things that a file claims; None where it is no such number."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST_ID
+    return value if isinstance(value, int) and is_count else None
+
+
 def _moment_of_text(value: str) -> str:
     if re.fullmatch(r"\d{9,16}(?:\.\d{1,9})?", value):
         return moment(float(value))

@@ -23,7 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
@@ -331,6 +331,8 @@ class Writer:
         self._before = _Before(transcript)
         self.was_cut_off = self._before.unrecorded
         """An earlier import wrote messages and never came to its end."""
+        self.described = self._before.described
+        """What an earlier import said of the conversation as a whole."""
 
     def write(self, step: WriteStep) -> None:
         """Write what is new of a step."""
@@ -432,6 +434,7 @@ class _Before:
         self.called: set[str] = set()
         self.nothing_said = False
         """The open turn has a beginning and no more."""
+        self.described: SessionDescribed | None = None
         self.unrecorded = False
         """There are messages after the newest entry that says an import is complete."""
         if transcript.head.seq > 0:
@@ -440,7 +443,10 @@ class _Before:
                     history.whole(line)
                     for line in history.read()
                     if isinstance(line, Line)
-                    and (line.channel == CHANNEL or isinstance(line.entry, Imported))
+                    and (
+                        line.channel == CHANNEL
+                        or isinstance(line.entry, Imported | SessionDescribed)
+                    )
                 )
 
     def close(self) -> None:
@@ -461,6 +467,8 @@ class _Before:
                     self.close()
                 case Imported():
                     self.unrecorded = False
+                case SessionDescribed() as described:
+                    self.described = described
                 case UserMessage() as message:
                     self._remember(message, line.ts)
                 case AssistantMessage() as message:

@@ -29,7 +29,7 @@ from mindstone_tui.core.recall.embedding import (
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate
-from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, TOKENIZER, passage_from
+from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, TOKENIZER, passage_from
 from mindstone_tui.core.words import MOST_TERMS, quoted
 
 MOST_POSTINGS: Final = 2_000
@@ -78,10 +78,12 @@ class Lexicon:
         common: dict[str, float] = {}
         room = MOST_POSTINGS
         for stem, (term, count) in rarest:
-            if count <= room or not (retrieving or common):
+            retrieves = count <= room or not (retrieving or common)
+            if retrieves:
                 retrieving.extend([term] if count else [])
                 room -= count
-            else:
+            # FTS5 gives nothing for a word that half of all passages have.
+            if not retrieves or 0 < passages <= 2 * count:
                 common[_shared_start(term, stem)] = _rarity(count, passages)
         total = sum(_rarity(count, passages) for _, (_, count) in rarest)
         longer = max(passages, LONG_HISTORY)
@@ -114,7 +116,7 @@ class Lexicon:
         return dict(rows)
 
     def _count(self, stem: str, passages: int) -> int:
-        if abs(passages - self._counted_at) > 16 + self._counted_at // 100:
+        if abs(passages - self._counted_at) > self._counted_at // 100:
             self._holding.clear()
             self._counted_at = passages
         count = self._holding.get(stem)
@@ -408,6 +410,21 @@ class Gatherer:
         """How many there are; rows are numbered without gaps worth mentioning."""
         row = self._database.execute("select max(row) from passages").fetchone()
         return int(row[0] or 0) if row else 0
+
+    def has_meaning(self, allowed: Filter) -> bool:
+        """Whether any passage that may be found has a vector."""
+        found = self._database.execute(
+            "select 1 from passages where vector = ?"
+            " and seq not in (select value from json_each(?))"
+            " and (? or kind in (select value from json_each(?))) limit 1",
+            (
+                STORED,
+                json.dumps(sorted(allowed.exclude)),
+                not allowed.kinds,
+                json.dumps(sorted(allowed.kinds)),
+            ),
+        )
+        return found.fetchone() is not None
 
     def refresh(self) -> None:
         """Take vectors into memory that were stored since the last look."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeVar
@@ -47,6 +48,8 @@ from mindstone_tui.core.recall.store import (
 from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")
+Asked = Callable[[], Encoded | None]
+"""A question's meaning, worked out when it is wanted."""
 
 CHUNKING: Final = "4"
 """Counts up when passages are cut or worded differently: an older index then starts anew."""
@@ -202,12 +205,16 @@ class RecallIndex:
         *,
         allowed: Filter = EVERYTHING,
         pinned_turns: Collection[int] = (),
-        asked: Encoded | None = None,
+        asked: Asked | None = None,
         weights: Weights = DEFAULT,
     ) -> SearchResult:
-        """The k best hits; `asked` saves embedding one question for several indexes."""
+        """The k best hits; `asked` saves embedding one question for several indexes.
+
+        The question is embedded only if there is a vector that it may be compared with.
+        """
         question = read_question(query)
-        meaning = asked or self.ask(query)
+        comparable = self._guarded(lambda: self._comparable(allowed))
+        meaning = (asked or ask_once(self._embedder, query))() if comparable else None
 
         def work() -> SearchResult:
             with self._database:  # One state of the file, whatever others write meanwhile.
@@ -225,15 +232,6 @@ class RecallIndex:
             return SearchResult(query=query, hits=tuple(hits[:k]), judged=judged, vectors=vectors)
 
         return self._guarded(work)
-
-    def ask(self, query: str) -> Encoded | None:
-        """The question's meaning, or None when there is no model for it."""
-        if self._embedder is None or not self._can_vectors:
-            return None
-        try:
-            return encode(self._embedder, query)
-        except VectorsUnavailable:
-            return None
 
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
@@ -263,10 +261,16 @@ class RecallIndex:
             self._tables.start_over(CHUNKING)
         self._tables.try_failed_again()
 
+    def _comparable(self, allowed: Filter) -> bool:
+        """Whether a question's meaning could find anything."""
+        return self._vectors_are_ours() and self._gatherer.has_meaning(allowed)
+
     def _vectors_are_ours(self) -> bool:
         """Whether there are vectors of this very model; the view of them is made on first use."""
         embedder = self._embedder
-        if embedder is None or self._tables.fact("model") != embedder.name:
+        if embedder is None or not self._can_vectors:
+            return False
+        if self._tables.fact("model") != embedder.name:
             return False
         generation = self._tables.fact("generation")
         if self._gatherer.generation != generation:
@@ -303,16 +307,28 @@ def encode(embedder: Embedder, text: str) -> Encoded:
     return Encoded(embedder.embed([text])[0], (), np.empty((0, 0), np.float32))
 
 
+def ask_once(embedder: Embedder | None, query: str) -> Asked:
+    """A question's meaning, embedded on the first call; None when there is no model for it."""
+
+    @cache
+    def asked() -> Encoded | None:
+        try:
+            return encode(embedder, query) if embedder is not None else None
+        except VectorsUnavailable:
+            return None
+
+    return asked
+
+
 def search_many(
     indexes: Sequence[RecallIndex],
     query: str,
     k: int = 10,
     *,
     allowed: Filter = EVERYTHING,
-    asked: Encoded | None = None,
+    asked: Asked | None = None,
 ) -> SearchResult:
     """One answer from several indexes; scores are on fixed scales, so they compare."""
-    asked = asked or next((found for index in indexes if (found := index.ask(query))), None)
     answers = [index.search(query, k, allowed=allowed, asked=asked) for index in indexes]
     if not answers:
         nothing = Judgement(strength=0.0, reason=NOTHING_THERE)

@@ -6,7 +6,6 @@ never made when there is nothing to put into it.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -24,13 +23,12 @@ from mindstone_tui.core.errors import (
     ContinuityError,
     NoSuchEntry,
     SessionNameError,
-    VectorsUnavailable,
 )
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
-from mindstone_tui.core.recall.embedding import Embedder, Encoded
-from mindstone_tui.core.recall.index import RecallIndex, SearchResult
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
 from mindstone_tui.core.recall.store import IndexMark
@@ -38,8 +36,6 @@ from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import query_terms
 
 LOOKED_AT: Final = 32
-AT_ONCE: Final = 8
-"""Vectors of memories that a turn may wait for; the rest is made in the background."""
 READ: Final = 128 * 1024
 """Bytes at the end of the log, and of each journal, that are looked at when they changed."""
 JOURNALS: Final = 60
@@ -60,7 +56,7 @@ class AgentFilesIndex:
         self._index: RecallIndex | None = None
         self._seen: Signature = ()
 
-    def likeness(self, query: str, *, asked: Encoded | None = None) -> dict[str, float]:
+    def likeness(self, query: str, *, asked: Asked | None = None) -> dict[str, float]:
         """How much each memory file has to do with a question, from 0 to 1.
 
         On a small shelf no word is rare, so plain shares of the question's words count as well.
@@ -69,7 +65,6 @@ class AgentFilesIndex:
         index = self.sync()
         if index is None:
             return {}
-        _embed_a_few(index)
         memories = Filter(kinds=frozenset({"memory"}))
         found = index.search(query, LOOKED_AT, allowed=memories, asked=asked)
         floor = (FLOOR if found.vectors else WORDS_FLOOR) * SURE
@@ -94,7 +89,7 @@ class AgentFilesIndex:
         kinds: Collection[str],
         apart_from: str,
         *,
-        asked: Encoded | None = None,
+        asked: Asked | None = None,
     ) -> SearchResult | None:
         """The best of these kinds of files; None when there are none.
 
@@ -104,7 +99,6 @@ class AgentFilesIndex:
         index = self.sync() if kinds else None
         if index is None:
             return None
-        _embed_a_few(index)
         allowed = Filter(kinds=frozenset(kinds), unlike=f"· {apart_from}")
         return index.search(query, k, allowed=allowed, asked=asked)
 
@@ -159,12 +153,6 @@ class AgentFilesIndex:
                 yield from passages_of_file(
                     name, text, session=self._agent.agent, ts=written, kind=kind
                 )
-
-
-def _embed_a_few(index: RecallIndex) -> None:
-    """Among a few memories no word is rare: meaning is what tells them apart."""
-    with contextlib.suppress(VectorsUnavailable):
-        index.embed_pending(AT_ONCE)
 
 
 def kinds_of_files(scope: str, *, memories: bool) -> tuple[str, ...]:

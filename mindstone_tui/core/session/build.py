@@ -16,6 +16,7 @@ from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.tasks import Tasks
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
@@ -36,11 +37,12 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
+from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices, turn_services
-from mindstone_tui.core.session.session import Lease, Session
+from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
@@ -184,7 +186,7 @@ class _Assembly:
     @cached_property
     def transcript(self) -> Transcript:
         own = self.places
-        for folder in (own.folder, own.blobs, own.handoffs, own.torn, self.home.state):
+        for folder in (own.folder, own.blobs, own.files, own.handoffs, own.torn, self.home.state):
             sweep(folder, time.time())
         return Transcript(
             self.places,
@@ -243,7 +245,7 @@ class _Assembly:
         )
         return ToolRegistry(servers, settings.disabled, only)
 
-    def tool_context(self, call: str) -> ToolContext:
+    def _tool_context(self, call: str) -> ToolContext:
         """What a tool may use when it runs."""
         tools = self.settings.tools
         return ToolContext(
@@ -251,6 +253,16 @@ class _Assembly:
             call=call,
             environ=self.opening.environ,
             limits=ToolLimits(shown=tools.output_chars, seconds=tools.shell_timeout),
+        )
+
+    @cached_property
+    def files(self) -> FileKeeper:
+        return FileKeeper(
+            self.places,
+            self.workspace,
+            self.settings.undo,
+            history=self.transcript.history,
+            record=lambda entry: self.window.record(entry),
         )
 
     # The turn
@@ -265,8 +277,9 @@ class _Assembly:
             provider=self.models.provider(model),
             named_window=self._named_window(),
             tools=self.tools.offered,
-            tool_context=self.tool_context,
+            tool_context=self._tool_context,
             permissions=permissions_for(self.opening, self.settings.approvals),
+            files=self.files,
             redactor=self.redactor,
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
             position=position_in(self.history, model) if self.window.fold.plan else 0,

@@ -22,6 +22,7 @@ from mindstone_tui.core.recall.index import (
     InMemoryIndex,
     RecallIndex,
     SearchResult,
+    ask_once,
     best_of,
     catch_up,
     reading,
@@ -104,7 +105,7 @@ class StoredRecall:
         room = budget.room_for(settings.context.window, "assumed", settings.budget)
         self._room = budget.limit_of("memory_injection", room, settings.budget)
         self._open = ExitStack()
-        embedder = open_embedder(settings.recall.embedder)
+        self._embedder = embedder = open_embedder(settings.recall.embedder)
         self._indexes: list[RecallIndex] = []
         try:
             for each in _searched(home, key, scope, settings.recall.exclude):
@@ -155,7 +156,7 @@ class StoredRecall:
         self, query: str, count: int, allowed: Filter, files: Collection[str]
     ) -> list[SearchResult]:
         """What the sessions and the agent's files say; the question is embedded once."""
-        asked = next((each for index in self._indexes if (each := index.ask(query))), None)
+        asked = ask_once(self._embedder, query)
         found = search_many(self._indexes, query, count, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
         return [found, kept] if kept is not None else [found]

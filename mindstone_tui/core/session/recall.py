@@ -26,10 +26,12 @@ from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
-from mindstone_tui.core.recall.embedding import Embedder, Encoded
+from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import (
+    Asked,
     RecallIndex,
     SearchResult,
+    ask_once,
     best_of,
     catch_up,
     reading,
@@ -51,7 +53,6 @@ from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
 LOOKED_AT: Final = 24
-VECTORS_AT_CLOSE: Final = 1.0
 _EMBEDDED_AT_ONCE: Final = 8
 _LAG_LOOKED_AT: Final = 2_000
 _ECHOED: Final = 3
@@ -90,7 +91,7 @@ class SessionRecall:
         self._dropped = set(dropped)
         self._opening = threading.Lock()
         self._index: RecallIndex | None = None
-        self._asked: tuple[str, Encoded | None] | None = None
+        self._asked: tuple[str, Asked] | None = None
 
     @property
     def index(self) -> RecallIndex:
@@ -222,10 +223,10 @@ class SessionRecall:
         kept = self._shelves.search(query, k, kinds, str(self._places.key), asked=asked)
         return [*answers, kept] if kept is not None else answers
 
-    def _ask(self, query: str) -> Encoded | None:
-        """The question's meaning; a turn that asks several times embeds it once."""
+    def _ask(self, query: str) -> Asked:
+        """The question's meaning; a turn that asks several times embeds it once, if at all."""
         if self._asked is None or self._asked[0] != query:
-            self._asked = (query, self.index.ask(query))
+            self._asked = (query, ask_once(self._embedder, query))
         return self._asked[1]
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
@@ -312,10 +313,8 @@ class SessionRecall:
         return RecallUsed(used=tuple(used), unused=tuple(unused))
 
     def close(self) -> None:
-        """Give the files back; a short session first makes the vectors it has not got round to."""
+        """Give the files back; vectors that are missing are left to whoever comes next."""
         if self._index is not None:
-            with contextlib.suppress(RecallError):
-                self.embed_within(VECTORS_AT_CLOSE)
             self._index.close()
         self._shelves.close()
 

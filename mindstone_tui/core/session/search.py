@@ -19,13 +19,17 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.paths import Places, SessionPlaces
-from mindstone_tui.core.recall.embedding import Embedder, Encoded, open_embedder
-from mindstone_tui.core.recall.index import RecallIndex, catch_up, reading
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.recall.index import Asked, RecallIndex, ask_once, catch_up, reading
+from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.session.profile import SessionFilter, list_described
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import plain_words
 
 _AROUND: Final = 80
+_FILTERED: Final = 8
+"""How many times as many hits are looked at when some will be dropped."""
 EXCERPT: Final = 240
 """Characters of a hit that are shown."""
 
@@ -154,42 +158,102 @@ def excerpt(text: str, word: str) -> str:
     return lead + one_line(text[start:], EXCERPT)
 
 
-def search_everywhere(home: Places, settings: Settings, query: str, count: int) -> SessionAnswer:
-    """The best exchanges of all sessions; the question is embedded once."""
+class HitFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which lines are meant; empty means all."""
+
+    role: str = ""
+    """user, assistant or tool."""
+    tool: str = ""
+    """Name of the tool that gave it back."""
+    file: str = ""
+    """Stands in the text, as a file's name does."""
+    since: str = ""
+    until: str = ""
+
+    def takes(self, hit: SessionHit, role: str, text: str) -> bool:
+        """Whether a line is among them."""
+        day = hit.ts[: len("2026-03-31")]
+        return (
+            (not self.role or role == self.role)
+            and (not self.tool or (role == "tool" and hit.speaker == self.tool))
+            and self.file.casefold() in text.casefold()
+            and (not self.since or day >= self.since)
+            and (not self.until or day <= self.until)
+        )
+
+
+def search_everywhere(
+    home: Places,
+    settings: Settings,
+    query: str,
+    count: int,
+    *,
+    sessions: SessionFilter | None = None,
+    lines: HitFilter | None = None,
+) -> SessionAnswer:
+    """The best exchanges of all sessions, or of those that are meant."""
     embedder = open_embedder(settings.recall.embedder)
-    asked: list[Encoded | None] = []
+    asked = ask_once(embedder, query)
     excluded = set(settings.recall.exclude)
-    sessions = [each for each in home.sessions() if str(each.key) not in excluded]
-    return search_all(query, (_searchable(each, embedder, asked) for each in sessions), count)
+    meant = None if sessions is None else {each.session for each in list_described(home, sessions)}
+    chosen = [
+        each
+        for each in home.sessions()
+        if str(each.key) not in excluded and (meant is None or str(each.key) in meant)
+    ]
+    wanted = lines or HitFilter()
+    return search_all(query, (_searchable(each, embedder, asked, wanted) for each in chosen), count)
 
 
-def _searchable(each: SessionPlaces, embedder: Embedder, asked: list[Encoded | None]) -> Searchable:
+def _searchable(
+    each: SessionPlaces, embedder: Embedder, asked: Asked, wanted: HitFilter
+) -> Searchable:
     def ask(query: str, count: int) -> Iterable[SessionHit]:
         index = RecallIndex.open(each.index, embedder)
         try:
             with History(each) as history:
                 catch_up(index, reading(history))
-            if not asked:
-                asked.append(index.ask(query))
-            found = index.search(query, count, asked=asked[0])
+            # What a filter drops leaves room for what it keeps.
+            more = count if wanted == HitFilter() else count * _FILTERED
+            found = index.search(query, more, asked=asked)
         finally:
             index.close()
-        return [
-            SessionHit(
-                session=str(each.key),
-                turn=hit.passage.turn,
-                seq=hit.passage.seq,
-                score=hit.score,
-                excerpt=one_line(hit.text, EXCERPT),
-                ts=hit.passage.ts,
-                speaker=hit.passage.speaker,
-                says=hit.parts.get("words", 0.0) > 0,
-            )
-            for hit in found.hits
+        hits = ((hit, _as_hit(str(each.key), hit)) for hit in found.hits)
+        return [shown for hit, shown in hits if wanted.takes(shown, hit.passage.role, hit.text)][
+            :count
         ]
 
     def read() -> Iterator[Line]:
         with History(each) as history:
-            yield from reading(history)(0)
+            for line in reading(history)(0):
+                if said := _said(line):
+                    shown = SessionHit(
+                        session="", turn=0, seq=0, score=0, excerpt="", ts=line.ts, speaker=said[0]
+                    )
+                    if wanted.takes(shown, _role(line), said[1]):
+                        yield line
 
     return Searchable(session=str(each.key), ask=ask, read=read)
+
+
+def _role(line: Line) -> str:
+    match line.entry:
+        case UserMessage():
+            return "user"
+        case AssistantMessage():
+            return "assistant"
+        case _:
+            return "tool"
+
+
+def _as_hit(session: str, hit: Hit) -> SessionHit:
+    return SessionHit(
+        session=session,
+        turn=hit.passage.turn,
+        seq=hit.passage.seq,
+        score=hit.score,
+        excerpt=one_line(hit.text, EXCERPT),
+        ts=hit.passage.ts,
+        speaker=hit.passage.speaker,
+        says=hit.parts.get("words", 0.0) > 0,
+    )

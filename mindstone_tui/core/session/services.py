@@ -23,6 +23,7 @@ from mindstone_tui.core.agent.system_prompt import (
     standing_context,
 )
 from mindstone_tui.core.agent.tasks import Tasks
+from mindstone_tui.core.commands.context import MODE_CHOICES, POLICY_CHOICES
 from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
@@ -45,6 +46,7 @@ from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
+from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
@@ -53,10 +55,16 @@ from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE, SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE
 
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
+APPROVAL_CHOICES: Final = {
+    "read-only": "looks, and changes nothing",
+    "ask": "asks before anything changes",
+    "auto-edit": "edits files in the folder, asks before commands",
+    "full-auto": "runs everything in a sandbox",
+}
 
 
 class SessionServices:
@@ -108,6 +116,11 @@ class SessionServices:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
         return resolve_reference(pointer, self._history, self.context.window.fold)
 
+    def question_of(self, turn: int) -> str:
+        """What the person asked for in a turn, in one line."""
+        asked = (line.entry for line in self._history.turn(turn))
+        return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
+
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
         before = self._take_model(name)
@@ -133,9 +146,10 @@ class SessionServices:
             self.context.window.record(entry, self.context.transcript.last_turn)
         return self.project.instructions()
 
-    def sessions(self) -> Sequence[SessionSummary]:
-        """All sessions but those of sub-agents, newest first."""
-        return [one for one in list_sessions(self.home) if CHILD not in one.main]
+    def sessions(self) -> Sequence[ListedSession]:
+        """All sessions but those of sub-agents, the one used last first."""
+        every = list_described(self.home)
+        return [one for one in every if CHILD not in one.main and not one.started_by]
 
     async def run_shell(self, line: str) -> ToolResult:
         """Run a shell command that the person wrote, in the session's folder."""
@@ -167,16 +181,12 @@ class SessionServices:
             number += 1
         return f"{self.key.main}-{number}"
 
-    def exists(self, key: SessionKey) -> bool:
-        """Whether there is such a session already."""
-        return self.home.session(key).transcript.exists()
-
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
         key = SessionKey.parse(
             name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
         )
-        if self.exists(key):
+        if self.home.session(key).transcript.exists():
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
         fork_session(self.context, self._history, self.home.session(key), turn)
         return key
@@ -212,7 +222,15 @@ class SessionServices:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
-        return close_open_turn(self.context, self._history)
+        found_changed = self.context.files.recover()
+        return [*found_changed, *close_open_turn(self.context, self._history)]
+
+    def lines_of_turn(self) -> list[Line]:
+        """Everything recorded of the newest turn."""
+        return [
+            self._history.whole(line)
+            for line in self._history.turn(self.context.transcript.last_turn)
+        ]
 
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
@@ -328,8 +346,32 @@ class SessionServices:
         self.stop_tidying()
         await self.context.provider.close()
         await self.tools.close()
+        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
         self._history.close()
+
+
+class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person may choose for a session: what is in force, and what there is."""
+
+    name: str
+    now: str
+    known: dict[str, str]
+    """Each value with its consequence in a few words."""
+
+
+def choices_of(services: SessionServices) -> tuple[SessionChoice, ...]:
+    """Model, approvals, mode and policy, each with the slash command's own name."""
+    context = services.context
+    models = {info.name: info.note for info in services.models.usable()}
+    return (
+        SessionChoice(
+            name="model", now=context.model, known={context.model: context.info.note, **models}
+        ),
+        SessionChoice(name="approve", now=context.permissions.mode, known=APPROVAL_CHOICES),
+        SessionChoice(name="mode", now=context.window.mode, known=dict(MODE_CHOICES)),
+        SessionChoice(name="policy", now=context.window.policy, known=dict(POLICY_CHOICES)),
+    )
 
 
 def turn_services(

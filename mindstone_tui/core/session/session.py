@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -22,7 +19,6 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.commands.registry import Command
-from mindstone_tui.core.disk import REAL, place_error
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     MessageQueued,
@@ -39,13 +35,13 @@ from mindstone_tui.core.errors import (
     Interrupted,
     MindstoneError,
     PlaceError,
-    SessionBusy,
     UsageError,
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.images import attach
+from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
@@ -172,59 +168,6 @@ def stopped(cancelled: asyncio.CancelledError) -> Interrupted:
     return Interrupted(str(cancelled) or "Interrupted.")
 
 
-_LOOK_AGAIN: Final = 0.05
-
-
-class Lease:
-    """The right to take a turn in one session."""
-
-    def __init__(self, places: SessionPlaces) -> None:
-        self._places = places
-        self._fd: int | None = None
-
-    @property
-    def held(self) -> bool:
-        """Whether this process has it."""
-        return self._fd is not None
-
-    def try_take(self) -> bool:
-        """Take it if nobody has it."""
-        if self._fd is not None:
-            return True
-        try:
-            fd = REAL.open(self._places.lease, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise place_error(self._places.lease, error) from error
-        try:
-            # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        self._fd = fd
-        return True
-
-    async def take(self, *, wait: bool, on_wait: Callable[[], None]) -> None:
-        """Take it, waiting for the other surface if need be; `on_wait` is told once."""
-        told = False
-        while not self.try_take():
-            if not wait:
-                raise SessionBusy(
-                    f"Another program is taking a turn in {self._places.key}.",
-                    "Wait for it to finish, or leave out --no-wait.",
-                )
-            if not told:
-                on_wait()
-                told = True
-            await asyncio.sleep(_LOOK_AGAIN)
-
-    def give_back(self) -> None:
-        """Let others have it."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-
 class Session:
     """A conversation that is happening now; see `events.Conversation` for the contract."""
 
@@ -246,6 +189,7 @@ class Session:
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._closing = False
+        self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
         """Messages that no turn took in, and that nobody sent again."""
         self._complained: set[str] = set()
@@ -345,8 +289,15 @@ class Session:
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
-        if not self._context.questions.answer(call, answer):
-            self._emit(events.Noticed(message="That question is no longer open."))
+        try:
+            self._take_in(self.services.catch_up())
+            written = self._questions.write(call, answer)
+            # What others wrote before it comes first, an answer of theirs among it.
+            self._take_in(self.services.catch_up())
+            if written is not None:
+                self._questions.hear(written)
+        except MindstoneError as error:
+            self._complain(error)
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
@@ -438,6 +389,7 @@ class Session:
     def _remind(self) -> None:
         """Say what was queued when the program stopped, unless another one still has it."""
         if not self._lease.try_take():
+            self._questions.find(self.services.lines_of_turn())
             return
         self._lease.give_back()
         for text in self.services.never_sent():
@@ -467,7 +419,7 @@ class Session:
             finally:
                 self._lease.give_back()
                 self._inbox.done()
-                if not self._closing:
+                if self._follower is not None and not self._closing:
                     self.services.tidy()
 
     async def _serve(self, asked: SentMessage | AskedCommand) -> None:
@@ -584,7 +536,8 @@ class Session:
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
         async for _ in changes(self.services.places.transcript):
-            if not self._inbox.serving:
+            # While a turn of ours runs, all that others can add to it is an answer.
+            if not self._inbox.serving or self._questions.waiting:
                 try:
                     self._take_in(self.services.catch_up())
                 except MindstoneError as error:
@@ -593,5 +546,6 @@ class Session:
     def _take_in(self, lines: Sequence[Line]) -> None:
         for line in lines:
             self._emit(appeared(line))
+            self._questions.hear(line)
         if lines:
             self._emit(events.ContextReported(report=self._context.report()))

@@ -23,7 +23,8 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import Progress, bring_up_to_date
 from mindstone_tui.core.session.import_window import plan_imported_window
-from mindstone_tui.core.session.session import Lease
+from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.profile import profile_of
 from mindstone_tui.core.transcript import Transcript
 
 _CHUNK: Final = 1 << 20
@@ -100,6 +101,7 @@ class Importer:
                 plan_imported_window(own, self._settings, index)
         finally:
             index.close()
+        profile_of(own)
 
     def _give_back(self) -> None:
         if self._lease is not None:

@@ -33,6 +33,14 @@ class VectorProgress(Part, omit_defaults=False):
     session: str = ""
 
 
+def _written(path: Path) -> float:
+    """When a file was last written; 0.0 if there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def pending_in(index: Path) -> int:
     """Passages of an index that are found by words only so far; nothing is written."""
     if not index.exists():
@@ -70,11 +78,12 @@ def progress_of(home: Places) -> VectorProgress:
 def follow(
     home: Places, settings: Settings, environ: Mapping[str, str], sessions: Iterable[SessionPlaces]
 ) -> int:
-    """Leave the vectors that these sessions lack to a worker; its process, 0 when none is needed.
+    """Leave the vectors that these sessions and their agents lack to a worker.
 
-    If one works already, it takes this up, and the new one ends.
+    Returns its process, 0 when none is needed. If one works already, it takes this up, and the
+    new one ends.
     """
-    if not settings.recall.background or not any(pending_in(each.index) for each in sessions):
+    if not settings.recall.background or not any(_lacking(home, each) for each in sessions):
         return 0
     # Everything else is closed by `exec`: Python opens files so that no child inherits them.
     streams = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
@@ -86,6 +95,15 @@ def follow(
         return spawn(setpgroup=0)
     except OSError:
         return 0
+
+
+def _lacking(home: Places, session: SessionPlaces) -> bool:
+    """Whether a session has vectors to be made, or its agent's files changed since their index."""
+    agent = home.agent(session.key.agent)
+    if pending_in(session.index) or pending_in(agent.index):
+        return True
+    files = (*agent.memory.glob("*_*.md"), agent.log, *agent.journals.glob("*.md"))
+    return max(map(_written, files)) > _written(agent.index)
 
 
 def lock_file(home: Places) -> Path:

@@ -1,8 +1,9 @@
 """Counting offline, with the vocabulary closest to the model's own.
 
-The vocabularies lie in litellm's folder; litellm itself is never imported. Loading one takes up to
-half a second, so it happens on first use, and `ready` does it off the loop. Where no vocabulary
-can be had the count comes from characters and errs high; `method` says which it was.
+Few and short texts are counted from a file that is only looked up (`vocabulary.py`). After some
+megabytes, and for what cannot be counted so, tiktoken loads the same vocabulary from litellm's
+folder, which takes half a second once; litellm itself is never imported. Where no vocabulary can be
+had the count comes from characters and errs high; `method` says which it was.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Message, ToolSchema
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError
 from mindstone_tui.core.lockdown import litellm_folder
+from mindstone_tui.core.tokens.vocabulary import open_vocabulary, written
 
 if TYPE_CHECKING:
     import tiktoken
@@ -80,7 +82,9 @@ UNKNOWN_IMAGE: Final = 1_600
 
 CHARACTERS: Final = "characters"
 _CHUNK: Final = 200_000
-_FILES: Final = {
+_BULK: Final = 3_000_000
+"""Characters from which on loading a vocabulary pays."""
+VOCABULARIES: Final = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
     "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
 }
@@ -131,22 +135,29 @@ class TokenCounter:
 
     def __init__(self, model: str) -> None:
         self.encoding = encoding_for(model)
-        self._encoder: tiktoken.Encoding | None = None
+        self._counted = 0
         self._asked = False
 
     @property
     def method(self) -> str:
-        """The vocabulary, or `characters` when it cannot be had; loads it if need be."""
-        return CHARACTERS if self._load() is None else self.encoding
+        """The vocabulary, or `characters` when it cannot be had."""
+        found = open_vocabulary(self.encoding) or load_encoding(self.encoding)
+        return CHARACTERS if found is None else self.encoding
 
     async def ready(self) -> None:
-        """Load the vocabulary off the loop."""
+        """Open the vocabulary off the loop."""
         if not self._asked:
-            await asyncio.to_thread(self._load)
+            await asyncio.to_thread(lambda: self.method)
+            self._asked = True
 
     def text(self, text: str) -> int:
         """Tokens in a text; special tokens that it spells out are text like any other."""
-        encoder = self._load()
+        self._counted += len(text)
+        if self._counted < _BULK and (vocabulary := open_vocabulary(self.encoding)) is not None:
+            count = vocabulary.count(text)
+            if count is not None:
+                return count
+        encoder = load_encoding(self.encoding)
         if encoder is None:
             return rough_count(text)
         return sum(len(encoder.encode_ordinary(piece)) for piece in _pieces(text))
@@ -185,12 +196,6 @@ class TokenCounter:
             for part in content
         )
 
-    def _load(self) -> tiktoken.Encoding | None:
-        if not self._asked:
-            self._encoder = _load_encoding(self.encoding)
-            self._asked = True
-        return self._encoder
-
 
 @functools.cache
 def _by_name(encoding: str, model: str) -> TokenCounter:
@@ -205,13 +210,13 @@ def counter_for(model: str) -> TokenCounter:
 
 
 @functools.cache
-def _load_encoding(name: str) -> tiktoken.Encoding | None:
+def load_encoding(name: str) -> tiktoken.Encoding | None:
     """The vocabulary from litellm's folder, or None: the network is never asked."""
     package = litellm_folder()
     if package is None:
         return None
     folder = package / "litellm_core_utils" / "tokenizers"
-    if not (folder / _FILES[name]).is_file():
+    if not (folder / VOCABULARIES[name]).is_file():
         return None
     with _loading:
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
@@ -221,6 +226,15 @@ def _load_encoding(name: str) -> tiktoken.Encoding | None:
             return tiktoken.get_encoding(name)
         except (ImportError, OSError, ValueError):
             return None
+
+
+def rebuild_vocabularies() -> None:
+    """Write the files that ship with the package anew from the vocabularies litellm brings."""
+    for name in VOCABULARIES:
+        encoding = load_encoding(name)
+        assert encoding is not None
+        path = Path(__file__).with_name("vocabularies") / f"{name}.bpe"
+        path.write_bytes(written(encoding._pat_str, encoding._mergeable_ranks))
 
 
 def _pieces(text: str) -> Iterator[str]:

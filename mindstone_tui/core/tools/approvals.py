@@ -98,7 +98,7 @@ def decide(
             return _ruled("ask", asking)
         return Decision(verdict="allow", reason="it only looks", by="read-only tool")
     if mode == "read-only":
-        return Decision(verdict="refuse", reason="the mode is read-only")
+        return Decision(verdict="refuse", reason="approvals = read-only")
     if tool.risk == "memory":
         return Decision(verdict="ask", reason="nothing is remembered without consent")
     asking = covers(rules, "ask", tool.name, preview)
@@ -114,14 +114,14 @@ def decide(
 
 def _by_mode(tool: Tool, mode: Mode, sandboxed: bool) -> Decision:
     if tool.risk == "write" and mode in ("auto-edit", "full-auto"):
-        return Decision(verdict="allow", reason=f"the mode is {mode}")
+        return Decision(verdict="allow", reason=f"approvals = {mode}")
     if mode == "full-auto" and tool.risk == "run":
         if not tool.confined:
             return Decision(verdict="ask", reason="it acts outside any sandbox")
         if not sandboxed:
             return Decision(verdict="ask", reason="nothing on this machine can confine it")
         return Decision(verdict="allow", reason="it is confined", confined=True)
-    return Decision(verdict="ask", reason=f"the mode is {mode}")
+    return Decision(verdict="ask", reason=f"approvals = {mode}")
 
 
 def _ruled(verdict: Verdict, rules: tuple[Rule, ...], *, confined: bool = False) -> Decision:

@@ -69,6 +69,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """All of it: the command, or the diff."""
     standing: Standing = "open"
     """How guarded the place is that would change."""
+    root: str = ""
+    """The root below which a file would change."""
     place: tuple[str, ...] = ()
     """The parts of the path that would change, below its root."""
     command: str = ""

@@ -202,6 +202,7 @@ def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
         title=f"{verb} {exact(str(change.place.path))}",
         body=change.diff or "(no change)",
         standing=standing,
+        root=str(change.place.root),
         place=change.place.parts,
         parts=(part,),
     )

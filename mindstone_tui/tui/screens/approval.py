@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from mindstone_tui.core.events import Answer, AskedPart, AskedScope, ToolAsked
-from mindstone_tui.core.events.narrate import without_name
+from mindstone_tui.core.events.narrate_entry import without_name
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import numbered

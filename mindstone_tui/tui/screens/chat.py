@@ -156,7 +156,7 @@ class ChatScreen(Screen[None]):
                 self._end(event)
             case ev.ToolAsked():
                 self._ask(event)
-            case ev.ToolStarted() | ev.ToolEnded():
+            case ev.ToolAnswered() | ev.ToolStarted() | ev.ToolEnded():
                 self._answered(event)
             case ev.ScreenAsked():
                 self.post_message(ScreenWanted(event.screen, event.argument))
@@ -296,7 +296,7 @@ class ChatScreen(Screen[None]):
         below = self.input_area.outer_size.height
         self.conversation.styles.margin = (0, 0, max(0, rows - below), 0)
 
-    def _answered(self, event: ev.ToolStarted | ev.ToolEnded) -> None:
+    def _answered(self, event: ev.ToolAnswered | ev.ToolStarted | ev.ToolEnded) -> None:
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
         if isinstance(event, ev.ToolStarted):

@@ -12,14 +12,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.events.narrate import (
-    EventLine,
-    aside,
-    brief,
-    describe,
-    is_bookkeeping,
-    turn_cost,
-)
+from mindstone_tui.core.events.narrate import aside, brief, describe, is_bookkeeping, turn_cost
+from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import Exchange

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -12,7 +13,7 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.events.narrate import without_name
+from mindstone_tui.core.events.narrate_entry import without_name
 from mindstone_tui.core.text import exact, for_terminal, plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import numbered
@@ -103,22 +104,24 @@ class ToolCall(Fold):
 
     def title(self) -> Content:
         sign, colour = _SIGNS[self.state]
-        parts = [
-            Content.styled(f"{sign} ", colour),
-            show.line(self.tool, 30, "bold"),
-            Content("  "),
-            show.line(without_name(self.shown.partition("\n")[0], self.tool), 90),
-        ]
-        if self.ended is not None:
-            parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))
-            parts.append(Content("  ") + show.line(self.ended.finding, 120, "$muted"))
+        target = without_name(self.shown.partition("\n")[0], self.tool)
+        parts = [Content.styled(f"{sign} ", colour), show.line(self.tool, 30, "bold")]
         if self.state in _WORDS:
+            # First, because a long command leaves no room for it behind.
             parts.append(Content.styled(f"  {_WORDS[self.state]}", colour))
+        parts.append(Content("  ") + show.line(target, 90))
+        if self.ended is not None and self.state != "refused":
+            parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))
+            found = news(self.ended.finding, target)
+            parts.append(Content("  ") + show.line(found, 120, "$muted"))
         return Content("").join(parts)
 
     def glimpse(self) -> Iterator[Widget]:
-        """What it changed, as far as that is short."""
-        if self.ended is not None and self.ended.diff:
+        """What it changed, as far as that is short, or why it did not run."""
+        if self.ended is not None and self.state == "refused" and self.ended.finding:
+            why = show.line(self.ended.finding, 200, "$muted")
+            yield Static(why, classes="body", markup=False)
+        elif self.ended is not None and self.ended.diff:
             yield from self._part(numbered(for_terminal(self.ended.diff)), "diff", DIFF_LINES)
 
     def body(self) -> Iterator[Widget]:
@@ -155,6 +158,14 @@ class ToolCall(Fold):
         if self.opened and self.is_mounted:
             for live in self.query(".live").results(Static):
                 live.update(self._live())
+
+
+def news(finding: str, target: str) -> str:
+    """What a tool found, without the file or the command that stands before it already."""
+    repeated = re.compile(rf"(?:\w+ )?{re.escape(target)}: ")
+    while target and (found := repeated.match(finding)):
+        finding = finding[found.end() :]
+    return finding
 
 
 def details(shown: str, diff: str = "") -> str:

@@ -50,7 +50,7 @@ def first_steps(setup: Setup | None, model: str) -> list[Step]:
             "",
             "F7",
             "Try the sample session",
-            "nine days of work; ask it “which port did we settle on?”",
+            "ask nine days of work a question",
         )
     ]
     if model == GUIDE:
@@ -123,7 +123,7 @@ class Welcome(Vertical):
         width = max((len(step.name) for step in self.steps), default=0)
         options.add_options([Option(_drawn(step, min(width, 24))) for step in self.steps])
         options.highlighted = 0 if self.steps else None
-        said = "Write a message, press a key, or Tab and Enter. Nothing is sent before."
+        said = "Write a message, press one of these keys, or choose with Tab and Enter."
         choose = self.query_one("#choose", Static)
         choose.update(Content.styled(said if self.steps else "", "$muted"))
         choose.display = bool(self.steps)

@@ -12,7 +12,9 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.turn import take_turn
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.context.policies import Similarity, word_similarity
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.entries import Line, Request
@@ -138,6 +140,13 @@ def context_of(
             workspace=Workspace((folder,)), call=call, limits=ToolLimits()
         ),
         permissions=allowed or permissions(),
+        files=FileKeeper(
+            window.history.places,
+            Workspace((folder,)),
+            UndoSettings(on=False),
+            history=window.transcript.history,
+            record=window.record,
+        ),
         redactor=Redactor(),
         report_bug=(bugs if bugs is not None else []).append,
     )

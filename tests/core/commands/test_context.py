@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,10 @@ async def test_the_budget_says_what_each_share_uses_and_whether_more_would_fit(
         large = await data_of(stage, "/budget 90000 tool_results")
         assert not large["allowed"]
         assert large["excess"] > 80_000
+        here = len(stage.heard)
+        assert await data_of(stage, "/budget 90000 tool_results --json") == large
+        printed = [e.text for e in stage.heard[here:] if isinstance(e, events.CommandPrinted)]
+        assert json.loads(printed[0]) == large
         ended, _ = await stage.run("/budget many")
         assert ended.exit_code == 2
 

@@ -17,7 +17,14 @@ from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import KINDS, Entry, Unknown, conversation, store, window
 from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate import EventLine, aside, describe, describe_line, turn_names
+from mindstone_tui.core.events.narrate import (
+    aside,
+    describe,
+    describe_line,
+    is_bookkeeping,
+    turn_names,
+)
+from mindstone_tui.core.events.narrate_entry import EventLine, without_name
 from mindstone_tui.core.interchange.export.story import marker_of
 from mindstone_tui.core.transcript import Damaged
 from mindstone_tui.tui.widgets.exchange import Aside
@@ -150,6 +157,28 @@ def test_all_that_lies_before_an_imported_window_is_named() -> None:
 def test_what_a_person_declined_is_told_to_that_person() -> None:
     refused = conversation.ToolRefused(call="c", by="person", why="")
     assert describe_line(line_of(refused)).text == "You declined this"
+
+
+@pytest.mark.parametrize(
+    ("shown", "name", "told"),
+    [
+        ('read {"path":"a/b.py"}', "read", "a/b.py"),
+        ('Bash {"description":"look","command":"ls -l"}', "Bash", "ls -l look"),
+        ('x {"half', "x", '{"half'),
+        ("run ls", "shell", "ls"),
+        ("edit /w/a.py", "edit", "/w/a.py"),
+    ],
+)
+def test_a_call_is_shown_by_what_it_is_about(shown: str, name: str, told: str) -> None:
+    assert without_name(shown, name) == told
+
+
+@pytest.mark.parametrize(("level", "folds"), [("info", 1), ("warning", 1), ("critical", 0)])
+def test_only_critical_alerts_stand_beside_the_answer(
+    level: typing.Literal["info", "warning", "critical"], folds: bool
+) -> None:
+    alert = ev.AlertRaised(turn=1, level=level, metric="m", message="It grew.", remedy="Stop it.")
+    assert is_bookkeeping(alert) == folds
 
 
 def test_an_import_names_what_it_skipped() -> None:

@@ -237,6 +237,16 @@ def recalled(*pieces: str) -> tuple[Message, Message]:
     return used("recall", '{"query":"x"}', block)
 
 
+def test_of_what_fits_equally_well_the_newest_is_quoted_first() -> None:
+    pieces = (
+        "[main #140 · turn 19 · Mara · score 1.23]\nPort 8765.",
+        "[main #264 · turn 32 · Mara · score 1.21]\nPort clash: 8765 is taken. Use 8790.",
+    )
+    text = respond(request("which port is it?", *recalled(*pieces), tools=TOOLS)).text
+    assert text.startswith("This was said before, the newest first:")
+    assert text.index("8790") < text.index("> Port 8765.")
+
+
 @pytest.mark.parametrize("score", ["0.09", "-0.07", "0.40"])
 def test_what_hardly_fits_is_not_quoted(score: str) -> None:
     exchange = recalled(f"[main #4 · turn 2 · score {score}]\nThe staging port is 8443.")

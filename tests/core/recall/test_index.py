@@ -276,3 +276,30 @@ def test_the_mark_survives_and_a_cleared_index_has_none(tmp_path: Path) -> None:
     index.clear()
     assert index.mark == IndexMark()
     assert len(index) == 0
+
+
+def test_a_question_is_embedded_only_if_a_vector_could_be_compared_with_it(tmp_path: Path) -> None:
+    model = WordModel()
+    index = RecallIndex.open(tmp_path / "index.db", model)
+    index.ensure([said("the kettle is copper", 1)])
+    assert [hit.passage.seq for hit in index.search("copper kettle").hits] == [1]
+    assert model.seen == []
+    index.embed_pending()
+    model.seen.clear()
+    assert not index.search("copper kettle", allowed=Filter(exclude=frozenset({1}))).hits
+    assert not index.search("copper kettle", allowed=Filter(kinds=frozenset({"memory"}))).hits
+    assert model.seen == []
+    assert index.search("copper kettle").vectors
+    assert model.seen == ["copper kettle"]
+    index.close()
+
+
+def test_words_alone_find_what_was_said_a_moment_ago(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", None)
+    assert not index.search("otter").hits
+    index.ensure([said("The otter in the harbour is called Bartholomew.", 1)])
+    index.ensure([said("Saved.", 3)])
+    best = index.search("otter Bartholomew").hits[0]
+    assert best.passage.seq == 1
+    assert best.parts["words"] > 0.2
+    index.close()

@@ -118,7 +118,7 @@ async def test_the_report_is_the_one_of_that_moment(home: Path) -> None:
         async with playing(history, playing=False) as audience:
             assert audience.replay.go("prune")
             shown = await audience.until(ev.ContextReported)
-            call = audience.replay.survey.before(audience.replay.position.seq, "call")
+            call = audience.replay.survey.shown_at(audience.replay.position.seq)
             assert call is not None
             assert isinstance(shown, ev.ContextReported)
             assert shown.report == report_at(history, SMALL, history.line(call.seq))

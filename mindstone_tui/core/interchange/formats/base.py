@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Part, ToolCall
+from mindstone_tui.core.entries import Part, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
 
 NO_RESULT: Final = "The imported session holds no result of this call."
@@ -30,6 +30,28 @@ class Titled(Part):
     """What the conversation is called."""
 
     title: str
+
+
+class About(Part):
+    """What the file says of the conversation as a whole; what a later one leaves empty stays."""
+
+    folder: str = ""
+    """The folder it was about."""
+    branch: str = ""
+    """The branch that was checked out there."""
+    parent: str = ""
+    """Id of the conversation that started this one, as a sub-agent of it."""
+
+
+class Used(Part):
+    """Tokens and money of one answer, or of everything so far."""
+
+    usage: Usage
+    model: str = ""
+    answer: str = ""
+    """Which answer; a file that repeats the count of one answer is counted once."""
+    so_far: bool = False
+    """A sum that replaces what was counted before."""
 
 
 class Said(Part):
@@ -77,7 +99,7 @@ class Aside(Part):
     what: str
 
 
-Record = Began | Titled | Said | Gave | Broken | Aside
+Record = Began | Titled | About | Used | Said | Gave | Broken | Aside
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
+    About,
     Aside,
     Began,
     Broken,
@@ -27,6 +28,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Said,
     Sample,
     Titled,
+    Used,
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
@@ -37,7 +39,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
 _LEFT_OUT = Aside(what="command of the program")
 _TAGGED = re.compile(
@@ -113,6 +115,8 @@ def _is_caveat(fields: dict[str, Any]) -> bool:
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 """Records that name the session, the weightiest last."""
 _ABOUT_SESSION = frozenset({"queue-operation", "file-history-snapshot", *_TITLES})
+_NO_MODEL = "<synthetic>"
+_CACHE_WRITTEN = "cache_creation_input_tokens"
 _INTERRUPTED = "[Request interrupted by user"
 _NOTICE = "<task-notification>"
 
@@ -130,6 +134,7 @@ def _recognises(sample: Sample) -> bool:
 def _read(path: Path) -> Iterator[Record]:
     links = _Links(path)
     yield Began(id=links.session, ts=links.ts)
+    yield About(folder=links.folder, branch=links.branch, parent=links.parent)
     commands = Commands()
     weight = -1
     for found in records_of(path):
@@ -157,7 +162,7 @@ class _Links:
     """What a first reading tells: whose file it is, and which record follows which."""
 
     def __init__(self, path: Path) -> None:
-        self.session = self.ts = ""
+        self.session = self.ts = self.folder = self.branch = self.parent = ""
         self.is_side_chain = True
         self.branches = Branches()
         agent = ""
@@ -171,12 +176,14 @@ class _Links:
                 self.session = text(fields["sessionId"])
                 self.ts = moment(fields.get("timestamp"))
                 agent = text(fields.get("agentId")) or path.stem
+            self.folder = self.folder or text(fields.get("cwd"))
+            self.branch = text(fields.get("gitBranch")) or self.branch
             self.is_side_chain = self.is_side_chain and fields.get("isSidechain") is True
             if fields.get("isSidechain") is not True or self.is_side_chain:
                 self._follow(fields)
         self.is_side_chain = self.is_side_chain and bool(self.session)
         if self.is_side_chain:
-            self.session = f"{self.session}-{agent}"
+            self.parent, self.session = self.session, f"{self.session}-{agent}"
 
     def _follow(self, fields: dict[str, Any]) -> None:
         parent = fields.get("parentUuid") or fields.get("logicalParentUuid")
@@ -216,12 +223,33 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             yield from _user(number, fields)
         case "assistant" if fields.get("isApiErrorMessage") is True:
             yield Aside(what="API error")
+        case "assistant" if mapping(fields.get("message")).get("model") == _NO_MODEL:
+            yield Aside(what="answer that the program made up")
         case "assistant":
             yield _assistant(number, fields)
+            yield from _used(mapping(fields.get("message")))
         case "attachment":
             yield _attachment(number, fields)
         case kind:
             yield unknown(kind)
+
+
+def _used(message: dict[str, Any]) -> Iterator[Record]:
+    """What an answer took; the file repeats it with every line that the answer is spread over."""
+    usage = mapping(message.get("usage"))
+    if usage:
+        read, written = usage.get("cache_read_input_tokens"), usage.get(_CACHE_WRITTEN)
+        parts = [count(each) or 0 for each in (usage.get("input_tokens"), read, written)]
+        yield Used(
+            usage=Usage(
+                prompt=sum(parts),
+                completion=count(usage.get("output_tokens")),
+                cached=count(read),
+                cache_written=count(written),
+            ),
+            model=text(message.get("model")),
+            answer=text(message.get("id")),
+        )
 
 
 def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:

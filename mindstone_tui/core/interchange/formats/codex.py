@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
     NO_RESULT,
+    About,
     Aside,
     Began,
     Broken,
@@ -24,6 +26,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Record,
     Said,
     Sample,
+    Used,
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
@@ -37,6 +40,7 @@ from mindstone_tui.core.interchange.formats.parts import (
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
+    count,
     decode_object,
     mapping,
     moment,
@@ -67,6 +71,7 @@ _COMMAND = re.compile(
     r"<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
     re.DOTALL,
 )
+_DATED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)")
 _OUTPUT = re.compile(r"Exit code: -?\d+\nDuration: [\d.]+ seconds\nOutput:\n")
 
 
@@ -125,7 +130,8 @@ def _is_bare(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    model = ""
+    model = session = ""
+    begun = _date_in_name(path)
     taken_back = _rolled_back(path)
     for found in records_of(path):
         if isinstance(found, Broken):
@@ -136,22 +142,64 @@ def _read(path: Path) -> Iterator[Record]:
             yield Aside(what=ANOTHER_BRANCH)
             continue
         payload = mapping(fields.get("payload"))
-        ts = moment(fields.get("timestamp"))
+        # The first versions date only the beginning; what follows is as old as the line before.
+        ts = begun = moment(fields.get("timestamp")) or begun
         match fields.get("type"):
+            case "session_meta" if session:
+                # Written again after each prompt by some versions: the conversation goes on.
+                yield from _about(payload)
             case "session_meta":
-                yield Began(id=text(payload.get("id")), ts=ts)
+                session = text(payload.get("id")) or path.stem
+                yield Began(id=text(payload.get("id")), ts=moment(payload.get("timestamp")) or ts)
+                yield from _about(payload)
             case "turn_context":
                 model = text(payload.get("model")) or model
+                yield from _about(payload)
+            case "event_msg" if payload.get("type") == "token_count":
+                yield from _used(mapping(payload.get("info")), model)
             case "response_item":
                 yield from _item(number, payload, ts, model)
             case str() as kind if kind in _ITEMS:
                 yield from _item(number, fields, ts, model)
             case None if "instructions" in fields:
                 yield Began(id=text(fields.get("id")), ts=ts)
+                yield from _about(fields)
             case "inter_agent_communication":
                 yield _between_agents(number, payload, ts)
             case kind:
                 yield unknown(kind or fields.get("record_type"))
+
+
+def _date_in_name(path: Path) -> str:
+    """When a file was begun, from its name: `rollout-2025-05-07T17-24-21-<id>.jsonl`."""
+    found = _DATED.search(path.name)
+    return moment(f"{found[1]}T{found[2].replace('-', ':')}Z") if found else ""
+
+
+def _about(payload: dict[str, Any]) -> Iterator[Record]:
+    """Where the conversation took place, and whose sub-agent it is."""
+    spawned = mapping(mapping(mapping(payload.get("source")).get("subagent")).get("thread_spawn"))
+    about = About(
+        folder=text(payload.get("cwd")),
+        branch=text(mapping(payload.get("git")).get("branch")),
+        parent=text(spawned.get("parent_thread_id")),
+    )
+    if about != About():
+        yield about
+
+
+def _used(info: dict[str, Any], model: str) -> Iterator[Record]:
+    total = mapping(info.get("total_token_usage"))
+    if total:
+        usage = Usage(
+            prompt=count(total.get("input_tokens")),
+            completion=count(total.get("output_tokens")),
+            cached=count(total.get("cached_input_tokens")),
+            reasoning=count(total.get("reasoning_output_tokens")),
+        )
+        yield Used(usage=usage, model=model, so_far=True)
+    else:
+        yield unknown("event_msg")
 
 
 def _item_in(fields: dict[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
 from mindstone_tui.core.interchange.formats.base import (
+    About,
     Aside,
     Began,
     Broken,
@@ -27,6 +28,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Said,
     Sample,
     Titled,
+    Used,
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
@@ -42,6 +44,7 @@ from mindstone_tui.core.interchange.formats.parts import (
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
+    count,
     decode_object,
     elements,
     mapping,
@@ -207,6 +210,9 @@ def _about(fields: dict[str, Any]) -> Iterator[Record]:
     """What is said about the session as a whole."""
     if "projectHash" in fields:
         yield Began(id=text(fields.get("sessionId")), ts=moment(fields.get("startTime")))
+    folders = sequence(fields.get("directories"))
+    if folders and (folder := text(folders[0])):
+        yield About(folder=folder)
     if summary := text(fields.get("summary") or mapping(fields.get("$set")).get("summary")):
         yield Titled(title=summary)
     if "projectHash" not in fields:
@@ -326,6 +332,17 @@ class _Recording:
             calls=(*calls, *more),
             thinking=thoughts,
         )
+        if tokens := mapping(fields.get("tokens")):
+            yield Used(
+                usage=Usage(
+                    prompt=count(tokens.get("input")),
+                    completion=count(tokens.get("output")),
+                    cached=count(tokens.get("cached")),
+                    reasoning=count(tokens.get("thoughts")),
+                ),
+                model=text(fields.get("model")),
+                answer=text(fields.get("id")),
+            )
         for call, each in zip(calls, used, strict=True):
             if (given := _given(each, call.id, number)) is not None:
                 self._is_first(call.id)

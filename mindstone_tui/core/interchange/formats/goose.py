@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
+    About,
     Aside,
     Began,
     Broken,
@@ -24,6 +25,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Said,
     Sample,
     Titled,
+    Used,
 )
 from mindstone_tui.core.interchange.formats.databases import (
     connected,
@@ -42,7 +44,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
 """A line about the session has one of these at least."""
@@ -86,6 +88,13 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield Began(id=text(fields.get("id")), ts=moment(fields.get("created_at")))
         if title := text(fields.get("name")) or text(fields.get("description")):
             yield Titled(title=title)
+        yield About(folder=text(fields.get("working_dir")))
+        usage = Usage(
+            prompt=count(fields.get("accumulated_input_tokens")),
+            completion=count(fields.get("accumulated_output_tokens")),
+        )
+        if usage != Usage():
+            yield Used(usage=usage, so_far=True)
     else:
         yield unknown(fields.get("type"))
 

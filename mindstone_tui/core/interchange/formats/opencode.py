@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
+    About,
     Aside,
     Began,
     Broken,
@@ -24,6 +25,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Said,
     Sample,
     Titled,
+    Used,
 )
 from mindstone_tui.core.interchange.formats.databases import (
     connected,
@@ -40,7 +42,15 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.read_bytes import Flaw, as_json, mapping, moment, sequence, text
+from mindstone_tui.core.interchange.read_bytes import (
+    Flaw,
+    as_json,
+    count,
+    mapping,
+    moment,
+    sequence,
+    text,
+)
 
 Message = tuple[int, dict[str, Any], list[Any]]
 """Its number, what is known about it, and its parts."""
@@ -89,6 +99,8 @@ def sessions_in_database(path: Path) -> Iterator[OpencodeSession]:
             info = {
                 "id": row.get("id"),
                 "title": row.get("title"),
+                "directory": row.get("directory"),
+                "parentID": row.get("parent_id"),
                 "time": {"created": row.get("time_created")},
                 "revert": json_in(row.get("revert")),
             }
@@ -164,6 +176,7 @@ def _session(session: OpencodeSession) -> Iterator[Record]:
     yield Began(id=text(info.get("id")), ts=moment(mapping(info.get("time")).get("created")))
     if title := text(info.get("title")):
         yield Titled(title=title)
+    yield About(folder=text(info.get("directory")), parent=text(info.get("parentID")))
     revert = mapping(info.get("revert"))
     back, part = text(revert.get("messageID")), text(revert.get("partID"))
     reverted = False
@@ -238,16 +251,18 @@ def _answer(
     model = text(info.get("modelID"))
     provider = text(info.get("providerID"))
     model = f"{provider}/{model}" if provider and model else model
+    if tokens := mapping(info.get("tokens")):
+        yield _used(tokens, info, model)
     steps = list(_steps(parts))
     if not steps:
         yield Aside(what="failed answer" if info.get("error") else "empty answer")
     for at, step in enumerate(steps):
-        calls = tuple(_call(f"call-{number}-{at}-{n}", each) for n, each in enumerate(step.tools))
+        calls = tuple(_call(number, at, each, step.tools) for each in step.tools)
         yield Said(
             line=number,
             role="assistant",
             text=joined(step.texts),
-            id=text(info.get("id")) if at == 0 else text(step.id),
+            id=text(info.get("id")) if at == 0 else _own_id(at, steps),
             ts=ts,
             model=model,
             calls=calls,
@@ -259,6 +274,34 @@ def _answer(
     for each in parts:
         if text(each.get("type")) not in _STEPS:
             yield unknown(each.get("type"))
+
+
+def _own_id(at: int, steps: list[_Step]) -> str:
+    """A step's id; where the file gives several steps the same one, their number tells them apart.
+
+    A message is taken over once for each id, so without that only the first would be.
+    """
+    name = text(steps[at].id)
+    before = sum(text(each.id) == name for each in steps[:at])
+    return f"{name}#{before + 1}" if before else name
+
+
+def _used(tokens: dict[str, Any], info: dict[str, Any], model: str) -> Used:
+    cache = mapping(tokens.get("cache"))
+    cost = info.get("cost")
+    read, written = count(cache.get("read")), count(cache.get("write"))
+    return Used(
+        usage=Usage(
+            prompt=(count(tokens.get("input")) or 0) + (read or 0) + (written or 0),
+            completion=count(tokens.get("output")),
+            cached=read,
+            cache_written=written,
+            reasoning=count(tokens.get("reasoning")),
+            cost=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
+        ),
+        model=model,
+        answer=text(info.get("id")),
+    )
 
 
 class _Step:
@@ -296,9 +339,15 @@ def _steps(parts: list[dict[str, Any]]) -> Iterator[_Step]:
         yield step
 
 
-def _call(spare: str, part: dict[str, Any]) -> ToolCall:
+def _call(number: int, at: int, part: dict[str, Any], tools: list[dict[str, Any]]) -> ToolCall:
+    """A part's call. Some files give many parts one id; then each gets one of its own, because a
+    result must find the call that it stands with."""
     state = mapping(part.get("state"))
-    return tool_call(part.get("callID"), part.get("tool"), state.get("input"), spare)
+    given = part.get("callID")
+    place = next(n for n, each in enumerate(tools) if each is part)
+    if any(each.get("callID") == given for each in tools[:place]):
+        given = None
+    return tool_call(given, part.get("tool"), state.get("input"), f"call-{number}-{at}-{place}")
 
 
 def _result(number: int, call: ToolCall, part: dict[str, Any], ts: str) -> Iterator[Record]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
+    About,
     Aside,
     Began,
     Broken,
@@ -23,6 +24,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Said,
     Sample,
     Titled,
+    Used,
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
@@ -33,7 +35,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
 
 def _recognises(sample: Sample) -> bool:
@@ -41,7 +43,7 @@ def _recognises(sample: Sample) -> bool:
         (each.get("type") == "session" and "id" in each and "cwd" in each)
         or (each.get("type") == "message" and "role" in mapping(each.get("message")))
         for each in sample.objects
-    )
+    ) and not any(each.get("type") == "session_start" for each in sample.objects)
 
 
 def _read(path: Path) -> Iterator[Record]:
@@ -56,10 +58,13 @@ def _read(path: Path) -> Iterator[Record]:
                 yield Aside(what=ANOTHER_BRANCH)
             case "session":
                 yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
+                yield About(folder=text(fields.get("cwd")))
             case "session_info":
                 yield Titled(title=text(fields.get("name")))
             case "message":
-                yield _message(number, fields, mapping(fields.get("message")))
+                message = mapping(fields.get("message"))
+                yield _message(number, fields, message)
+                yield from _used(message)
             case kind:
                 yield unknown(kind)
 
@@ -102,6 +107,28 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
             return unknown(role)
 
 
+def _used(message: dict[str, Any]) -> Iterator[Record]:
+    usage = mapping(message.get("usage"))
+    if usage and message.get("role") == "assistant":
+        read, written = count(usage.get("cacheRead")), count(usage.get("cacheWrite"))
+        cost = mapping(usage.get("cost")).get("total")
+        yield Used(
+            usage=Usage(
+                prompt=(count(usage.get("input")) or 0) + (read or 0) + (written or 0),
+                completion=count(usage.get("output")),
+                cached=read,
+                cache_written=written,
+                cost=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
+            ),
+            model=_model(message),
+        )
+
+
+def _model(message: dict[str, Any]) -> str:
+    model, provider = text(message.get("model")), text(message.get("provider"))
+    return f"{provider}/{model}" if provider and model else model
+
+
 def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:
     pieces: list[str] = []
     calls: list[ToolCall] = []
@@ -126,15 +153,13 @@ def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Recor
     said = joined(pieces)
     if not (said or calls or thinking):
         return Aside(what="empty answer")
-    model = text(message.get("model"))
-    provider = text(message.get("provider"))
     return Said(
         line=number,
         role="assistant",
         text=said,
         id=source,
         ts=ts,
-        model=f"{provider}/{model}" if provider and model else model,
+        model=_model(message),
         calls=tuple(calls),
         thinking=tuple(thinking),
         finish=text(message.get("stopReason")) or "stop",

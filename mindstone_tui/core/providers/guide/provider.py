@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -324,7 +325,8 @@ _QUESTION: Final = re.compile(
     re.IGNORECASE,
 )
 _STANDING: Final = re.compile(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
-_SAID: Final = "This was said before:"
+_SAID: Final = "This was said before"
+_LINE: Final = re.compile(r"(?:\A|\s)#(\d+)\b")
 _NOTHING: Final = re.compile(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
 _NOT_FOUND: Final = (
     "I found nothing about that in this session. I am the guide, not a language model, so I do not "
@@ -410,7 +412,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=_acknowledge(situation.question))
     found = _best(situation)
     # What stands in the window has no pointer that the guide could see; recall knows it.
-    if found and ("recall" not in tools or any(each.pointer != HERE for each in found)):
+    if found and ("recall" not in tools or all(each.pointer != HERE for each in found)):
         return GuideAnswer(text=_quote(found))
     if "recall" in tools:
         return _use(
@@ -440,7 +442,7 @@ def _acknowledge(statement: str) -> str:
 
 
 def _quotable(passages: Iterable[QuotedPassage], question: str) -> list[QuotedPassage]:
-    """What answers a question well enough to be quoted, best first."""
+    """What answers a question well enough to be quoted, best first; of equals the newest."""
     wanted = terms(question)
     scored = [
         (overlap(wanted, passage.text), passage)
@@ -448,7 +450,14 @@ def _quotable(passages: Iterable[QuotedPassage], question: str) -> list[QuotedPa
         if not is_asking(passage.text) and not is_own(passage.text)
     ]
     good = [each for each in scored if _answers(*each)]
-    return [passage for _, passage in sorted(good, key=lambda each: -each[0])][:_QUOTES]
+    best = sorted(good, key=lambda each: (-each[0], -_line(each[1])))
+    return [passage for _, passage in best[:_QUOTES]]
+
+
+def _line(passage: QuotedPassage) -> float:
+    """Where a passage stands in history: what the window still shows is newer than the rest."""
+    found = _LINE.search(passage.pointer)
+    return int(found[1]) if found else math.inf
 
 
 def _answers(share: float, passage: QuotedPassage) -> bool:
@@ -489,7 +498,8 @@ def _quote(found: Sequence[QuotedPassage]) -> str:
     for passage in found[:_QUOTES]:
         body = _shortened(_clean(passage.text), _QUOTE_LENGTH).replace("\n", "\n> ")
         quotes.append(f"> {body}" + (f"\n> — {passage.pointer}" if passage.pointer else ""))
-    return "\n\n".join([_SAID, *quotes])
+    said = f"{_SAID}:" if len(quotes) == 1 else f"{_SAID}, the newest first:"
+    return "\n\n".join([said, *quotes])
 
 
 def _shown(result: ToolOutcome) -> str:

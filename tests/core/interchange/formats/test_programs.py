@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import InterchangeError, NotASession
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
@@ -24,6 +25,7 @@ from tests.core.interchange.helpers import (
     FIXTURES,
     STORED,
     assert_sound,
+    outline,
     take_over,
     told,
     write_lines,
@@ -506,3 +508,196 @@ def test_a_damaged_database_is_survived(home: Path, tmp_path: Path, name: str) -
         path.write_bytes(raw[:cut])
         take_over(tmp_path / f"short-{cut}", path, format=name)
         assert_sound(tmp_path / f"short-{cut}")
+
+
+def described(home: Path) -> SessionDescribed:
+    """What the newest import said of the conversation as a whole."""
+    found = [line.entry for line in told(home)]
+    return [each for each in found if isinstance(each, SessionDescribed)][-1]
+
+
+def test_codex_a_head_that_is_written_again_tears_no_question_from_its_answer(
+    home: Path, tmp_path: Path
+) -> None:
+    head = {
+        "type": "session_meta",
+        "timestamp": "2026-03-01T09:00:00Z",
+        "payload": {"id": "s1", "cwd": "/work/app", "git": {"branch": "main"}},
+    }
+
+    def item(role: str, text: str) -> dict[str, Any]:
+        content = [{"type": "input_text", "text": text}]
+        payload = {"type": "message", "role": role, "content": content}
+        return {"type": "response_item", "timestamp": head["timestamp"], "payload": payload}
+
+    path = write_lines(
+        tmp_path / "rollout.jsonl",
+        [
+            head,
+            item("user", ASKED),
+            head,
+            item("assistant", ANSWERED),
+            item("user", CORRECTED),
+            head,
+            item("assistant", "Noted."),
+        ],
+    )
+    report = take_over(home, path)
+    assert report.last_turn == 2
+    assert [(turn, kind) for turn, kind, _ in outline(home)] == [
+        (1, "user_message"),
+        (1, "assistant_message"),
+        (2, "user_message"),
+        (2, "assistant_message"),
+    ]
+    about = described(home)
+    assert (about.folder, about.branch, about.conversation) == ("/work/app", "main", "s1")
+
+
+def test_codex_the_first_versions_are_as_old_as_their_first_line_says(
+    home: Path, tmp_path: Path
+) -> None:
+    message = {"type": "message", "role": "user", "content": ASKED}
+    dated = {"id": "s1", "timestamp": "2025-05-07T17:24:21.000Z", "instructions": ""}
+    take_over(home, write_lines(tmp_path / "old.jsonl", [dated, message]))
+    said_at = [line.ts for line in told(home) if line.kind == "user_message"]
+    assert said_at == ["2025-05-07T17:24:21.000Z"]
+
+
+def test_codex_a_file_without_dates_is_as_old_as_its_name_says(home: Path, tmp_path: Path) -> None:
+    message = {"type": "message", "role": "user", "content": ASKED}
+    state = {"record_type": "state"}
+    path = write_lines(tmp_path / "rollout-2025-05-07T17-24-21-s1.jsonl", [state, message])
+    take_over(home, path, format="codex")
+    said_at = [line.ts for line in told(home) if line.kind == "user_message"]
+    assert said_at == ["2025-05-07T17:24:21.000Z"]
+
+
+def test_codex_its_running_total_is_counted_once_and_by_day(home: Path, tmp_path: Path) -> None:
+    def total(tokens: int) -> dict[str, Any]:
+        usage = {"input_tokens": tokens, "output_tokens": tokens // 10}
+        payload = {"type": "token_count", "info": {"total_token_usage": usage}}
+        return {"type": "event_msg", "timestamp": "2026-03-01T09:00:00Z", "payload": payload}
+
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": ASKED}]}
+    path = write_lines(
+        tmp_path / "rollout.jsonl",
+        [
+            {"type": "session_meta", "payload": {"id": "s1"}},
+            {"type": "turn_context", "payload": {"model": "gpt-5"}},
+            {"type": "response_item", "timestamp": "2026-03-01T09:00:00Z", "payload": said},
+            total(100),
+            total(100),
+            total(250),
+        ],
+    )
+    take_over(home, path)
+    (used,) = described(home).used
+    assert (used.day, used.model) == ("2026-03-01", "gpt-5")
+    assert (used.usage.prompt, used.usage.completion) == (250, 25)
+
+
+def test_claude_code_an_answer_over_many_lines_is_counted_once(home: Path, tmp_path: Path) -> None:
+    def line(number: int, text: str, tokens: int, model: str = "claude-x") -> dict[str, Any]:
+        return {
+            "type": "assistant",
+            "uuid": f"a{number}",
+            "parentUuid": "u1",
+            "sessionId": "s1",
+            "cwd": "/work/app",
+            "gitBranch": "fix",
+            "timestamp": "2026-03-01T09:00:01Z",
+            "message": {
+                "id": "m1" if model == "claude-x" else f"m{number}",
+                "model": model,
+                "content": [{"type": "text", "text": text}],
+                "usage": {
+                    "input_tokens": 5,
+                    "cache_read_input_tokens": 95,
+                    "output_tokens": tokens,
+                },
+            },
+        }
+
+    asked = {
+        "type": "user",
+        "uuid": "u1",
+        "parentUuid": None,
+        "sessionId": "s1",
+        "message": {"role": "user", "content": ASKED},
+    }
+    path = write_lines(
+        tmp_path / "s1.jsonl",
+        [asked, line(1, "It uses", 2), line(2, "port 8080.", 6), line(3, "Oops", 1, "<synthetic>")],
+    )
+    report = take_over(home, path)
+    about = described(home)
+    (used,) = about.used
+    assert (used.usage.prompt, used.usage.completion, used.usage.cached) == (100, 6, 95)
+    assert (about.models, about.folder, about.branch) == (("claude-x",), "/work/app", "fix")
+    assert report.left_out["answer that the program made up"] == 1
+
+
+def test_claude_code_a_sub_agent_names_the_session_that_started_it(home: Path) -> None:
+    folder = FIXTURES / "claude-code-subagents"
+    path = next(each for each in sorted(folder.rglob("*.jsonl")) if "agent" in each.name)
+    take_over(home, path)
+    assert described(home).started_by.startswith("agent:default:claude-code-")
+
+
+def test_opencode_parts_that_share_an_id_stay_apart(home: Path, tmp_path: Path) -> None:
+    def tool(output: str) -> dict[str, Any]:
+        state = {"status": "completed", "input": {}, "output": output}
+        return {"id": "p1", "type": "tool", "tool": "bash", "callID": "same", "state": state}
+
+    thought = {"id": "p1", "type": "reasoning", "text": "First this."}
+    session = {
+        "info": {"id": "ses_1", "title": "Ids", "directory": "/work/app"},
+        "messages": [
+            {"info": {"id": "m1", "role": "user"}, "parts": [{"type": "text", "text": ASKED}]},
+            {
+                "info": {"id": "m2", "role": "assistant", "tokens": {"input": 7, "output": 3}},
+                "parts": [
+                    thought,
+                    tool("one"),
+                    tool("two"),
+                    {"type": "step-start"},
+                    {**thought, "text": "Then that."},
+                    {"type": "step-start"},
+                    {**thought, "text": "And now this."},
+                ],
+            },
+        ],
+    }
+    path = tmp_path / "session.json"
+    path.write_text(json.dumps(session))
+    take_over(home, path)
+    entries = [line.entry for line in told(home)]
+    results = [each for each in entries if isinstance(each, ToolReturned)]
+    assert [(each.text, each.status) for each in results] == [("one", "ok"), ("two", "ok")]
+    thoughts = [
+        part.text
+        for each in entries
+        if isinstance(each, AssistantMessage)
+        for part in each.thinking
+    ]
+    assert thoughts == ["First this.", "Then that.", "And now this."]
+    assert_sound(home)
+
+
+def test_messages_in_one_array_are_read_and_a_foreign_file_makes_no_session(
+    home: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "talk.json"
+    talk = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": ANSWERED}]
+    path.write_text(json.dumps(talk))
+    assert format_of(path).name == "messages"
+    take_over(home, path)
+    assert said(home) == [ASKED, ANSWERED]
+
+
+def test_importing_again_says_nothing_new_of_the_conversation(home: Path) -> None:
+    take_over(home, FIXTURES / "codex.jsonl")
+    before = len(told(home))
+    take_over(home, FIXTURES / "codex.jsonl")
+    assert len(told(home)) == before

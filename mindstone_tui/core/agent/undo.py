@@ -1,0 +1,379 @@
+"""Files around the calls of a session: kept before, compared after, put back when asked.
+
+Before a call may change anything, what it may change is in the store and a note of it is on disk.
+So a program that is killed at any moment finds out next time what the call did, and what was being
+put back is brought to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from mindstone_tui.core.config.settings import UndoSettings
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.workspace import FilesChanged, FilesRestored
+from mindstone_tui.core.errors import MindstoneError, UndoError
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.text import exact, fresh_nonce
+from mindstone_tui.core.tools.approvals import Approval
+from mindstone_tui.core.tools.base import Tool
+from mindstone_tui.core.tools.workspace import Workspace
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
+from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.restore import Outlook, apply, finish, look, node_in
+from mindstone_tui.core.undo.scan import (
+    EMPTY,
+    Limits,
+    Node,
+    Stamp,
+    TooManyFiles,
+    TreeState,
+    ancestors,
+    scan,
+)
+from mindstone_tui.core.undo.steps import (
+    KINDS,
+    Direction,
+    FileSteps,
+    named,
+    read_steps,
+)
+
+_E = TypeVar("_E", FilesChanged, FilesRestored)
+_EVERYTHING: Final = 1 << 40
+_RECENT: Final = 256
+"""Lines among which the record of an act that a crash cut short is looked for."""
+
+_Nodes = dict[bytes, tuple[str, int, str]]
+_Stamps = dict[bytes, tuple[int, int, int, int]]
+_Trees = dict[str, tuple[_Nodes, _Stamps]]
+
+
+class _Watched(msgspec.Struct, frozen=True, array_like=True):
+    """A call that may be changing files, as it is noted on disk."""
+
+    call: str
+    name: str
+    root: bytes
+    paths: dict[bytes, tuple[str, int, str] | None] | None = None
+    """What it was going to change; None for anything, compared with the kept state of the tree."""
+
+
+class _Restoring(msgspec.Struct, frozen=True, array_like=True):
+    """Files that are being put back, as it is noted on disk."""
+
+    token: str
+    direction: Direction
+    turns: tuple[int, ...]
+    manifest: str
+    left: tuple[str, ...]
+
+
+class PutBack(NamedTuple):
+    """What putting back came to."""
+
+    line: Line
+    changes: tuple[PathChange, ...]
+    left: tuple[str, ...]
+
+
+class FileKeeper:
+    """Keeps what a session's calls do to files, and undoes it."""
+
+    def __init__(
+        self,
+        places: SessionPlaces,
+        workspace: Workspace,
+        settings: UndoSettings,
+        *,
+        history: Callable[[], History],
+        record: Callable[[Entry], Line],
+    ) -> None:
+        self._folder = places.files
+        self._workspace = workspace
+        self._settings = settings
+        self._limits = Limits(settings.files, settings.file_bytes)
+        self._history = history
+        self._record = record
+        self.store = ObjectStore(places.files, limit=settings.store_bytes)
+        self._trees: dict[str, TreeState] | None = None
+        self._told: set[str] = set()
+        self._trouble: list[str] = []
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that may be put back."""
+        return self._workspace.roots
+
+    def take_trouble(self) -> list[str]:
+        """What a person should know and was not told yet: where nothing can be kept."""
+        found, self._trouble = self._trouble, []
+        return found
+
+    # Around a call
+
+    async def before(self, tool: Tool, approval: Approval) -> tuple[_Watched, ...]:
+        """Keep what a call may change; empty when it changes no file."""
+        if not self._settings.on or not may_change_files(tool, approval):
+            return ()
+        return await asyncio.to_thread(self._keep, tool, approval)
+
+    def _keep(self, tool: Tool, approval: Approval) -> tuple[_Watched, ...]:
+        self.store.refresh()
+        try:
+            if approval.preview.place and approval.preview.root:
+                watched: tuple[_Watched, ...] = (self._named_file(tool, approval),)
+            else:
+                watched = tuple(
+                    one for root in self.roots if (one := self._whole(tool, approval, root))
+                )
+            self.store.save()
+            if watched:
+                replace_file(self._note, msgspec.msgpack.encode(watched))
+        except (MindstoneError, OSError) as error:
+            self._complain(f"What {tool.name} changes cannot be undone: {error}")
+            return ()
+        return watched
+
+    def _named_file(self, tool: Tool, approval: Approval) -> _Watched:
+        root = Path(approval.preview.root)
+        path = "/".join(approval.preview.place)
+        paths = {
+            os.fsencode(way): node_in(root, way, self.store, self._limits.file_bytes)
+            for way in (*ancestors(path), path)
+        }
+        return _Watched(approval.call, tool.name, os.fsencode(root), dict(paths))
+
+    def _whole(self, tool: Tool, approval: Approval, root: Path) -> _Watched | None:
+        try:
+            tree = self._scan(root)
+        except TooManyFiles as error:
+            self._complain(error.sentence)
+            return None
+        self._save_tree(root, tree)
+        return _Watched(approval.call, tool.name, os.fsencode(root))
+
+    async def after(self, watched: Sequence[_Watched]) -> list[Line]:
+        """Write down what a call changed; nothing when it changed nothing."""
+        if not watched:
+            return []
+        try:
+            found = await asyncio.to_thread(self._compare, watched)
+        except (UndoError, OSError) as error:
+            self._complain(f"What was changed cannot be undone: {error}")
+            return []
+        return self._write_down(found, recovered=False)
+
+    def _compare(self, watched: Sequence[_Watched]) -> list[tuple[_Watched, ChangeSet]]:
+        found: list[tuple[_Watched, ChangeSet]] = []
+        for one in watched:
+            root = Path(os.fsdecode(one.root))
+            if one.paths is None:
+                before = self._tree(root)
+                changes = between(root, before, self._scan(root), self.store)
+            else:
+                changes = self._differing(root, one.paths)
+            if changes:
+                found.append((one, ChangeSet(str(root), changes)))
+        for _, each in found:
+            self.store.put(each.encode())
+        self.store.save()
+        return found
+
+    def _differing(
+        self, root: Path, paths: dict[bytes, tuple[str, int, str] | None]
+    ) -> tuple[PathChange, ...]:
+        found = []
+        for raw, node in paths.items():
+            path = os.fsdecode(raw)
+            before = Node(*node) if node else None
+            after = node_in(root, path, self.store, self._limits.file_bytes)
+            if before != after:
+                found.append(PathChange(path, before, after))
+        return tuple(found)
+
+    def _write_down(
+        self, found: Sequence[tuple[_Watched, ChangeSet]], *, recovered: bool
+    ) -> list[Line]:
+        lines = []
+        for watched, each in found:
+            entry = FilesChanged(
+                call=watched.call,
+                name=watched.name,
+                root=each.root,
+                total=len(each.changes),
+                changes=named(each.changes),
+                manifest=self.store.put(each.encode()),
+                unkept=sum(not change.kept for change in each.changes),
+                recovered=recovered,
+            )
+            lines.append(self._record(entry))
+        self._note.unlink(missing_ok=True)
+        return lines
+
+    # After a crash
+
+    def recover(self) -> list[Line]:
+        """Write down what a call did whose end nobody saw, and finish what was being put back."""
+        if not self._folder.is_dir():
+            return []
+        lines: list[Line] = []
+        with contextlib.suppress(UndoError, OSError):
+            if (restoring := _noted(self._act, _Restoring)) is not None:
+                self.store.refresh()
+                lines += self._finish(restoring)
+            if (watched := _noted(self._note, tuple[_Watched, ...])) is not None:
+                self.store.refresh()
+                seen = {entry.call for entry in self._recent(FilesChanged)}
+                open_ = [one for one in watched if one.call not in seen]
+                lines += self._write_down(self._compare(open_), recovered=True)
+        return lines
+
+    def _finish(self, act: _Restoring) -> list[Line]:
+        each = ChangeSet.decode(self.store.get(act.manifest))
+        root = Path(each.root)
+        if root not in self.roots:
+            return []
+        finish(root, each.changes, self.store, self._limits.file_bytes)
+        written = any(entry.token == act.token for entry in self._recent(FilesRestored))
+        lines = [] if written else [self._record(_restored(act, each))]
+        self._act.unlink(missing_ok=True)
+        return lines
+
+    def _recent(self, kind: type[_E]) -> list[_E]:
+        with self._history() as history:
+            lines = history.newest(KINDS, _RECENT)
+            return [line.entry for line in lines if isinstance(line.entry, kind)]
+
+    # What a person asks for
+
+    def steps(self) -> FileSteps:
+        """Which turns changed which files."""
+        self.store.refresh()
+        with self._history() as history:
+            lines = list(history.newest(KINDS, _EVERYTHING))
+        return read_steps(reversed(lines), self.store.get)
+
+    def now(self, root: str, path: str) -> Node | None:
+        """What stands at a path."""
+        return node_in(Path(root), path, None, self._limits.file_bytes)
+
+    def outlook(self, each: ChangeSet) -> Outlook:
+        """What putting back would meet; what is there now is kept first."""
+        root = Path(each.root)
+        if root not in self.roots:
+            raise UndoError(
+                f"These changes were made in {each.root}, which is not the workspace now.",
+                f"Open this session there: `mindstone --cwd {each.root}`.",
+            )
+        found = look(root, each.changes, self._limits.file_bytes, self.store)
+        self.store.save()
+        return found
+
+    def put_back(
+        self,
+        direction: Direction,
+        turns: tuple[int, ...],
+        root: str,
+        changes: Sequence[PathChange],
+        left: tuple[str, ...] = (),
+    ) -> PutBack:
+        """Bring every path from the state it has to the one it should get, and write it down."""
+        each = ChangeSet(root, tuple(changes))
+        manifest = self.store.put(each.encode())
+        self.store.save()
+        act = _Restoring(fresh_nonce(), direction, turns, manifest, left)
+        replace_file(self._act, msgspec.msgpack.encode(act))
+        problems = apply(Path(root), each.changes, self.store)
+        act = msgspec.structs.replace(act, left=(*left, *map(exact, problems)))
+        line = self._record(_restored(act, each))
+        self._act.unlink(missing_ok=True)
+        return PutBack(line, each.changes, act.left)
+
+    # The kept state of each tree, a cache: without it every file is read again
+
+    @property
+    def _note(self) -> Path:
+        return self._folder / "call.msgpack"
+
+    @property
+    def _act(self) -> Path:
+        return self._folder / "restoring.msgpack"
+
+    def _scan(self, root: Path) -> TreeState:
+        return scan(
+            root, self._tree(root), self.store, self._limits, apart_from=self._workspace.protected
+        )
+
+    def _tree(self, root: Path) -> TreeState:
+        if self._trees is None:
+            stored = _noted(self._folder / "trees.msgpack", _Trees) or {}
+            self._trees = {name: _read_tree(*each) for name, each in stored.items()}
+        return self._trees.get(str(root), EMPTY)
+
+    def _save_tree(self, root: Path, tree: TreeState) -> None:
+        if tree == self._tree(root):
+            return
+        self.store.save()
+        assert self._trees is not None
+        self._trees[str(root)] = tree
+        stored = {name: _stored_tree(each) for name, each in self._trees.items()}
+        replace_file(self._folder / "trees.msgpack", msgspec.msgpack.encode(stored))
+
+    def _complain(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._trouble.append(what)
+
+
+def may_change_files(tool: Tool, approval: Approval) -> bool:
+    """Whether a call may change files: everything but looking, and commands that only look."""
+    if tool.risk == "write":
+        return True
+    parts = approval.preview.parts
+    only_looks = bool(parts) and all(part.effects <= {"reads"} for part in parts)
+    return tool.risk == "run" and not only_looks
+
+
+def _restored(act: _Restoring, each: ChangeSet) -> FilesRestored:
+    return FilesRestored(
+        direction=act.direction,
+        turns=act.turns,
+        root=each.root,
+        total=len(each.changes),
+        changes=named(each.changes),
+        manifest=act.manifest,
+        token=act.token,
+        left=act.left,
+    )
+
+
+def _stored_tree(tree: TreeState) -> tuple[_Nodes, _Stamps]:
+    return (
+        {os.fsencode(path): node for path, node in tree.nodes.items()},
+        {os.fsencode(path): stamp for path, stamp in tree.stamps.items()},
+    )
+
+
+def _read_tree(nodes: _Nodes, stamps: _Stamps) -> TreeState:
+    return TreeState(
+        {os.fsdecode(path): Node(*node) for path, node in nodes.items()},
+        {os.fsdecode(path): Stamp(*stamp) for path, stamp in stamps.items()},
+    )
+
+
+def _noted(path: Path, kind: Any) -> Any:
+    """What a note on disk says; None where there is none that can be read."""
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return None

@@ -1,0 +1,296 @@
+"""Commands about what turns did to files: take it back, do it again, look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from mindstone_tui.core.agent.undo import FileKeeper
+from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
+from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events.narrate import turn_names
+from mindstone_tui.core.text import exact, fresh_nonce, plural
+from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
+from mindstone_tui.core.undo.restore import Conflict, Outlook
+from mindstone_tui.core.undo.scan import Node
+from mindstone_tui.core.undo.steps import Direction, FileSteps, wanted
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.services import SessionServices
+
+Way = Literal["ask", "anyway", "rest"]
+WAYS: Final = ("--anyway", "--rest")
+_SHOWN: Final = 60
+"""Lines of one diff."""
+_MOST_SHOWN: Final = 20
+"""Files whose three sides are shown."""
+_LONGEST_DIFF: Final = 200_000
+
+
+@command("undo", usage="[N] [--anyway | --rest]", changes_window=True, words=WAYS)
+async def undo(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Take back what the last turn that changed files did to them, or the last N such turns.
+
+    Created, deleted, renamed and changed files come back byte for byte; the conversation stays as
+    it is. If somebody else changed a file since, nothing is touched before you saw all three sides:
+    `--anyway` overwrites such files, `--rest` leaves them and takes back the others. `/redo` does
+    it again. What the project's .gitignore names and files over undo.file_bytes are not kept.
+    """
+    count, way = _counted("undo", argument)
+    steps = await asyncio.to_thread(services.context.files.steps)
+    turns, sets = wanted(steps, "undo", count)
+    if not turns:
+        raise UndoError("No turn of this session changed a file that is not undone already.")
+    async for event in put_back(services, "undo", turns, sets, way):
+        yield event
+
+
+@command("redo", usage="[--anyway | --rest]", changes_window=True, words=WAYS)
+async def redo(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Do again to files what the last `/undo` took back.
+
+    It can be done until a tool changes a file again.
+    """
+    count, way = _counted("redo", argument)
+    if count != 1:
+        raise wrong_use("redo", "/redo takes no number; use it again for the undo before.")
+    steps = await asyncio.to_thread(services.context.files.steps)
+    turns, sets = wanted(steps, "redo", 1)
+    if not turns:
+        raise UndoError("There is nothing to do again.", "`/undo` comes first.")
+    async for event in put_back(services, "redo", turns, sets, way):
+        yield event
+
+
+def _counted(name: str, argument: str) -> tuple[int, Way]:
+    """How many turns, and what happens to files that somebody else changed."""
+    count = 1
+    way: Way = "ask"
+    for word in argument.split():
+        if word in WAYS:
+            way = "anyway" if word == "--anyway" else "rest"
+        elif word.isdigit() and 0 < int(word) < 100_000:
+            count = int(word)
+        else:
+            raise wrong_use(name, f"`{word}` is neither a number of turns nor an option.")
+    return count, way
+
+
+async def put_back(
+    services: SessionServices,
+    direction: Direction,
+    turns: tuple[int, ...],
+    sets: Sequence[ChangeSet],
+    way: Way,
+) -> AsyncIterator[AnyEvent]:
+    """Put files back, after a look at every one of them; all or nothing unless told otherwise."""
+    keeper = services.context.files
+    found = [(each, await asyncio.to_thread(keeper.outlook, each)) for each in sets]
+    conflicts = [(keeper, each) for _, outlook in found for each in outlook.conflicts]
+    if conflicts and way == "ask":
+        sides = services.context.redactor.redact(_three_sides(conflicts, direction)).text
+        if not services.context.permissions.asks:
+            raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
+        call = f"{direction}-{fresh_nonce()}"
+        waiting = services.context.questions.ask(call)
+        yield _question(call, direction, sides, len(conflicts))
+        answer = await waiting
+        if not answer.allowed:
+            raise UndoError("Nothing was touched.", _how_to_go_on(direction))
+        way = "anyway"
+    told: list[str] = []
+    for each, outlook in found:
+        changes, left = _decided(outlook, way)
+        if not changes and not left and each is not found[-1][0]:
+            continue
+        done = await asyncio.to_thread(keeper.put_back, direction, turns, each.root, changes, left)
+        for event in announcements(done.line):
+            yield event
+        told.append(_told(direction, turns, done.changes, done.left, outlook))
+    if not found:
+        told.append(f"The files of {turn_names(turns)} are as they were before.")
+    text = services.context.redactor.redact("\n".join(told)).text
+    yield CommandPrinted(
+        command=direction,
+        text=text,
+        data={"turns": list(turns), "files": sum(len(each.changes) for each in sets)},
+    )
+
+
+def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[str, ...]]:
+    """What is done, and what is left as it is."""
+    overwritten = tuple(
+        PathChange(each.wanted.path, each.now, each.wanted.after)
+        for each in outlook.conflicts
+        if way == "anyway"
+    )
+    left = [
+        f"{exact(each.wanted.path)}: changed by somebody else"
+        for each in outlook.conflicts
+        if way != "anyway"
+    ]
+    left += [f"{exact(each.path)}: its earlier content was not kept" for each in outlook.unkept]
+    return (*outlook.ready, *overwritten), tuple(left)
+
+
+def _told(
+    direction: Direction,
+    turns: tuple[int, ...],
+    changes: Sequence[PathChange],
+    left: Sequence[str],
+    outlook: Outlook,
+) -> str:
+    did = "Taken back" if direction == "undo" else "Done again"
+    lines = [f"{did}: {turn_names(turns)}, {summary(changes)}."]
+    lines += [f"  {described(each)}" for each in changes[:_MOST_SHOWN]]
+    if len(changes) > _MOST_SHOWN:
+        lines.append(f"  … and {len(changes) - _MOST_SHOWN:,} more")
+    if outlook.there:
+        lines.append(f"{plural(len(outlook.there), 'file')} were like that already.")
+    lines += [f"Left as it is: {each}" for each in left[:_MOST_SHOWN]]
+    if len(left) > _MOST_SHOWN:
+        lines.append(f"… and {len(left) - _MOST_SHOWN:,} more were left")
+    return "\n".join(lines)
+
+
+def _how_to_go_on(direction: Direction) -> str:
+    return (
+        f"`/{direction} --anyway` overwrites these files (what is there now is kept), "
+        f"`/{direction} --rest` leaves them and puts back the others."
+    )
+
+
+def _question(call: str, direction: Direction, sides: str, count: int) -> ToolAsked:
+    return ToolAsked(
+        turn=0,
+        call=call,
+        name=direction,
+        risk="write",
+        shown=f"overwrite {plural(count, 'file')} that somebody else changed since",
+        digest="",
+        diff=sides,
+        why="What is there now is kept, too.",
+        scopes=(AskedScope(scope="once", label="Overwrite"),),
+    )
+
+
+def _three_sides(conflicts: Sequence[tuple[FileKeeper, Conflict]], direction: Direction) -> str:
+    """Every file that is not as it was left: what was, what the turn made of it, what is there."""
+    lines = [f"Somebody else changed {plural(len(conflicts), 'file')} since:"]
+    for keeper, each in conflicts[:_MOST_SHOWN]:
+        path, left, back = each.wanted
+        names = (
+            ("the turn left", "before the turn")
+            if direction == "undo"
+            else (
+                "the undo left",
+                "after the turn",
+            )
+        )
+        lines += [
+            f"── {exact(path)}",
+            f"   {names[1]:15} {_side(back)}",
+            f"   {names[0]:15} {_side(left)}",
+            f"   {'now':15} {_side(each.now)}",
+            f"   from “{names[1]}” to “{names[0]}”:",
+            *_lines(diff_of(PathChange(path, back, left), keeper.store)),
+            f"   from “{names[0]}” to “now”:",
+            *_lines(diff_of(PathChange(path, left, each.now), keeper.store)),
+        ]
+    if len(conflicts) > _MOST_SHOWN:
+        lines.append(f"… and {len(conflicts) - _MOST_SHOWN:,} more")
+    return "\n".join(lines)
+
+
+def _side(node: Node | None) -> str:
+    if node is None:
+        return "not there"
+    if node.kind == "folder":
+        return f"a folder, {node.mode:o}"
+    if node.kind == "unkept":
+        return "too large to be kept"
+    return f"a {node.kind}, {node.mode:o}, {node.digest[:12]}"
+
+
+def _lines(text: str) -> list[str]:
+    found = text.splitlines()
+    cut = [f"… {len(found) - _SHOWN:,} more lines"] if len(found) > _SHOWN else []
+    return [f"   {line}" for line in (*found[:_SHOWN], *cut)]
+
+
+@command("diff", usage="[turn N]")
+async def diff(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what a turn did to files, line by line; without a turn, the last that changed any."""
+    number = re.fullmatch(r"(?:turn\s*)?(\d+)|", argument)
+    if number is None:
+        raise wrong_use("diff", f"`{argument}` is not a turn.")
+    keeper = services.context.files
+    steps = await asyncio.to_thread(keeper.steps)
+    touched = [step.turn for step in steps.steps if step.restored is None]
+    turn = int(number[1]) if number[1] else max(touched, default=0)
+    sets = steps.of_turns([turn])
+    if not sets:
+        known = f"These did: {turn_names(touched)}." if touched else "No turn did so far."
+        raise UndoError(f"Turn {turn} changed no files that are kept. {known}")
+    text = await asyncio.to_thread(_diff, keeper, sets)
+    undone = "" if turn in steps.applied else " (taken back since)"
+    heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
+    clean = services.context.redactor.redact(f"{heading}\n{text}").text
+    yield CommandPrinted(command="diff", text=clean)
+
+
+def _diff(keeper: FileKeeper, sets: Sequence[ChangeSet]) -> str:
+    pieces: list[str] = []
+    size = 0
+    every = [change for each in sets for change in each.changes]
+    for number, change in enumerate(every):
+        piece = diff_of(change, keeper.store)
+        size += len(piece)
+        if size > _LONGEST_DIFF:
+            rest = len(every) - number
+            pieces.append(f"… {plural(rest, 'file')} more; `mindstone files` names them all\n")
+            break
+        pieces.append(piece)
+    return "".join(pieces).rstrip("\n")
+
+
+def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
+    """Which turn and call made a file what it is; None when no turn has to do with that path."""
+    keeper = services.context.files
+    steps = keeper.steps()
+    root, path = _meant(keeper, argument)
+    step = steps.why(root, path)
+    if step is None:
+        return None
+    change = next(each for each in step.changes.changes if each.path == path)
+    since = "" if keeper.now(root, path) == change.after else " Somebody else changed it since."
+    did = described(change).rpartition(": ")[2]
+    first = f"{exact(path)}: {did} by {step.by} in turn {step.turn}"
+    asked = "" if step.restored else services.question_of(step.turn)
+    because = f" You asked: “{asked}”" if asked else ""
+    return CommandPrinted(
+        command="why",
+        text=services.context.redactor.redact(
+            f"{first} (line {step.seq}).{since}{because}\n`/diff turn {step.turn}` shows it."
+        ).text,
+        data={"path": path, "turn": step.turn, "seq": step.seq, "by": step.by},
+    )
+
+
+def _meant(keeper: FileKeeper, argument: str) -> tuple[str, str]:
+    """The root and the path below it that a person means."""
+    given = argument.strip()
+    for root in keeper.roots:
+        if given.startswith(f"{root}/"):
+            return str(root), given[len(str(root)) + 1 :]
+    return str(keeper.roots[0]), given.removeprefix("./")
+
+
+def rewind_files(steps: FileSteps, turn: int) -> tuple[tuple[int, ...], list[ChangeSet]]:
+    """All that turns after this one did to files and that is still in force."""
+    later = [each for each in steps.applied if each > turn]
+    return wanted(steps, "undo", len(later)) if later else ((), [])

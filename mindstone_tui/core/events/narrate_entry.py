@@ -1,0 +1,168 @@
+"""The words for entries that no event stands for, and the line that words stand in."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.entries import (
+    Entry,
+    Unknown,
+    conversation,
+    derived,
+    store,
+    window,
+)
+from mindstone_tui.core.numbers import percent, tokens
+from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.values import Value
+
+_FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
+
+Tone = Literal["note", "good", "warning", "error"]
+
+
+class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What happened in one line, with an optional detail or next step."""
+
+    sign: str = "·"
+    text: str
+    detail: str = ""
+    tone: Tone = "note"
+    more: tuple[str, ...] = ()
+    """Particulars for a reader who wants all of them; unlike the rest, foreign text as it came."""
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
+
+
+def of_entry(entry: Entry | Unknown) -> EventLine | None:
+    """The words for an entry that no event stands for."""
+    match entry:
+        case conversation.AssistantMessage(text="", calls=calls) if calls:
+            return EventLine(sign="●", text=f"Calls {', '.join(call.name for call in calls)}")
+        case Unknown(kind=kind, fields=fields):
+            known = {name: value for name, value in fields.items() if name != "kind"}
+            text = f"{kind.replace('_', ' ')}: {msgspec.json.encode(known).decode()}"
+            return EventLine(text=text)
+        case store.SessionDescribed(program=program, title=title, folder=folder):
+            text = f"A session of {program}" + (f": {one_line(title, 120)}" if title else "")
+            return EventLine(sign="⤓", text=text, detail=one_line(folder, 200))
+        case store.Imported(format=name, added=added, skipped=skipped):
+            text = f"Imported {plural(added, 'message')} from {name}"
+            more = tuple(f"line {each.line}: {each.why}" for each in skipped)
+            return EventLine(sign="⤓", text=text, more=more)
+        case _:
+            text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
+            return EventLine(text=text, detail=detail) if text else None
+
+
+def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
+    match entry:
+        case conversation.SessionOpened(agent=agent, main=main, forked_from=fork):
+            return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
+        case conversation.TurnStarted(origin=origin):
+            return "Turn started", origin
+        case conversation.ToolAsked(name=name, shown=shown):
+            return f"Approval asked for: {call_line(name, shown)}", ""
+        case conversation.ToolAnswered(allowed=allowed, why=why):
+            return "Answered: yes" if allowed else "Answered: no", why
+        case conversation.ToolApproved(by="person", remember=remember):
+            return "You approved this", f"remembered for this {remember}" if remember else ""
+        case conversation.ToolApproved(by=by, rule=rule):
+            return f"Approved by {by}", rule
+        case conversation.ToolRefused(by="person", why=why):
+            return "You declined this", "" if "by the user" in why else why
+        case conversation.ToolRefused(by=by, why=why):
+            return f"Declined by {by}", why
+        case conversation.SideRequestSent(purpose=purpose, model=model):
+            return f"Side request to {model}: {purpose}", ""
+        case window.PromptPlanned(purpose=purpose, model=model) if purpose:
+            return f"Side request to {model}: {purpose}", ""
+        case conversation.MessageCut(target=target, tokens_before=before, tokens_after=after):
+            text = f"Message at line {target} shortened · {tokens(before)} → {tokens(after)} tokens"
+            return text, "full text kept in the transcript"
+        case window.RoomStepTaken(step=step, tokens_before=before, tokens_after=after) as taken:
+            named = f"{step.replace('_', ' ')} ({taken.strategy})" if taken.strategy else step
+            kept = "" if taken.fidelity is None else f"; {taken.fidelity:.0%} of the facts kept"
+            cost = plural(taken.calls, "model call")
+            text = f"Room made by {named} · {tokens(before)} → {tokens(after)} tokens"
+            return text, f"{cost}{kept}{'; ' if taken.why else ''}{taken.why}"
+        case derived.Delegated(task=task, child=child):
+            return f"Delegated to {child}: {task}", ""
+        case derived.TaskStarted(title=title):
+            return f"Task started: {title}", ""
+        case derived.TaskDone(title=title, summary=summary):
+            return f"Task done: {title}", summary
+        case derived.NoteTaken(category=category, text=text):
+            return f"Note ({category}): {text}", ""
+        case derived.MemoryDigested(files=files):
+            return f"From approved memory: {', '.join(files)}", ""
+        case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
+            return f"Memory {proposal} {decision}", f"by {by}"
+    return None
+
+
+def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
+    match entry:
+        case derived.RecallDropped(entry=source, from_session=session):
+            return f"Recalled passage dropped: {source}", session
+        case derived.RecallUsed(used=used, unused=unused):
+            total = plural(len(used) + len(unused), "recalled passage")
+            return f"The answer used {len(used)} of {total}", ""
+        case derived.HandoffReplayed():
+            return "Handoff loaded", ""
+        case derived.BackfillChecked(unindexed=waiting):
+            return f"{plural(waiting, 'exchange')} waiting to be indexed", ""
+        case derived.Consolidated(through=through, proposals=proposals):
+            found = plural(len(proposals), "memory proposed", "memories proposed")
+            return f"History reviewed up to line {through} · {found}", ""
+        case window.Forked(child=child, at=at):
+            return f"Forked to {child} at line {at}", ""
+        case window.InstructionsChanged(sections=sections):
+            return f"System prompt set · {plural(len(sections), 'section')}", ""
+        case window.ToolsChanged(tools=tools):
+            return f"{plural(len(tools), 'tool')} offered to the model", ""
+        case window.WindowCarried():
+            return "Window state saved", ""
+        case window.HealthMeasured(utilization=share):
+            return f"Health measured · {percent(share)} full", ""
+        case store.TailRecovered(length=length, copy=copy):
+            return f"An incomplete last line ({length} bytes) was moved aside", copy
+        case store.FileReplaced():
+            return "Another program replaced the transcript file", ""
+        case store.ProjectTrusted(folder=folder):
+            return f"Folder trusted: {folder}", ""
+    return None
+
+
+def call_line(name: str, shown: str) -> str:
+    """A call as one line: the tool, then what it is about."""
+    rest = without_name(shown.partition("\n")[0], name)
+    return f"{name}: {one_line(rest, 160)}" if rest else name
+
+
+def without_name(shown: str, name: str) -> str:
+    """A call as it is shown, without the tool's name in front, or the verb of the shell's.
+
+    Calls of other programs were imported with their arguments as data; their values are shown.
+    """
+    if name == "shell" and shown.startswith("run "):
+        return shown.removeprefix("run ")
+    rest = shown.removeprefix(name).lstrip(" :") if shown.startswith(name) else shown
+    return _values(rest) if rest.startswith("{") else rest
+
+
+def _values(arguments: str) -> str:
+    """The values of a call's arguments, the place or the command first; else what was given."""
+    try:
+        found = msgspec.json.decode(arguments, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeError):
+        return arguments
+    first = next((name for name in _FIRST_ARGUMENTS if name in found), "")
+    order = [first, *(name for name in found if name != first)] if first else list(found)
+    return " ".join(str(found[name]) for name in order)
+
+
+# Each family of events, then each entry that has no event.

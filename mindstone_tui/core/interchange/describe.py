@@ -1,0 +1,125 @@
+"""What a foreign file says of its conversation as a whole, gathered while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
+from mindstone_tui.core.interchange.formats.base import (
+    About,
+    Began,
+    Gave,
+    Record,
+    Said,
+    Titled,
+    Used,
+)
+from mindstone_tui.core.text import one_line
+
+_LONGEST: Final = 1_024
+_LONGEST_TITLE: Final = 200
+_MOST_MODELS: Final = 64
+_MOST_DAYS: Final = 4_000
+"""Pairs of a day and a model; a line of the transcript must hold them all."""
+_DAY: Final = len("2026-03-31")
+
+
+class Description:
+    """Takes every record of one conversation, and remembers what describes it."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self._began = ""
+        self._ended = ""
+        self._source = ""
+        self._about = About()
+        self._models: dict[str, None] = {}
+        self._used: dict[tuple[str, str], Usage] = {}
+        self._answer = ""
+        self._counted = Usage()
+        self._so_far = Usage()
+
+    def take(self, record: Record) -> None:
+        """One more record."""
+        match record:
+            case Began(id=name, ts=ts):
+                self._source = self._source or one_line(name, _LONGEST_TITLE)
+                self._began = self._began or ts
+            case Titled(title=title):
+                self.title = one_line(title, _LONGEST_TITLE) or self.title
+            case About():
+                self._about = About(
+                    folder=self._about.folder or one_line(record.folder, _LONGEST),
+                    branch=one_line(record.branch, _LONGEST_TITLE) or self._about.branch,
+                    parent=self._about.parent or one_line(record.parent, _LONGEST_TITLE),
+                )
+            case Used():
+                self._use(record)
+            case Said(ts=ts, model=model):
+                self._date(ts)
+                if model and len(self._models) < _MOST_MODELS:
+                    self._models[one_line(model, _LONGEST_TITLE)] = None
+            case Gave(ts=ts):
+                self._date(ts)
+            case _:
+                pass
+
+    def entry(self, program: str, parent_key: Callable[[str], str]) -> SessionDescribed:
+        """What is known; `parent_key` turns the id of another conversation into its session."""
+        return SessionDescribed(
+            program=program,
+            title=self.title,
+            folder=self._about.folder,
+            branch=self._about.branch,
+            started_by=parent_key(self._about.parent) if self._about.parent else "",
+            conversation=self._source,
+            began=self._began,
+            ended=self._ended,
+            models=tuple(self._models),
+            used=tuple(
+                UsedOn(day=day, model=model, usage=usage)
+                for (day, model), usage in sorted(self._used.items())
+            ),
+        )
+
+    def _date(self, ts: str) -> None:
+        self._began = self._began or ts
+        self._ended = max(self._ended, ts)
+
+    def _use(self, record: Used) -> None:
+        """Count an answer once: what a file says again of the same answer replaces it."""
+        place = (self._ended[:_DAY], one_line(record.model, _LONGEST_TITLE))
+        if place not in self._used and len(self._used) >= _MOST_DAYS:
+            return
+        if record.so_far:
+            more = _less(record.usage, self._so_far)
+            self._so_far = record.usage
+        elif record.answer and record.answer == self._answer:
+            more = _less(record.usage, self._counted)
+            self._counted = record.usage
+        else:
+            more = self._counted = record.usage
+            self._answer = record.answer
+        self._used[place] = added(self._used.get(place, Usage()), more)
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    """Both together; what neither knows stays unknown."""
+    return _together(one, other, 1)
+
+
+def _less(whole: Usage, part: Usage) -> Usage:
+    return _together(whole, part, -1)
+
+
+def _together(one: Usage, other: Usage, sign: int) -> Usage:
+    sums: dict[str, int | float | None] = {}
+    for name in Usage.__struct_fields__:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        unknown = mine is None and theirs is None
+        sums[name] = None if unknown else max((mine or 0) + sign * (theirs or 0), 0)
+    return msgspec.convert(sums, Usage)

@@ -1,0 +1,88 @@
+"""Workspace files as they stood after a turn, for whoever only looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.text import exact
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.undo.changes import PathChange
+from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.restore import apply
+from mindstone_tui.core.undo.scan import Node
+from mindstone_tui.core.undo.steps import KINDS, FileSteps, read_steps
+
+_EVERYTHING: Final = 1 << 40
+_NO_LIMIT: Final = 1 << 60
+
+
+class FileAt(msgspec.Struct, frozen=True, kw_only=True):
+    """One path that some turn touched, as it stood after a turn."""
+
+    root: str
+    path: str
+    kind: str
+    """`file`, `link`, `folder`, `unkept`, or `none` where nothing was."""
+    mode: int = 0
+    sha256: str = ""
+
+
+class FilesOfSession:
+    """What a session's turns did to files; nothing is changed by looking."""
+
+    def __init__(self, places: SessionPlaces) -> None:
+        self._store = ObjectStore(places.files, limit=_NO_LIMIT)
+        self._store.refresh()
+        with History(places) as history:
+            lines = list(history.newest(KINDS, _EVERYTHING))
+            self.last_turn = max((line.turn for line in lines), default=0)
+        self._steps: FileSteps = read_steps(reversed(lines), self._store.get)
+
+    def at(self, turn: int) -> list[FileAt]:
+        """Every path that was ever touched, as it stood when a turn had ended."""
+        return [
+            FileAt(
+                root=root,
+                path=path,
+                kind=node.kind if node else "none",
+                mode=node.mode if node else 0,
+                sha256=node.digest if node and node.kind in ("file", "link") else "",
+            )
+            for (root, path), node in sorted(self._steps.at(turn).items())
+        ]
+
+    def content(self, turn: int, path: str) -> bytes:
+        """A file's bytes as they were after a turn."""
+        node = self._node(turn, path)
+        if node is None or node.kind not in ("file", "link"):
+            what = "was not there" if node is None else f"was a {node.kind}"
+            raise UndoError(f"{exact(path)} {what} after turn {turn}.")
+        return self._store.get(node.digest)
+
+    def _node(self, turn: int, path: str) -> Node | None:
+        states = self._steps.at(turn)
+        meant = [key for key in states if path in (key[1], f"{key[0]}/{key[1]}")]
+        if not meant:
+            raise UndoError(
+                f"No turn of this session touched {exact(path)}.",
+                "`mindstone files` lists the paths that turns did touch.",
+            )
+        return states[meant[0]]
+
+    def write(self, turn: int, folder: Path) -> tuple[int, tuple[str, ...]]:
+        """Put the files as they were into a new folder; how many, and what could not be."""
+        if folder.exists() and any(folder.iterdir()):
+            raise UndoError(f"{folder} is not empty.", "Name a new folder for --out.")
+        ensure_folder(folder)
+        changes = [
+            PathChange(path, None, node)
+            for (_, path), node in sorted(self._steps.at(turn).items())
+            if node is not None and node.kind != "unkept"
+        ]
+        return len(changes), apply(folder, changes, self._store)

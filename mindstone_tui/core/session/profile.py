@@ -1,0 +1,267 @@
+"""What a session is: whose it was, where it took place, which models answered, what it took.
+
+A profile is read off the transcript once and kept in a small file beside it, so that the next look
+reads only the lines that are new. The file can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.entries import Line, Usage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    SessionOpened,
+    TurnStarted,
+    UsageReported,
+    UserMessage,
+)
+from mindstone_tui.core.entries.store import SessionDescribed
+from mindstone_tui.core.entries.window import InstructionsChanged
+from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.interchange.describe import added
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.text import one_line
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+
+OWN: Final = "mindstone"
+"""The program of a session that began here."""
+_VERSION: Final = 1
+_DAY: Final = len("2026-03-31")
+_MOST: Final = 2_000
+"""Different files, tools and models that one profile counts."""
+_LONGEST_ARGUMENTS: Final = 20_000
+_LONGEST_PATH: Final = 400
+_PATH: Final = re.compile(
+    r'"(?:file_?path|path|target_file|notebook_path|filename)"\s*:\s*"((?:[^"\\]|\\.){1,400})"',
+    re.IGNORECASE,
+)
+_PLACE: Final = re.compile(r"You work in (.{1,1000}) on \w+\.\Z")
+
+
+class DayProfile(msgspec.Struct, omit_defaults=True):
+    """One day of a session."""
+
+    turns: int = 0
+    messages: int = 0
+    used: dict[str, Usage] = {}
+    """What each model took."""
+
+
+class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A session as a whole."""
+
+    version: int = _VERSION
+    salt: str = ""
+    """Of the transcript that this was read off; another one begins anew."""
+    read: int = 0
+    """Bytes of the transcript that were read."""
+    program: str = OWN
+    title: str = ""
+    """What the other program called it."""
+    folder: str = ""
+    branch: str = ""
+    started_by: str = ""
+    conversation: str = ""
+    began: str = ""
+    ended: str = ""
+    models: dict[str, int] = {}
+    """Answers of each model."""
+    days: dict[str, DayProfile] = {}
+    described: dict[str, DayProfile] = {}
+    """What the other program counted; its newest word replaces the one before."""
+    tools: dict[str, int] = {}
+    files: dict[str, int] = {}
+
+    def usage(self) -> Usage:
+        """Everything together."""
+        total = Usage()
+        for day in (*self.days.values(), *self.described.values()):
+            for each in day.used.values():
+                total = added(total, each)
+        return total
+
+
+class ListedSession(SessionSummary, frozen=True, kw_only=True):
+    """A session in a list, with what it is."""
+
+    program: str = OWN
+    folder: str = ""
+    branch: str = ""
+    models: tuple[str, ...] = ()
+    began: str = ""
+    used: str = ""
+    """When somebody last said something in it: the other program's own time for imported ones."""
+    tokens: int | None = None
+    """Prompt and answers together, as far as they were recorded."""
+    cost: float | None = None
+    started_by: str = ""
+    """The session whose sub-agent this is."""
+    conversation: str = ""
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are meant; empty means all."""
+
+    program: str = ""
+    project: str = ""
+    """Part of the folder's path."""
+    since: str = ""
+    until: str = ""
+    model: str = ""
+    """Part of a model's name."""
+
+    def takes(self, session: ListedSession) -> bool:
+        """Whether a session is among them."""
+        return (
+            (not self.program or session.program == self.program)
+            and self.project.casefold() in session.folder.casefold()
+            and (not self.model or any(self.model in each for each in session.models))
+            and (not self.since or session.used[:_DAY] >= self.since)
+            and (not self.until or session.began[:_DAY] <= self.until)
+        )
+
+
+def checked_day(text: str) -> str:
+    """A date as filters take it."""
+    if text and not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
+    return text
+
+
+def list_described(home: Places, wanted: SessionFilter | None = None) -> list[ListedSession]:
+    """Every session with what it is, the one used last first.
+
+    Without a filter nothing is read but what is known already: a list must be quick.
+    """
+    listed = [_listed(home, each, fresh=wanted is not None) for each in list_sessions(home)]
+    chosen = [each for each in listed if wanted is None or wanted.takes(each)]
+    return sorted(chosen, key=lambda each: each.used, reverse=True)
+
+
+def _listed(home: Places, summary: SessionSummary, *, fresh: bool) -> ListedSession:
+    places = home.session(SessionKey(summary.agent, summary.main))
+    profile = (profile_of(places) if fresh else _stored(places)) or SessionProfile()
+    usage = profile.usage()
+    known = [each for each in (usage.prompt, usage.completion) if each is not None]
+    title = summary.title
+    if profile.title and not places.title.exists():
+        title = profile.title
+    fields = {**msgspec.structs.asdict(summary), "title": title}
+    return ListedSession(
+        **fields,
+        program=profile.program,
+        folder=profile.folder,
+        branch=profile.branch,
+        models=tuple(profile.models),
+        began=profile.began,
+        used=profile.ended if profile.program != OWN and profile.ended else summary.updated,
+        tokens=sum(known) if known else None,
+        cost=usage.cost,
+        started_by=profile.started_by,
+        conversation=profile.conversation,
+    )
+
+
+def profile_of(places: SessionPlaces) -> SessionProfile | None:
+    """A session's profile up to its last line; None where it cannot be read."""
+    known = _stored(places)
+    try:
+        with History(places) as history:
+            salt = _salt(history)
+            if known is None or known.salt != salt or known.read > history.size:
+                known = SessionProfile(salt=salt)
+            if known.read == history.size:
+                return known
+            for line, end in history.read_with_ends(known.read):
+                known.read = end
+                if isinstance(line, Line):
+                    _take(known, line)
+    except (MindstoneError, OSError):
+        return None
+    # A list that cannot be kept is made again next time.
+    with contextlib.suppress(MindstoneError, OSError):
+        replace_file(places.profile, msgspec.json.encode(known))
+    return known
+
+
+def _stored(places: SessionPlaces) -> SessionProfile | None:
+    try:
+        found = msgspec.json.decode(places.profile.read_bytes(), type=SessionProfile)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return found if found.version == _VERSION else None
+
+
+def _salt(history: History) -> str:
+    entry = history.header.entry
+    return entry.salt if isinstance(entry, SessionOpened) else ""
+
+
+def _take(profile: SessionProfile, line: Line) -> None:
+    """Add one line to a profile."""
+    entry = line.entry
+    day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
+    match entry:
+        case SessionOpened():
+            profile.began = line.ts
+        case SessionDescribed():
+            _describe(profile, entry)
+        case TurnStarted():
+            day.turns += 1
+        case UserMessage():
+            day.messages += 1
+            profile.ended = max(profile.ended, line.ts)
+        case AssistantMessage(model=model, calls=calls):
+            day.messages += 1
+            profile.ended = max(profile.ended, line.ts)
+            if model:
+                _count(profile.models, model)
+            for call in calls:
+                _count(profile.tools, call.name)
+                for path in files_in(call.arguments):
+                    _count(profile.files, path)
+        case UsageReported(model=model, usage=usage):
+            day.used = {**day.used, model: added(day.used.get(model, Usage()), usage)}
+        case InstructionsChanged(sections=sections):
+            for section in sections:
+                if section.name == "environment" and (place := _PLACE.match(section.text)):
+                    profile.folder = place[1]
+        case _:
+            pass
+    if day == DayProfile():
+        del profile.days[line.ts[:_DAY]]
+
+
+def _describe(profile: SessionProfile, entry: SessionDescribed) -> None:
+    profile.program = entry.program
+    profile.title = entry.title
+    profile.folder = entry.folder or profile.folder
+    profile.branch = entry.branch
+    profile.started_by = entry.started_by
+    profile.conversation = entry.conversation
+    profile.began = entry.began or profile.began
+    profile.ended = max(entry.ended, profile.ended)
+    profile.described = {}
+    for each in entry.used:
+        day = profile.described.setdefault(each.day, DayProfile())
+        day.used = {**day.used, each.model: added(day.used.get(each.model, Usage()), each.usage)}
+
+
+def files_in(arguments: str) -> Iterator[str]:
+    """The files that a call names."""
+    for found in _PATH.finditer(arguments[:_LONGEST_ARGUMENTS]):
+        with contextlib.suppress(msgspec.MsgspecError):
+            yield one_line(msgspec.json.decode(f'"{found[1]}"', type=str), _LONGEST_PATH)
+
+
+def _count(counts: dict[str, int], name: str) -> None:
+    if name in counts or len(counts) < _MOST:
+        counts[name] = counts.get(name, 0) + 1

@@ -1,0 +1,159 @@
+"""A store of file contents beside a session, addressed by SHA-256.
+
+Contents are appended to one pack and synced once, however many there are; then their places are
+appended to a table and synced. A crash between the two leaves bytes that nobody points to. What is
+read is hashed again, so a damaged byte is an error and never a wrong file. The user's repository,
+its index and its HEAD have no part in this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.disk import REAL, Disk, ensure_folder, place_error
+from mindstone_tui.core.errors import UndoError
+
+_PLACE: Final = struct.Struct(">32sQQ")
+"""Hash, offset, size."""
+_AT_ONCE: Final = 1 << 24
+
+
+class ObjectStore:
+    """The contents that one session keeps."""
+
+    def __init__(self, folder: Path, *, limit: int, disk: Disk = REAL) -> None:
+        self._folder = folder
+        self._pack = folder / "objects.pack"
+        self._table = folder / "objects.table"
+        self._limit = limit
+        self._disk = disk
+        self._places: dict[str, tuple[int, int]] = {}
+        self._read = 0
+        """Bytes of the table that were taken in."""
+        self._waiting: dict[str, bytes] = {}
+        self._waiting_size = 0
+        self._size = 0
+        self._fd: int | None = None
+
+    def refresh(self) -> None:
+        """Take in what another process of the same session stored."""
+        self._size = _size_of(self._pack)
+        whole = _size_of(self._table) // _PLACE.size * _PLACE.size
+        if whole < self._read:
+            self._places.clear()
+            self._read = 0
+        if whole == self._read:
+            return
+        with self._table.open("rb") as file:
+            file.seek(self._read)
+            data = file.read(whole - self._read)
+        for digest, offset, size in _PLACE.iter_unpack(
+            data[: len(data) // _PLACE.size * _PLACE.size]
+        ):
+            if offset + size <= self._size:
+                self._places[digest.hex()] = (offset, size)
+        self._read = whole
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._places or digest in self._waiting
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes more may be kept."""
+        return self._size + self._waiting_size + size <= self._limit
+
+    def put(self, data: bytes) -> str:
+        """Take bytes in; they are kept for good once `save` returns."""
+        digest = hashlib.sha256(data).hexdigest()
+        if digest not in self:
+            self._waiting[digest] = data
+            self._waiting_size += len(data)
+            if self._waiting_size > _AT_ONCE:
+                self.save()
+        return digest
+
+    def save(self) -> None:
+        """Make everything that was put survive a power cut."""
+        if not self._waiting:
+            return
+        ensure_folder(self._folder, self._disk)
+        try:
+            self._append(self._waiting)
+        except OSError as error:
+            raise place_error(self._pack, error) from error
+        finally:
+            self._waiting = {}
+            self._waiting_size = 0
+
+    def _append(self, contents: dict[str, bytes]) -> None:
+        pack = self._disk.open(self._pack, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            offset = self._disk.size(pack)
+            _write(self._disk, pack, b"".join(contents.values()))
+            self._disk.sync(pack)
+        finally:
+            self._disk.close(pack)
+        places: dict[str, tuple[int, int]] = {}
+        for digest, data in contents.items():
+            places[digest] = (offset, len(data))
+            offset += len(data)
+        table = self._disk.open(self._table, os.O_WRONLY | os.O_CREAT)
+        try:
+            # A row that a crash tore is written over.
+            at = self._disk.size(table) // _PLACE.size * _PLACE.size
+            self._disk.truncate(table, at)
+            os.lseek(table, at, os.SEEK_SET)
+            rows = (_PLACE.pack(bytes.fromhex(key), *place) for key, place in places.items())
+            _write(self._disk, table, b"".join(rows))
+            self._disk.sync(table)
+        finally:
+            self._disk.close(table)
+        if not self._read:
+            self._disk.sync_folder(self._folder)
+        self._places |= places
+        self._size = offset
+        self._read = at + len(places) * _PLACE.size
+
+    def get(self, digest: str) -> bytes:
+        """The bytes with this hash; raises `UndoError` where they are not, or not any more."""
+        if digest in self._waiting:
+            return self._waiting[digest]
+        place = self._places.get(digest)
+        data = b""
+        if place is not None:
+            with contextlib.suppress(OSError):
+                data = os.pread(self._opened(), place[1], place[0])
+        if place is None or hashlib.sha256(data).hexdigest() != digest:
+            raise UndoError(
+                f"The content {digest[:12]} of an earlier state is not in {self._folder}.",
+                "That file cannot be put back; `/diff` shows what the transcript knows of it.",
+            )
+        return data
+
+    def _opened(self) -> int:
+        if self._fd is None:
+            self._fd = self._disk.open(self._pack, os.O_RDONLY)
+        return self._fd
+
+    def close(self) -> None:
+        """Give the files back."""
+        if self._fd is not None:
+            self._disk.close(self._fd)
+            self._fd = None
+
+
+def _write(disk: Disk, fd: int, data: bytes) -> None:
+    written = disk.write(fd, data)
+    while written < len(data):
+        written += disk.write(fd, data[written:])
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

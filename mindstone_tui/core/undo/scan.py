@@ -1,0 +1,244 @@
+"""A folder as it is: every file, link and folder in it by kind, permissions and content.
+
+What the project ignores, repositories' insides and our own files are left out. A file whose stamp
+(size, times, inode) is known is not read again, unless it was so young when it was read that a
+later write may have left the same stamp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.undo.ignore import IgnoreRules, ignored
+from mindstone_tui.core.undo.objects import ObjectStore
+
+SKIPPED: Final = frozenset({".git", ".hg", ".svn", ".mindstone", ".ssh", ".gnupg"})
+"""Folders that no tool of ours writes to."""
+_YOUNG: Final = 100_000_000
+"""Nanoseconds in which a file system may give two writes the same time."""
+_MOST_RULES: Final = 1 << 20
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Node(NamedTuple):
+    """What stands at a path: equal nodes are equal byte for byte."""
+
+    kind: str
+    """`file`, `link`, `folder`, or `unkept` for a file whose content is not in the store."""
+    mode: int
+    digest: str
+    """SHA-256 of a file's bytes or of a link's target; for an unkept file its size and time."""
+
+
+class Stamp(NamedTuple):
+    """Who has the same one was not changed."""
+
+    size: int
+    modified: int
+    changed: int
+    inode: int
+
+
+class Limits(NamedTuple):
+    """What is kept at most."""
+
+    files: int
+    file_bytes: int
+
+
+class TreeState(NamedTuple):
+    """A folder at one moment, by path relative to it."""
+
+    nodes: dict[str, Node]
+    stamps: dict[str, Stamp]
+
+
+EMPTY: Final = TreeState({}, {})
+
+
+class TooManyFiles(UndoError):
+    """A folder has more files than are looked at."""
+
+
+def scan(
+    root: Path,
+    known: TreeState,
+    store: ObjectStore,
+    limits: Limits,
+    *,
+    apart_from: Iterable[Path] = (),
+) -> TreeState:
+    """The folder as it is now, with every content in the store; links are never followed."""
+    return _Scan(root, known, store, limits, frozenset(map(str, apart_from))).run()
+
+
+class _Scan:
+    def __init__(
+        self,
+        root: Path,
+        known: TreeState,
+        store: ObjectStore,
+        limits: Limits,
+        apart_from: frozenset[str],
+    ) -> None:
+        self._root = root
+        self._known = known
+        self._store = store
+        self._limits = limits
+        self._apart_from = apart_from
+        self._old = time.time_ns() - _YOUNG
+        self._nodes: dict[str, Node] = {}
+        self._stamps: dict[str, Stamp] = {}
+
+    def run(self) -> TreeState:
+        try:
+            fd = os.open(self._root, _FOLDER)
+        except OSError as error:
+            raise UndoError(f"{self._root} cannot be read: {error.strerror}.") from error
+        try:
+            rules = _rules_in(fd, ".git/info/exclude")
+            self._visit(fd, "", [(0, rules)] if rules else [], 0)
+        finally:
+            os.close(fd)
+        return TreeState(self._nodes, self._stamps)
+
+    def _visit(
+        self, fd: int, prefix: str, stack: list[tuple[int, IgnoreRules]], depth: int
+    ) -> None:
+        with os.scandir(fd) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        if any(entry.name == ".gitignore" for entry in found):
+            rules = _rules_in(fd, ".gitignore")
+            stack = [*stack, (len(prefix), rules)] if rules else stack
+        for entry in found:
+            path = prefix + entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and (entry.name in SKIPPED or str(self._root / path) in self._apart_from):
+                continue
+            if stack and ignored(stack, path, folder=is_folder):
+                continue
+            try:
+                info = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+                if is_folder:
+                    self._enter(fd, entry.name, path, info, stack, depth)
+                else:
+                    self._note(fd, entry.name, path, info)
+            except OSError:  # gone or unreadable: no state that could be put back
+                continue
+
+    def _enter(
+        self,
+        fd: int,
+        name: str,
+        path: str,
+        info: os.stat_result,
+        stack: list[tuple[int, IgnoreRules]],
+        depth: int,
+    ) -> None:
+        if depth > 100:
+            return
+        inside = os.open(name, _FOLDER, dir_fd=fd)
+        try:
+            self._nodes[path] = Node("folder", stat.S_IMODE(info.st_mode) & 0o777, "")
+            self._count()
+            self._visit(inside, f"{path}/", stack, depth + 1)
+        finally:
+            os.close(inside)
+
+    def _note(self, fd: int, name: str, path: str, info: os.stat_result) -> None:
+        stamp = stamp_of(info)
+        before = self._known.nodes.get(path)
+        if (
+            before is not None
+            and self._known.stamps.get(path) == stamp
+            and (before.digest in self._store or before.kind == "unkept")
+        ):
+            node: Node | None = before._replace(mode=_mode(info, before.kind))
+        else:
+            node = node_at(fd, name, info, self._store, self._limits.file_bytes)
+        if node is None:
+            return
+        self._nodes[path] = node
+        if info.st_ctime_ns < self._old or node.kind == "unkept":
+            self._stamps[path] = stamp
+        self._count()
+
+    def _count(self) -> None:
+        if len(self._nodes) > self._limits.files:
+            raise TooManyFiles(
+                f"{self._root} has more than {self._limits.files:,} files, so what shell commands "
+                "change in it cannot be undone.",
+                "Raise undo.files, let .gitignore name what does not matter, or work further down.",
+            )
+
+
+def node_at(
+    fd: int, name: str, info: os.stat_result, store: ObjectStore | None, file_bytes: int
+) -> Node | None:
+    """What a name in an open folder stands for, its content kept; None for pipes and devices."""
+    if stat.S_ISLNK(info.st_mode):
+        target = os.fsencode(os.readlink(name, dir_fd=fd))
+        return Node("link", 0o777, _kept(target, store))
+    if stat.S_ISDIR(info.st_mode):
+        return Node("folder", stat.S_IMODE(info.st_mode) & 0o777, "")
+    if not stat.S_ISREG(info.st_mode):
+        return None
+    mode = stat.S_IMODE(info.st_mode) & 0o777
+    if info.st_size > file_bytes or (store is not None and not store.has_room(info.st_size)):
+        return Node("unkept", mode, f"{info.st_size}:{info.st_mtime_ns}")
+    return Node("file", mode, _kept(_content(fd, name, file_bytes), store))
+
+
+def stamp_of(info: os.stat_result) -> Stamp:
+    """How to tell later whether a file is still the same."""
+    return Stamp(info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+
+
+def _mode(info: os.stat_result, kind: str) -> int:
+    return 0o777 if kind == "link" else stat.S_IMODE(info.st_mode) & 0o777
+
+
+def _kept(data: bytes, store: ObjectStore | None) -> str:
+    return hashlib.sha256(data).hexdigest() if store is None else store.put(data)
+
+
+def _content(fd: int, name: str, most: int) -> bytes:
+    file = os.open(name, _FILE, dir_fd=fd)
+    try:
+        pieces: list[bytes] = []
+        size = 0
+        while piece := os.read(file, 1 << 20):
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise OSError(f"{name} grew while it was read")
+        return b"".join(pieces)
+    finally:
+        os.close(file)
+
+
+def _rules_in(fd: int, name: str) -> IgnoreRules | None:
+    """The rules of a file below an open folder; None where there are none."""
+    try:
+        info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST_RULES:
+            return None
+        rules = IgnoreRules(_content(fd, name, _MOST_RULES).decode("utf-8", "surrogateescape"))
+    except OSError:
+        return None
+    return rules if rules else None
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """The folders on the way to a path, outermost first."""
+    for at, sign in enumerate(path):
+        if sign == "/":
+            yield path[:at]

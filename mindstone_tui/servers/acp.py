@@ -1,0 +1,441 @@
+"""`mindstone acp`: an agent for editors that speak the Agent Client Protocol, on standard streams.
+
+Every session of this home can be opened here while it is open elsewhere; what other surfaces do
+appears as it is written. Standard output carries the protocol and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import re
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui import __version__, api
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.commands import COMMANDS
+from mindstone_tui.core.config import load
+from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.signals import on_ending
+from mindstone_tui.core.transcript import History
+from mindstone_tui.servers import acp_updates as show
+from mindstone_tui.servers.lookup import Lookup
+from mindstone_tui.servers.peer import LONGEST, Handler, Peer, PeerError
+
+VERSION: Final = 1
+"""Of the protocol."""
+_TITLES: Final = {
+    "model": ("Model", "model"),
+    "approve": ("Approvals", "mode"),
+    "mode": ("How room is made", None),
+    "policy": ("What leaves first", None),
+}
+_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+_PICTURES: Final = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+}
+
+
+class OpenSession:
+    """One session that the editor has open: its events become updates, in order."""
+
+    def __init__(self, conversation: api.Conversation, peer: Peer) -> None:
+        self.conversation = conversation
+        self._peer = peer
+        self._turns: deque[asyncio.Future[ev.TurnEnded | ev.CommandEnded]] = deque()
+        self._commands: list[tuple[str, asyncio.Future[ev.TurnEnded | ev.CommandEnded]]] = []
+        self._outputs: dict[str, str] = {}
+        self._known: set[str] = set()
+        """Calls of tools that the editor has seen begin."""
+        self._questions: set[asyncio.Task[None]] = set()
+        self._planned: tuple[tuple[str, str], ...] = ()
+        self._listener = asyncio.create_task(self._listen())
+
+    @property
+    def name(self) -> str:
+        """The session's full name, which is its id here."""
+        return self.conversation.session
+
+    async def take(
+        self, text: str, attachments: list[ev.Attachment]
+    ) -> ev.TurnEnded | ev.CommandEnded:
+        """A message or a slash command, to its end."""
+        done: asyncio.Future[ev.TurnEnded | ev.CommandEnded] = (
+            asyncio.get_running_loop().create_future()
+        )
+        if text.startswith("/") and "\n" not in text:
+            self._commands.append((text, done))
+            self.conversation.command(text)
+        else:
+            self.conversation.send(text, attachments=attachments)
+            self._turns.append(done)
+        return await done
+
+    async def update(self, told: show.Update) -> None:
+        """Show the editor something."""
+        await self._peer.tell("session/update", {"sessionId": self.name, "update": told})
+
+    async def close(self) -> None:
+        """Close the session, and hear it out."""
+        for task in tuple(self._questions):
+            task.cancel()
+        await self.conversation.close()
+        await self._listener
+
+    async def _listen(self) -> None:
+        async for event in self.conversation.events():
+            for told in self._updates(event):
+                await self.update(told)
+            match event:
+                case ev.ToolAsked():
+                    task = asyncio.create_task(self._ask(event))
+                    self._questions.add(task)
+                    task.add_done_callback(self._questions.discard)
+                case ev.TurnEnded() | ev.CommandEnded():
+                    await self._show_plan()
+                    self._settle(event)
+                case _:
+                    pass
+
+    def _settle(self, event: ev.TurnEnded | ev.CommandEnded) -> None:
+        """Hand an end to whoever waits for it: turns in their order, commands by their words."""
+        done = None
+        if isinstance(event, ev.TurnEnded):
+            done = self._turns.popleft() if self._turns else None
+        else:
+            for waiting in self._commands:
+                if waiting[0] == event.command:
+                    self._commands.remove(waiting)
+                    done = waiting[1]
+                    break
+        if done is not None and not done.done():
+            done.set_result(event)
+
+    def _updates(self, event: ev.AnyEvent) -> list[show.Update]:
+        match event:
+            case ev.TextDelta(text=text):
+                return [show.said_by_agent(text)]
+            case ev.ThinkingDelta(text=text):
+                return [show.thought(text)]
+            case ev.ToolAsked(call=call, name=name, shown=shown):
+                return self._begin(call, name, shown, "pending")
+            case ev.ToolStarted(call=call, name=name, shown=shown):
+                return self._begin(call, name, shown, "in_progress")
+            case ev.ToolOutput(call=call, text=text):
+                self._outputs[call] = self._outputs.get(call, "") + text
+                return [show.tool_output(call, self._outputs[call])]
+            case ev.ToolEnded(call=call, name=name, shown=shown) as end:
+                self._outputs.pop(call, None)
+                begun = [] if call in self._known else self._begin(call, name, shown, "pending")
+                ended = show.tool_ends(call, end.status, end.text, end.diff, end.elapsed)
+                return [*begun, ended]
+            case ev.EntryAppeared(kind="user_message", text=text) if text:
+                return [show.said_by_person(text)]
+            case ev.EntryAppeared(kind="assistant_message", text=text) if text:
+                return [show.said_by_agent(text)]
+            case ev.ContextReported(report=report):
+                return [show.usage(report)]
+            case ev.CommandPrinted(text=text):
+                return [show.said_by_agent(text + "\n")] if text else []
+            case ev.ScreenAsked(otherwise=text):
+                return [show.said_by_agent(text + "\n")] if text else []
+            case _:
+                told = show.noted(event)
+                return [told] if told is not None else []
+
+    def _begin(self, call: str, name: str, shown: str, status: str) -> list[show.Update]:
+        if call in self._known:
+            progress = {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status}
+            return [progress]
+        self._known.add(call)
+        return [show.tool_begins(call, name, shown, status)]
+
+    async def _ask(self, asked: ev.ToolAsked) -> None:
+        """Put a question to the person at the editor; the first answer on disk holds."""
+        outcome: Any = None
+        with contextlib.suppress(PeerError):
+            params = {"sessionId": self.name, **show.question(asked)}
+            told = await self._peer.ask("session/request_permission", params)
+            outcome = told.get("outcome") if isinstance(told, dict) else None
+        if outcome is not None or not asked.channel:
+            self.conversation.answer(asked.call, show.answer_of(asked, outcome))
+
+    async def _show_plan(self) -> None:
+        planned: tuple[tuple[str, str], ...] = ()
+        with contextlib.suppress(MindstoneError):
+            planned = await asyncio.to_thread(self.conversation.plan)
+        if planned != self._planned:
+            self._planned = planned
+            await self.update(show.plan(planned))
+
+
+class EditorAgent:
+    """The agent's side of the protocol: every method an editor may call."""
+
+    def __init__(self, home: api.Home) -> None:
+        self._home = home
+        self._lookup = Lookup(home)
+        self._open: dict[str, OpenSession] = {}
+        self._peer: Peer | None = None
+        self.report_bug: Callable[[BaseException], object] = partial(
+            record, log=home.places.log, clean=str
+        )
+
+    async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one editor until it closes its end."""
+        self._peer = Peer(reader, writer, self.handlers(), report_bug=self.report_bug)
+        try:
+            await self._peer.listen()
+        finally:
+            for session in tuple(self._open.values()):
+                await session.close()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Methods by name."""
+        return {
+            "initialize": self._initialize,
+            "authenticate": self._authenticate,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/list": self._list,
+            "session/close": self._close,
+            "session/prompt": self._prompt,
+            "session/cancel": self._cancel,
+            "session/set_config_option": self._set_option,
+        }
+
+    async def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
+        del params  # there is one version, and an editor that wants another disconnects
+        return {
+            "protocolVersion": VERSION,
+            "agentInfo": {"name": "mindstone", "title": "MindStone", "version": __version__},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": False, "sse": False},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+            },
+            "authMethods": [],
+        }
+
+    async def _authenticate(self, params: dict[str, Any]) -> dict[str, Any]:
+        del params
+        return {}
+
+    async def _new(self, params: dict[str, Any]) -> dict[str, Any]:
+        cwd = _folder(params)
+        settings = load(self._home.places, self._home.environ).settings
+        name = settings.acp.session or self._free_name(cwd)
+        return await self._connect(name, cwd, named=True)
+
+    async def _load(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = await self._existing(params)
+        told = await self._connect(session, _folder(params))
+        # The whole of it, a line at a time: what is shown was written, however long it is.
+        opened = self._open[told.pop("sessionId")]
+        with History(self._home.places.session(SessionKey.parse(session))) as history:
+            for item in history.read():
+                if isinstance(item, Line):
+                    for update in show.replayed(history.whole(item)):
+                        await opened.update(update)
+        return told
+
+    async def _resume(self, params: dict[str, Any]) -> dict[str, Any]:
+        told = await self._connect(await self._existing(params), _folder(params))
+        del told["sessionId"]
+        return told
+
+    async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        listed = await asyncio.to_thread(self._lookup.listed)
+        start = int(params.get("cursor") or 0)
+        page = load(self._home.places, self._home.environ).settings.acp.page
+        cwd = str(params.get("cwd") or Path.cwd())
+        shown = [
+            {
+                "sessionId": one.session,
+                "cwd": cwd,
+                "title": one.title or one.session,
+                "updatedAt": one.updated,
+            }
+            for one in listed[start : start + page]
+        ]
+        more = {"nextCursor": str(start + page)} if start + page < len(listed) else {}
+        return {"sessions": shown, **more}
+
+    async def _close(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = self._session(params)
+        del self._open[session.name]
+        await session.close()
+        return {}
+
+    async def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = self._session(params)
+        with tempfile.TemporaryDirectory(prefix="mindstone-acp-") as folder:
+            text, pictures = _read_prompt(params.get("prompt"), Path(folder))
+            if not text and not pictures:
+                raise UsageError("The prompt is empty.", "Say something.")
+            ended = await session.take(text, pictures)
+        match ended:
+            case ev.CommandEnded():
+                return {"stopReason": "end_turn"}
+            case ev.TurnEnded(ending="interrupted"):
+                return {"stopReason": "cancelled"}
+            case ev.TurnEnded(ending="failed", why=why, remedy=remedy):
+                if "model calls in one turn" in why:
+                    return {"stopReason": "max_turn_requests"}
+                raise MindstoneError(why, remedy)
+        return {"stopReason": "end_turn", "_meta": {"mindstone": {"turn": ended.turn}}}
+
+    async def _cancel(self, params: dict[str, Any]) -> None:
+        self._session(params).conversation.interrupt("The person stopped it in the editor.")
+
+    async def _set_option(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = self._session(params)
+        name, value = str(params.get("configId")), str(params.get("value"))
+        known = {choice.name: choice for choice in session.conversation.choices()}
+        if name not in known or (name != "model" and value not in known[name].known):
+            raise UsageError(f"There is no option {name} = {value}.", "See configOptions.")
+        ended = await session.take(f"/{name} {value}", [])
+        if isinstance(ended, ev.CommandEnded) and not ended.ok:
+            raise UsageError(f"{name} could not be set to {value}.", "The conversation says why.")
+        return {"configOptions": _options(session.conversation)}
+
+    async def _connect(self, name: str, cwd: Path, *, named: bool = False) -> dict[str, Any]:
+        """Open a session, or take the one that is open, and tell the editor about it."""
+        key = str(self._home.key(name))
+        if key not in self._open:
+            assert self._peer is not None
+            conversation = await api.connect(
+                key, home=self._home, cwd=cwd, channel="acp", asks=True
+            )
+            self._open[key] = OpenSession(conversation, self._peer)
+        session = self._open[key]
+        asyncio.get_running_loop().call_soon(self._offer_commands, session)
+        return {"sessionId": session.name, "configOptions": _options(session.conversation)}
+
+    def _offer_commands(self, session: OpenSession) -> None:
+        """Tell the editor which slash commands there are, after the answer that names the id."""
+        commands = [
+            {
+                "name": command.name,
+                "description": command.help,
+                **({"input": {"hint": command.usage}} if command.usage else {}),
+            }
+            for command in COMMANDS.values()
+        ]
+        told = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+        task = asyncio.create_task(session.update(told))
+        session._questions.add(task)
+        task.add_done_callback(session._questions.discard)
+
+    async def _existing(self, params: dict[str, Any]) -> str:
+        key = SessionKey.parse(str(params.get("sessionId", "")))
+        places = self._home.places.session(key)
+        if not places.transcript.exists():
+            raise UsageError(places.missing().sentence)
+        return str(key)
+
+    def _session(self, params: dict[str, Any]) -> OpenSession:
+        name = str(params.get("sessionId", ""))
+        if name not in self._open:
+            raise UsageError(f"The session {name} is not open.", "Load or resume it first.")
+        return self._open[name]
+
+    def _free_name(self, cwd: Path) -> str:
+        """A name that nobody has yet, after the folder."""
+        base = _PLAIN.sub("-", cwd.name.lower()).strip("-") or "editor"
+        taken = {each.key.main for each in self._home.places.sessions()} | {
+            SessionKey.parse(name).main for name in self._open
+        }
+        number = 1
+        while (name := f"{base}-{number}") in taken:
+            number += 1
+        return name
+
+
+async def serve(home: api.Home) -> None:
+    """Be the agent of the editor that started this program."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LONGEST)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, sys.stdout
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    serving = asyncio.create_task(EditorAgent(home).run(reader, writer))
+
+    def stop() -> None:
+        serving.cancel()
+
+    on_ending(stop)
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+def _options(conversation: api.Conversation) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "select",
+            "id": choice.name,
+            "name": _TITLES[choice.name][0],
+            **({"category": _TITLES[choice.name][1]} if _TITLES[choice.name][1] else {}),
+            "currentValue": choice.now,
+            "options": [
+                {"value": value, "name": value, "description": about}
+                for value, about in choice.known.items()
+            ],
+        }
+        for choice in conversation.choices()
+    ]
+
+
+def _folder(params: dict[str, Any]) -> Path:
+    named = params.get("cwd")
+    if not isinstance(named, str) or not Path(named).is_absolute():
+        raise UsageError("cwd must be an absolute path.", "Name the folder to work in.")
+    return Path(named)
+
+
+def _read_prompt(blocks: object, folder: Path) -> tuple[str, list[ev.Attachment]]:
+    """The words and pictures of a prompt; what is linked is named, what is embedded is quoted."""
+    texts: list[str] = []
+    pictures: list[ev.Attachment] = []
+    for number, block in enumerate(blocks if isinstance(blocks, list) else []):
+        match block:
+            case {"type": "text", "text": str(text)}:
+                texts.append(text)
+            case {"type": "image", "data": str(data), "mimeType": str(kind)}:
+                path = folder / f"picture-{number}{_PICTURES.get(kind, '.png')}"
+                path.write_bytes(_decoded(data))
+                pictures.append(ev.Attachment(path=path))
+            case {"type": "resource_link", "uri": str(uri)}:
+                texts.append(f"\n{uri.removeprefix('file://')}")
+            case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
+                texts.append(f"\n{uri.removeprefix('file://')}:\n```\n{text}\n```")
+            case _:
+                raise UsageError(
+                    "The prompt holds something that cannot be used here.", "Use text."
+                )
+    return "".join(texts).strip(), pictures
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except binascii.Error as error:
+        raise UsageError("A picture of the prompt is not base64.", "Attach it again.") from error

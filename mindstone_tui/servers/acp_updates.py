@@ -1,0 +1,233 @@
+"""What an editor is shown: events and lines of history as updates of the Agent Client Protocol.
+
+Pure functions. Nothing is left out that a person decides by: a question carries exactly what will
+run, and every number its label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolCalled,
+    ToolReturned,
+    UserMessage,
+)
+from mindstone_tui.core.events.narrate import aside
+from mindstone_tui.core.text import inside, one_line
+
+Update = dict[str, Any]
+
+KINDS: Final = {
+    "read": "read",
+    "read_entry": "read",
+    "list": "read",
+    "write": "edit",
+    "edit": "edit",
+    "grep": "search",
+    "glob": "search",
+    "find": "search",
+    "recall": "search",
+    "shell": "execute",
+    "note": "think",
+}
+"""What our tools do, in the protocol's words; any other is `other`."""
+STATUS: Final = {"ok": "completed"}
+_PLAN: Final = {"planned": "pending", "in_progress": "in_progress", "done": "completed"}
+_HUNK: Final = re.compile(r"^@@ .*@@", re.MULTILINE)
+_SHOWN: Final = 30_000
+"""Characters of a tool's output that are sent while and after it runs."""
+
+
+def text_chunk(kind: str, text: str) -> Update:
+    """A piece of what somebody says or thinks."""
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+
+
+def said_by_person(text: str) -> Update:
+    """What a person said, here or on another surface."""
+    return text_chunk("user_message_chunk", text)
+
+
+def said_by_agent(text: str) -> Update:
+    """More of the answer."""
+    return text_chunk("agent_message_chunk", text)
+
+
+def thought(text: str) -> Update:
+    """More of the reasoning."""
+    return text_chunk("agent_thought_chunk", text)
+
+
+def tool_begins(call: str, name: str, shown: str, status: str) -> Update:
+    """A call of a tool, and exactly what it is."""
+    return {
+        "sessionUpdate": "tool_call",
+        "toolCallId": call,
+        "title": one_line(shown or name, 200),
+        "kind": KINDS.get(name, "other"),
+        "status": status,
+        "content": [_text(shown)] if shown else [],
+        "rawInput": {"tool": name, "shown": shown},
+    }
+
+
+def tool_output(call: str, output: str) -> Update:
+    """What a tool printed so far."""
+    return {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": call,
+        "status": "in_progress",
+        "content": [_text(output[-_SHOWN:])],
+    }
+
+
+def tool_ends(call: str, status: str, text: str, diff: str, elapsed: float) -> Update:
+    """A result, with the change it made."""
+    content = [*diffs(diff), *([_text(inside(text)[:_SHOWN])] if text else [])]
+    return {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": call,
+        "status": STATUS.get(status, "failed"),
+        "content": content,
+        "rawOutput": {"status": status, "elapsed": elapsed},
+    }
+
+
+def diffs(text: str) -> Iterator[dict[str, Any]]:
+    """A unified diff as the protocol has it: old and new text of each hunk, and the path."""
+    path = ""
+    old: list[str] = []
+    new: list[str] = []
+
+    def taken() -> Iterator[dict[str, Any]]:
+        if path and (old or new):
+            was = "\n".join(old) if old else None
+            yield {"type": "diff", "path": path, "oldText": was, "newText": "\n".join(new)}
+
+    for line in text.splitlines():
+        if line.startswith("--- "):
+            continue
+        if line.startswith("+++ "):
+            yield from taken()
+            path, old, new = line[4:].removeprefix("b/").strip(), [], []
+        elif _HUNK.match(line):
+            yield from taken()
+            old, new = [], []
+        elif line.startswith("-"):
+            old.append(line[1:])
+        elif line.startswith("+"):
+            new.append(line[1:])
+        elif line.startswith(" "):
+            old.append(line[1:])
+            new.append(line[1:])
+    yield from taken()
+
+
+def question(asked: ev.ToolAsked) -> dict[str, Any]:
+    """A request for permission: exactly what runs, and every yes there is."""
+    parts = "\n".join(f"{part.verdict}: {part.text} ({part.reason})" for part in asked.parts)
+    told = "\n\n".join(part for part in (asked.shown, asked.why, parts) if part)
+    return {
+        "toolCall": {
+            "toolCallId": asked.call,
+            "title": one_line(asked.shown or asked.name, 200),
+            "kind": KINDS.get(asked.name, "other"),
+            "status": "pending",
+            "content": [_text(told), *diffs(asked.diff)],
+            "rawInput": {"tool": asked.name, "shown": asked.shown, "digest": asked.digest},
+        },
+        "options": [
+            *(
+                {
+                    "optionId": f"allow-{number}",
+                    "name": scope.label,
+                    "kind": "allow_once" if scope.scope == "once" else "allow_always",
+                }
+                for number, scope in enumerate(asked.scopes)
+            ),
+            {"optionId": "deny", "name": "Deny", "kind": "reject_once"},
+        ],
+    }
+
+
+def answer_of(asked: ev.ToolAsked, outcome: Any) -> ev.Answer:
+    """The person's word, from the editor's outcome; whatever is not a clear yes is a no."""
+    chosen = outcome.get("optionId", "") if isinstance(outcome, dict) else ""
+    for number, scope in enumerate(asked.scopes):
+        if chosen == f"allow-{number}":
+            return ev.Answer(allowed=True, remember=scope.remember, keep=scope.keep)
+    return ev.Answer(allowed=False, why="" if chosen == "deny" else "cancelled in the editor")
+
+
+def usage(report: ev.ContextReport) -> Update:
+    """The one accounting: tokens of the next prompt, the window, and how each is known."""
+    told: Update = {
+        "sessionUpdate": "usage_update",
+        "used": report.prompt.tokens,
+        "size": report.window.tokens or report.usable,
+        "_meta": {
+            "mindstone": {
+                "used_label": report.prompt.label,
+                "size_label": report.window.label,
+                "zone": report.zone,
+                "usable": report.usable,
+                "model": report.model,
+            }
+        },
+    }
+    if report.cost is not None and not report.cost_unknown:
+        told["cost"] = {"amount": report.cost, "currency": "USD"}
+    return told
+
+
+def plan(pieces: Sequence[tuple[str, str]]) -> Update:
+    """The task's pieces as a plan."""
+    entries = [
+        {"content": title, "priority": "medium", "status": _PLAN.get(status, "pending")}
+        for title, status in pieces
+    ]
+    return {"sessionUpdate": "plan", "entries": entries}
+
+
+def replayed(line: Line) -> Iterator[Update]:
+    """What an editor is shown of one line when it loads a session."""
+    match line.entry:
+        case UserMessage(text=text, images=images):
+            named = "".join(f"\n[picture {image.name}]" for image in images)
+            yield said_by_person(text + named)
+        case AssistantMessage(text=text, thinking=thinking):
+            for each in thinking:
+                if each.text:
+                    yield thought(each.text)
+            if text:
+                yield said_by_agent(text)
+        case AssistantPartial(text=text) if text:
+            yield said_by_agent(text)
+        case ToolCalled(call=call, name=name, shown=shown):
+            yield tool_begins(call, name, shown, "in_progress")
+        case ToolReturned() as gave:
+            yield tool_ends(gave.call, gave.status, gave.text, gave.diff, gave.elapsed)
+        case _:
+            pass
+
+
+def noted(event: ev.AnyEvent) -> Update | None:
+    """What stands beside the conversation elsewhere, as a thought: recall, what left, alerts."""
+    if isinstance(event, ev.RecallInjected):
+        named = ", ".join(
+            f"{one.session} line {one.seq}" if one.seq >= 0 else one.entry for one in event.passages
+        )
+        return thought(f"Recalled: {named}\n")
+    line = aside(event)
+    return thought(f"{line}\n") if line is not None else None
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": text}}

@@ -1,0 +1,156 @@
+"""JSON-RPC 2.0 between two programs, one message a line, requests in both directions.
+
+Editors talk this way over standard streams, local programs over the resident's socket. What comes
+in is bounded and checked; what a handler raises becomes an answer with a sentence in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.errors import MindstoneError, UsageError
+
+Handler = Callable[[dict[str, Any]], Awaitable[Any]]
+
+LONGEST: Final = 64 << 20
+"""Bytes of one message."""
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+
+
+class PeerError(MindstoneError):
+    """The other side answered with an error, or went away."""
+
+
+class Peer:
+    """One connection: answers what the other side asks, and asks it things."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        handlers: Mapping[str, Handler],
+        *,
+        report_bug: Callable[[BaseException], object],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._handlers = handlers
+        self._report_bug = report_bug
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._next = 1
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> None:
+        """Answer until the other side closes its end; what it still waits for is dropped."""
+        try:
+            while line := await self._line():
+                self._take(line)
+        finally:
+            gone = PeerError("The other program went away.")
+            for waiting in self._asked.values():
+                if not waiting.done():
+                    waiting.set_exception(gone)
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def ask(self, method: str, params: object) -> Any:
+        """Ask the other side and wait for its answer; raises `PeerError`."""
+        number, self._next = self._next, self._next + 1
+        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[number] = waiting
+        try:
+            await self._send({"id": number, "method": method, "params": params})
+            return await waiting
+        finally:
+            del self._asked[number]
+
+    async def tell(self, method: str, params: object) -> None:
+        """Tell the other side something that has no answer."""
+        await self._send({"method": method, "params": params})
+
+    async def _line(self) -> bytes:
+        """The next line; empty at the end, and after one that is too long to be meant."""
+        try:
+            return await self._reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as end:
+            return end.partial
+        except asyncio.LimitOverrunError:
+            await self._fail(None, INVALID_REQUEST, "The message is too long.")
+            return b""
+        except ConnectionError:
+            return b""
+
+    def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            message = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            self._begin(self._fail(None, PARSE_ERROR, "This is not JSON."))
+            return
+        if not isinstance(message, dict):
+            self._begin(self._fail(None, INVALID_REQUEST, "A message is an object."))
+        elif "method" in message:
+            self._begin(self._serve(message))
+        else:
+            self._hear(message)
+
+    def _begin(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        number = message.get("id")
+        waiting = self._asked.get(number) if isinstance(number, int) else None
+        if waiting is None or waiting.done():
+            return
+        error = message.get("error")
+        if isinstance(error, dict):
+            waiting.set_exception(PeerError(str(error.get("message", "It failed."))))
+        else:
+            waiting.set_result(message.get("result"))
+
+    async def _serve(self, message: dict[str, Any]) -> None:
+        number, method = message.get("id"), message["method"]
+        params = message.get("params") or {}
+        handler = self._handlers.get(method) if isinstance(method, str) else None
+        if handler is None or not isinstance(params, dict):
+            code = METHOD_NOT_FOUND if handler is None else INVALID_PARAMS
+            said = f"There is no method {method}." if handler is None else "params is an object."
+            if "id" in message:
+                await self._fail(number, code, said)
+            return
+        try:
+            result = await handler(params)
+        except UsageError as error:
+            await self._fail(number, INVALID_PARAMS, error.sentence)
+        except (msgspec.ValidationError, KeyError, TypeError) as error:
+            await self._fail(number, INVALID_PARAMS, f"{method}: {error}")
+        except MindstoneError as error:
+            await self._fail(number, INTERNAL_ERROR, error.sentence)
+        except Exception as error:  # a bug costs the request, not the connection
+            self._report_bug(error)
+            await self._fail(number, INTERNAL_ERROR, f"{method} failed: {type(error).__name__}.")
+        else:
+            if "id" in message:
+                await self._send({"id": number, "result": result})
+
+    async def _fail(self, number: object, code: int, said: str) -> None:
+        await self._send({"id": number, "error": {"code": code, "message": said}})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        # Whoever has left needs no answer; its end of the line was noticed, or will be.
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
+            await self._writer.drain()

@@ -1,0 +1,121 @@
+"""A question about a tool travels with history: any surface answers it, and one answer holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import (
+    ToolAnswered,
+    ToolApproved,
+    ToolAsked,
+    ToolReturned,
+)
+from tests.core.session.stage import calls, check_history, on_stage, script
+
+WRITES = ("write", {"path": "note.txt", "content": "a stone remembers"})
+YES = events.Answer(allowed=True)
+NO = events.Answer(allowed=False, why="not now")
+
+
+def wants_to_write(folder: Path) -> str:
+    return script(folder, calls(WRITES), {"text": "Done."}, loop=True)
+
+
+async def test_another_surface_answers_and_the_turn_goes_on(home: Path, tmp_path: Path) -> None:
+    model = wants_to_write(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    async with (
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="tui") as owner,
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="acp") as other,
+    ):
+        owner.session.send("write it down")
+        asked = await owner.until(events.ToolAsked)
+        seen = await other.until(events.ToolAsked)
+        assert (seen.call, seen.shown, seen.digest) == (asked.call, asked.shown, asked.digest)
+        assert (seen.scopes, seen.diff, seen.channel) == (asked.scopes, asked.diff, "tui")
+        other.session.answer(seen.call, YES)
+        assert (await owner.until(events.TurnEnded)).ending == "done"
+        assert (await owner.until(events.ToolAnswered)).channel == "acp"
+        assert (await other.until(events.ToolEnded)).status == "ok"
+    assert (work / "note.txt").read_text() == "a stone remembers"
+    kinds = [line.kind for line in owner.lines() if "tool_a" in line.kind or "called" in line.kind]
+    assert kinds == ["tool_called", "tool_asked", "tool_answered", "tool_approved"]
+    check_history(owner.places)
+
+
+async def test_the_first_answer_on_disk_wins_whoever_asked(home: Path, tmp_path: Path) -> None:
+    model = wants_to_write(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    async with (
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="tui") as owner,
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="acp") as other,
+    ):
+        owner.session.send("write it down")
+        asked = await owner.until(events.ToolAsked)
+        await other.until(events.ToolAsked)
+        # Neither has heard the other's answer when it gives its own.
+        other.session.answer(asked.call, NO)
+        owner.session.answer(asked.call, YES)
+        assert (await owner.until(events.TurnEnded)).ending == "done"
+        (heard,) = owner.all(events.ToolAnswered)
+        assert (heard.allowed, heard.why, heard.channel) == (False, "not now", "acp")
+    assert not (work / "note.txt").exists()
+    assert not owner.entries(ToolApproved)
+    (returned,) = owner.entries(ToolReturned)
+    assert returned.status == "refused"
+    check_history(owner.places)
+
+
+async def test_an_answer_that_comes_late_is_told_so_and_written_nowhere(
+    home: Path, tmp_path: Path
+) -> None:
+    model = wants_to_write(tmp_path)
+    async with (
+        on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True, channel="tui") as owner,
+        on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True, channel="acp") as other,
+    ):
+        owner.session.send("write it down")
+        asked = await other.until(events.ToolAsked)
+        owner.session.answer(asked.call, NO)
+        await other.until(events.ToolAnswered)
+        other.session.answer(asked.call, YES)
+        told = await other.until(events.Noticed, lambda event: "no longer open" in event.message)
+        assert told.level == "info"
+        await owner.until(events.TurnEnded)
+    assert [entry.allowed for entry in owner.entries(ToolAnswered)] == [False]
+
+
+async def test_a_surface_that_is_opened_later_finds_the_question(
+    home: Path, tmp_path: Path
+) -> None:
+    model = wants_to_write(tmp_path)
+    async with on_stage(
+        home, model=model, cwd=tmp_path, follow=True, asks=True, channel="tui"
+    ) as owner:
+        owner.session.send("write it down")
+        await owner.until(events.ToolAsked)
+        async with on_stage(
+            home, model=model, cwd=tmp_path, follow=True, asks=True, channel="web"
+        ) as late:
+            asked = await late.until(events.ToolAsked)
+            late.session.answer(asked.call, YES)
+            await owner.until(events.TurnEnded)
+    (written,) = owner.entries(ToolAsked)
+    assert written.call == asked.call
+
+
+async def test_who_cannot_ask_a_person_is_not_asked(home: Path, tmp_path: Path) -> None:
+    model = wants_to_write(tmp_path)
+    async with (
+        on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True, channel="tui") as owner,
+        on_stage(home, model=model, cwd=tmp_path, follow=True, channel="pipe") as pipe,
+    ):
+        owner.session.send("write it down")
+        asked = await owner.until(events.ToolAsked)
+        await pipe.until(events.EntryAppeared, lambda event: event.kind == "tool_asked")
+        owner.session.answer(asked.call, YES)
+        await owner.until(events.TurnEnded)
+        assert not pipe.all(events.ToolAsked)

@@ -1,0 +1,246 @@
+"""Undo in a live session: turns are taken back and done again; nobody else's work is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.workspace import FilesChanged, FilesRestored
+from mindstone_tui.core.session.file_states import FilesOfSession
+from tests.core.session.stage import Stage, calls, on_stage, script
+from tests.core.undo.trees import picture
+
+
+def workspace(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    (work / "a.txt").write_text("one\ntwo\n")
+    (work / "src" / "b.py").write_text("x = 1\n")
+    (work / "run.sh").write_bytes(b"#!/bin/sh\n")
+    return work
+
+
+def agree(stage: Stage) -> None:
+    """Say yes to everything."""
+
+    def answer(event: events.AnyEvent) -> None:
+        if isinstance(event, events.ToolAsked):
+            stage.session.answer(event.call, events.Answer(allowed=True))
+
+    stage.on_event = answer
+
+
+def model(tmp_path: Path) -> str:
+    return script(
+        tmp_path,
+        calls(
+            ("edit", {"path": "a.txt", "old_string": "two", "new_string": "three"}),
+            ("write", {"path": "new/deep/c.txt", "content": "made\n"}),
+        ),
+        {"text": "edited"},
+        {"text": "nothing to do"},
+        calls(("shell", {"command": "chmod +x run.sh; mv src/b.py src/c.py; rm a.txt; ln -s x l"})),
+        {"text": "ran"},
+        loop=True,
+    )
+
+
+async def play(stage: Stage) -> None:
+    agree(stage)
+    for text in ("edit it", "just talk", "run it"):
+        assert (await stage.say(text)).ending == "done"
+
+
+async def test_turns_are_taken_back_and_done_again_byte_for_byte(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    first = picture(work)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        agree(stage)
+        await stage.say("edit it")
+        second = picture(work)
+        await stage.say("just talk")
+        await stage.say("run it")
+        third = picture(work)
+        assert len({str(one) for one in (first, second, third)}) == 3
+        for command, expected in (
+            ("/undo", second),
+            ("/redo", third),
+            ("/undo 2", first),
+            ("/redo", third),
+            ("/undo 1", second),
+            ("/undo", first),
+            ("/redo", second),
+            ("/redo", third),
+        ):
+            ended, text = await stage.run(command)
+            assert ended.ok, text
+            assert picture(work) == expected, command
+        assert not (await stage.run("/redo"))[0].ok
+        assert [each.turns for each in stage.entries(FilesRestored)][:3] == [(3,), (3,), (1, 3)]
+        assert len(stage.all(events.FilesRestored)) == 8
+    known = FilesOfSession(stage.places)
+    assert known.content(1, "a.txt") == b"one\nthree\n"
+    assert known.content(0, "a.txt") == b"one\ntwo\n"
+    assert {each.path: each.kind for each in known.at(3)}["a.txt"] == "none"
+    count, problems = known.write(3, tmp_path / "out")
+    assert not problems
+    out = picture(tmp_path / "out")
+    assert count == len(out) - 1, "src was not touched itself"
+    assert all(out[path] == third[path] for path in out.keys() - {"src"})
+
+
+async def test_a_turn_that_touches_nothing_keeps_nothing(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    says = script(tmp_path, calls(("read", {"path": "a.txt"})), {"text": "read"}, loop=True)
+    async with on_stage(tmp_path / "home", cwd=work, model=says) as stage:
+        await stage.say("look")
+        assert not stage.places.files.exists()
+        ended, text = await stage.run("/undo")
+        assert not ended.ok
+        assert "No turn" in text
+
+
+async def test_what_somebody_else_changed_is_shown_from_three_sides_and_kept(
+    tmp_path: Path,
+) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        (work / "src" / "c.py").write_text("x = 'mine'\n")
+        theirs = picture(work)
+        stage.on_event = lambda event: None
+        here = len(stage.heard)
+        stage.session.command("/undo")
+        asked = await stage.until(events.ToolAsked, lambda each: each.name == "undo", after=here)
+        assert "the turn left" in asked.diff
+        assert "x = 'mine'" in asked.diff
+        stage.session.answer(asked.call, events.Answer(allowed=False))
+        assert not (await stage.until(events.CommandEnded, after=here)).ok
+        assert picture(work) == theirs
+        ended, _ = await stage.run("/undo --rest")
+        assert ended.ok
+        assert (work / "src" / "c.py").read_text() == "x = 'mine'\n"
+        assert (work / "a.txt").exists()
+        assert (await stage.run("/redo --rest"))[0].ok
+        assert (await stage.run("/undo --anyway"))[0].ok
+        assert (work / "src" / "b.py").read_text() == "x = 1\n"
+        assert not (work / "src" / "c.py").exists()
+        overwritten = stage.entries(FilesRestored)[-1]
+        before = next(one.before for one in overwritten.changes if one.path == "src/c.py")
+        assert stage.session.services.context.files.store.get(before.split()[-1]) == (
+            b"x = 'mine'\n"
+        )
+
+
+async def test_without_anybody_to_ask_nothing_is_touched(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    says = model(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=says, approve="auto-edit") as stage:
+        await stage.say("edit it")
+        (work / "a.txt").write_text("mine\n")
+        ended, text = await stage.run("/undo")
+        assert not ended.ok
+        assert "--anyway" in text
+        assert "-two" in text
+        assert "+mine" in text
+        assert (work / "a.txt").read_text() == "mine\n"
+        assert (work / "new" / "deep" / "c.txt").exists()
+
+
+async def test_rewind_takes_files_along_diff_and_why_explain_them(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    first = picture(work)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        _, why = await stage.run("/why src/c.py")
+        assert "turn 3" in why
+        assert "shell" in why
+        assert "run it" in why
+        _, diff = await stage.run("/diff turn 1")
+        assert "-two\n+three" in diff
+        assert not (await stage.run("/why nothing/of/this/name"))[0].ok
+        ended, text = await stage.run("/rewind turn 1 --files")
+        assert ended.ok, text
+        assert (work / "a.txt").read_text() == "one\nthree\n"
+        assert (await stage.run("/undo"))[0].ok
+        assert picture(work) == first
+
+
+async def test_nothing_outside_the_workspace_is_reached_through_a_link(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "b.py").write_text("x = 2\n")
+    says = script(
+        tmp_path,
+        calls(("write", {"path": "src/b.py", "content": "x = 2\n"})),
+        {"text": "edited"},
+        loop=True,
+    )
+    async with on_stage(tmp_path / "home", cwd=work, model=says, approve="auto-edit") as stage:
+        await stage.say("edit it")
+        (work / "src" / "b.py").unlink()
+        (work / "src").rmdir()
+        (work / "src").symlink_to(outside)
+        for command in ("/undo", "/undo --anyway"):
+            await stage.run(command)
+            assert (outside / "b.py").read_text() == "x = 2\n"
+            assert [each.name for each in outside.iterdir()] == ["b.py"]
+
+
+async def test_another_folder_is_not_the_workspace(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    says: dict[str, Any] = {"model": model(tmp_path), "approve": "auto-edit"}
+    async with on_stage(tmp_path / "home", cwd=work, **says) as stage:
+        await stage.say("edit it")
+        after = picture(work)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with on_stage(tmp_path / "home", cwd=elsewhere, **says) as stage:
+        ended, text = await stage.run("/undo")
+        assert not ended.ok
+        assert str(work) in text
+    assert picture(work) == after
+
+
+async def test_a_call_that_was_interrupted_is_undone_all_the_same(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    first = picture(work)
+    says = script(
+        tmp_path,
+        calls(("shell", {"command": "echo new > made; echo started; sleep 600"})),
+        {"text": "never"},
+        loop=True,
+    )
+    async with on_stage(tmp_path / "home", cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        here = len(stage.heard)
+        stage.session.send("run it")
+        await stage.until(events.ToolOutput, lambda each: "started" in each.text)
+        stage.session.interrupt()
+        assert (await stage.until(events.TurnEnded, after=here)).ending == "interrupted"
+        assert (work / "made").exists()
+        ended, text = await stage.run("/undo")
+        assert ended.ok, text
+        assert picture(work) == first
+        assert len(stage.entries(FilesChanged)) == 1
+
+
+async def test_secrets_in_files_reach_neither_history_nor_screen(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    says = script(
+        tmp_path,
+        calls(("write", {"path": "conf.ini", "content": f"token = {secret}\n"})),
+        {"text": "done"},
+        loop=True,
+    )
+    async with on_stage(tmp_path / "home", cwd=work, model=says, approve="auto-edit") as stage:
+        await stage.say("write it")
+        for command in ("/diff", "/undo", "/redo"):
+            _, text = await stage.run(command)
+            assert secret not in text
+        assert (work / "conf.ini").read_text() == f"token = {secret}\n"
+    assert secret.encode() not in stage.places.transcript.read_bytes()
+    assert all(path.stat().st_mode & 0o77 == 0 for path in stage.places.files.rglob("*"))

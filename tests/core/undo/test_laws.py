@@ -1,0 +1,103 @@
+"""Undo after do is identity, redo after undo is identity, and nothing outside is ever touched."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mindstone_tui.core.undo import restore
+from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between, together
+from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.scan import EMPTY, Limits, TreeState, scan
+from tests.core.undo.trees import DEEDS, Deed, do, picture
+
+LIMITS = Limits(1_000, 1 << 20)
+
+
+@contextmanager
+def workspace() -> Iterator[tuple[Path, ObjectStore]]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as base:
+        root = Path(base, "outside", "work")
+        root.mkdir(parents=True)
+        (root.parent / "b").write_bytes(b"outside")
+        yield root, ObjectStore(Path(base, "store"), limit=1 << 24)
+
+
+def look(root: Path, store: ObjectStore, known: TreeState = EMPTY) -> TreeState:
+    return scan(root, known, store, LIMITS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(before=st.lists(DEEDS, max_size=12), deeds=st.lists(DEEDS, max_size=12), many=st.booleans())
+def test_undo_is_the_inverse_of_do_and_redo_of_undo(
+    before: list[Deed], deeds: list[Deed], many: bool
+) -> None:
+    with workspace() as (root, store):
+        for deed in before:
+            do(root, deed)
+        first, seen = picture(root), look(root, store)
+        for deed in deeds:
+            do(root, deed)
+        second = picture(root)
+        changes = between(root, seen, look(root, store, seen), store)
+        store.save()
+        from_ = 0 if many else restore.MANY  # both ways of writing obey the same law
+        assert not restore.apply(root, [each.turned() for each in changes], store, many=from_)
+        assert picture(root) == first
+        assert not restore.apply(root, changes, store, many=from_)
+        assert picture(root) == second
+        assert (root.parent / "b").read_bytes() == b"outside"
+        assert sorted(each.name for each in root.parent.iterdir()) == ["b", "work"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(rounds=st.lists(st.lists(DEEDS, max_size=6), min_size=2, max_size=4))
+def test_several_steps_together_are_undone_as_one(rounds: list[list[Deed]]) -> None:
+    with workspace() as (root, store):
+        first = picture(root)
+        seen = look(root, store)
+        steps: list[tuple[PathChange, ...]] = []
+        for deeds in rounds:
+            for deed in deeds:
+                do(root, deed)
+            now = look(root, store, seen)
+            steps.append(between(root, seen, now, store))
+            seen = now
+        every = together(steps)
+        assert not restore.apply(root, [each.turned() for each in every], store)
+        assert picture(root) == first
+        again = ChangeSet.decode(ChangeSet(str(root), every).encode())
+        assert again == ChangeSet(str(root), every)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    before=st.lists(DEEDS, max_size=8),
+    deeds=st.lists(DEEDS, min_size=1, max_size=6),
+    others=st.lists(DEEDS, min_size=1, max_size=6),
+)
+def test_what_somebody_else_changed_is_found_and_never_overwritten(
+    before: list[Deed], deeds: list[Deed], others: list[Deed]
+) -> None:
+    with workspace() as (root, store):
+        for deed in before:
+            do(root, deed)
+        seen = look(root, store)
+        for deed in deeds:
+            do(root, deed)
+        now = look(root, store, seen)
+        changes = between(root, seen, now, store)
+        for deed in others:
+            do(root, deed)
+        foreign = {each.path for each in between(root, now, look(root, store, now), store)}
+        untouched = {path: what for path, what in picture(root).items() if path in foreign}
+        found = restore.look(root, [each.turned() for each in changes], 1 << 20, store)
+        store.save()
+        restore.apply(root, found.ready, store)
+        after = picture(root)
+        assert {path: after.get(path) for path in untouched} == untouched

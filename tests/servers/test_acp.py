@@ -1,0 +1,261 @@
+"""`mindstone acp`, driven by the protocol's own Python client and by acpx."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mindstone_tui
+from mindstone_tui import api
+from mindstone_tui.servers.acp_updates import diffs
+from tests.core.session.stage import calls, check_history, script
+
+acp = pytest.importorskip("acp", reason="agent-client-protocol is not installed")
+schema = pytest.importorskip("acp.schema")
+
+ROOT = Path(__file__).parents[2]
+AGENT = [sys.executable, "-m", "mindstone_tui", "acp"]
+PATIENCE = 90.0
+
+
+class Editor:
+    """An editor's side: everything it was shown, and what it answers when asked."""
+
+    def __init__(self, allow: bool = True) -> None:
+        self.shown: list[Any] = []
+        self.asked: list[Any] = []
+        self.allow = allow
+        self.news = asyncio.Condition()
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        async with self.news:
+            self.shown.append((session_id, update))
+            self.news.notify_all()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **_: Any
+    ) -> Any:
+        self.asked.append((tool_call, options))
+        wanted = "allow_once" if self.allow else "reject_once"
+        chosen = next(option.option_id for option in options if option.kind == wanted)
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    def on_connect(self, conn: Any) -> None:
+        pass
+
+    def of(self, kind: str) -> list[Any]:
+        return [update for _, update in self.shown if update.session_update == kind]
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        return "".join(update.content.text for update in self.of(kind))
+
+    async def until(self, kind: str) -> Any:
+        async with asyncio.timeout(PATIENCE), self.news:
+            while not self.of(kind):
+                await self.news.wait()
+        return self.of(kind)[-1]
+
+
+@contextlib.asynccontextmanager
+async def editing(editor: Editor, **environ: str) -> AsyncIterator[Any]:
+    """A connection to the program, begun as an editor begins it."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environ}
+    async with acp.spawn_agent_process(
+        editor, AGENT[0], *AGENT[1:], env=env, cwd=str(ROOT), use_unstable_protocol=True
+    ) as (connection, _):
+        told = await connection.initialize(protocol_version=1)
+        assert told.protocol_version == 1
+        yield connection
+
+
+def prompt(text: str) -> list[Any]:
+    return [acp.text_block(text)]
+
+
+def prefer(home: Path, model: str, more: str = "") -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(f'[models]\ndefault = "{model}"\n{more}')
+
+
+async def test_a_turn_with_a_tool_that_asks_from_beginning_to_end(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(
+        tmp_path,
+        calls(("write", {"path": "note.txt", "content": "a stone remembers\n"})),
+        {"text": "It is written.", "thinking": "easy"},
+        loop=True,
+    )
+    prefer(home, model)
+    work = tmp_path / "My Work"
+    work.mkdir()
+    editor = Editor()
+    async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        begun = await agent.new_session(cwd=str(work), mcp_servers=[])
+        assert begun.session_id == "agent:default:my-work-1"
+        assert [one.id for one in begun.config_options] == ["model", "approve", "mode", "policy"]
+        commands = await editor.until("available_commands_update")
+        assert {"context", "pin", "recall"} <= {one.name for one in commands.available_commands}
+        ended = await agent.prompt(session_id=begun.session_id, prompt=prompt("write it down"))
+        assert ended.stop_reason == "end_turn"
+        assert "It is written." in editor.text()
+        ((tool_call, options),) = editor.asked
+        said = " ".join(part.content.text for part in tool_call.content if part.type == "content")
+        assert "note.txt" in said
+        (change,) = (part for part in tool_call.content if part.type == "diff")
+        assert change.new_text == "a stone remembers"
+        assert {"allow_once", "reject_once"} <= {option.kind for option in options}
+        done = editor.of("tool_call_update")[-1]
+        assert done.status == "completed"
+        usage = editor.of("usage_update")[-1]
+        assert 0 < usage.used < usage.size
+        assert usage.field_meta["mindstone"]["used_label"]
+        listed = await agent.list_sessions()
+        assert begun.session_id in [one.session_id for one in listed.sessions]
+        report = await agent.prompt(session_id=begun.session_id, prompt=prompt("/context"))
+        assert report.stop_reason == "end_turn"
+        await agent.close_session(session_id=begun.session_id)
+    assert (work / "note.txt").read_text() == "a stone remembers\n"
+    check_history(api.Home(home).places.session(api.Home(home).key("my-work-1")))
+
+
+async def test_a_cancelled_turn_ends_as_cancelled_and_a_failed_one_says_why(
+    home: Path, tmp_path: Path
+) -> None:
+    prefer(
+        home,
+        script(
+            tmp_path,
+            {"text": "and so on " * 60, "delay_ms": 60_000},
+            {"error": "the server is on fire"},
+            loop=True,
+        ),
+    )
+    editor = Editor()
+    async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        session = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+        taking = asyncio.create_task(agent.prompt(session_id=session, prompt=prompt("go on")))
+        await editor.until("agent_message_chunk")
+        await agent.cancel(session_id=session)
+        assert (await taking).stop_reason == "cancelled"
+        with pytest.raises(acp.RequestError, match="the server is on fire"):
+            await agent.prompt(session_id=session, prompt=prompt("again"))
+        with pytest.raises(acp.RequestError, match="cwd must be an absolute path"):
+            await agent.new_session(cwd="here", mcp_servers=[])
+        with pytest.raises(acp.RequestError, match="is not open"):
+            await agent.prompt(session_id="nobody", prompt=prompt("hello"))
+
+
+async def test_loading_replays_everything_and_resuming_nothing(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, calls(("glob", {"pattern": "*"})), {"text": "Port 8443."}, loop=True)
+    async with mindstone_tui.open(session="main", model=model, home=home) as conversation:
+        for question in ("Which port?", "And the other?"):
+            async for _ in conversation.ask(question):
+                pass
+    editor = Editor()
+    async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        listed = (await agent.list_sessions()).sessions
+        assert listed[0].session_id == "agent:default:main"
+        assert listed[0].title == "Which port?"
+        await agent.load_session(cwd=str(tmp_path), session_id="agent:default:main")
+        assert editor.text("user_message_chunk") == "Which port?And the other?"
+        assert editor.text() == "Port 8443." * 2
+        assert [call.kind for call in editor.of("tool_call")] == ["search", "search"]
+        with pytest.raises(acp.RequestError, match="no session"):
+            await agent.load_session(cwd=str(tmp_path), session_id="agent:default:nowhere")
+    again = Editor()
+    async with asyncio.timeout(PATIENCE), editing(again) as agent:
+        await agent.resume_session(cwd=str(tmp_path), session_id="agent:default:main")
+        await again.until("available_commands_update")
+        assert not again.of("user_message_chunk")
+
+
+async def test_options_are_the_slash_commands_and_hold_for_the_session(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "hello"}, loop=True)
+    prefer(home, model, '[acp]\nsession = "main"\n')
+    editor = Editor()
+    async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        begun = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+        assert begun.session_id == "agent:default:main"
+        for name, value in (("policy", "lru"), ("mode", "cascade"), ("approve", "read-only")):
+            told = await agent.set_config_option(
+                config_id=name, session_id=begun.session_id, value=value
+            )
+            now = {one.id: one.current_value for one in told.config_options}
+            assert now[name] == value
+        with pytest.raises(acp.RequestError, match="no option"):
+            await agent.set_config_option(
+                config_id="policy", session_id=begun.session_id, value="coin toss"
+            )
+
+
+async def test_what_another_surface_says_appears_in_the_editor(home: Path, tmp_path: Path) -> None:
+    prefer(home, script(tmp_path, {"text": "from the terminal"}, loop=True))
+    editor = Editor()
+    async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        async with mindstone_tui.open(session="main", home=home) as conversation:
+            async for _ in conversation.ask("begin"):
+                pass
+            await agent.resume_session(cwd=str(tmp_path), session_id="agent:default:main")
+            async for _ in conversation.ask("said elsewhere"):
+                pass
+        assert (await editor.until("user_message_chunk")).content.text == "said elsewhere"
+        assert (await editor.until("agent_message_chunk")).content.text == "from the terminal"
+
+
+def test_a_unified_diff_becomes_old_and_new_text() -> None:
+    text = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three"
+    (change,) = diffs(text)
+    assert change == {
+        "type": "diff",
+        "path": "x.py",
+        "oldText": "one\ntwo\nthree",
+        "newText": "one\n2\nthree",
+    }
+    (fresh,) = diffs("--- /dev/null\n+++ b/y.py\n@@ -0,0 +1 @@\n+new")
+    assert (fresh["oldText"], fresh["newText"]) == (None, "new")
+    assert not list(diffs("no diff at all"))
+
+
+def test_acpx_takes_a_turn(home: Path, tmp_path: Path) -> None:
+    found = ROOT / ".counterparts" / "node_modules" / ".bin" / "acpx"
+    if not found.exists() or shutil.which("node") is None:
+        pytest.skip("acpx is not there; `make counterparts` fetches it")
+    model = script(
+        tmp_path,
+        calls(("write", {"path": "note.txt", "content": "a stone remembers\n"})),
+        {"text": "It is written."},
+        loop=True,
+    )
+    prefer(home, model)
+    command = [str(found), "--approve-all", "--format", "json", "--agent", " ".join(AGENT)]
+    done = subprocess.run(
+        [*command, "exec", "write it down"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    updates = [
+        message["params"]["update"]
+        for message in map(json.loads, done.stdout.splitlines())
+        if message.get("method") == "session/update"
+    ]
+    chunks = [one for one in updates if one["sessionUpdate"] == "agent_message_chunk"]
+    assert "".join(one["content"]["text"] for one in chunks) == "It is written."
+    assert (tmp_path / "note.txt").read_text() == "a stone remembers\n"
