@@ -35,7 +35,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     neighbour: float = 0.3
     answer: float = 0.25
     """What a neighbour gives beside that when it asked, and this is what came after."""
-    second_neighbour: float = 0.15
+    second_neighbour: float = 0.18
     long_neighbour: float = 0.4
     """The share that a long message gives of this: it speaks of much else."""
     sitting: float = 0.25

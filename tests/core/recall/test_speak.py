@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.recall.index import RecallIndex, SearchResult
-from mindstone_tui.core.recall.inject import choose
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.index import (
+    InMemoryIndex,
+    RecallIndex,
+    SearchResult,
+    catch_up,
+    reading,
+)
+from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.speak import (
     ABOUT_OTHERS,
     ASKS_NOTHING,
@@ -20,7 +27,9 @@ from mindstone_tui.core.recall.speak import (
     silence,
     worth_injecting,
 )
+from mindstone_tui.core.replay.playback import open_sample
 from tests.core.recall.talk import WordModel, said
+from tests.corpora import lines
 
 SMALL_TALK = (
     "ok",
@@ -248,3 +257,22 @@ def test_a_standing_instruction_comes_back_when_it_applies(
     texts = [each.hit.text for each in chosen.injected]
     assert bool(texts) == bool(rule) == (not chosen.silent)
     assert all(rule in text for text in texts)
+
+
+SILENT = {"thanks": 0.0, "go on": 0.0, "small talk": 0.05, "instruction": 0.05, "never said": 0.1}
+"""What people say that history cannot answer, and the share of it that may get something."""
+
+
+def test_what_history_cannot_answer_gets_next_to_nothing() -> None:
+    history = open_sample(Places.resolve({"MINDSTONE_HOME": "/nonexistent"}))
+    index = InMemoryIndex()
+    catch_up(index, reading(history))
+    brought: dict[str, list[bool]] = {}
+    for case in lines("said_to_agents.tsv"):
+        kind, _, message = case.partition("\t")
+        answers = [index.search(query, 24) for query in queries(message, ())]
+        choice = choose(message, answers, 2_000, len, most=12)
+        brought.setdefault(kind, []).append(bool(choice.injected))
+    assert sum(map(len, brought.values())) >= 200
+    for kind, most in SILENT.items():
+        assert sum(brought[kind]) <= most * len(brought[kind]), kind
