@@ -35,7 +35,7 @@ def host_for(
     """The host for the app: settings, commands, sessions, models and themes."""
     return AppHost(
         settings=settings.tui,
-        commands=SlashCommands(),
+        commands=SlashCommands(home, folder),
         library=HomeLibrary(home, settings),
         models=lambda: _models(home, settings),
         setup=HomeSetup(home, settings),
@@ -56,19 +56,30 @@ class SlashCommands(Sequence[CommandHelp]):
     not wait for them.
     """
 
+    def __init__(self, home: Places, folder: Path) -> None:
+        self._home = home
+        self._folder = folder
+
     @cached_property
     def _all(self) -> tuple[CommandHelp, ...]:
         from mindstone_tui.core.commands import COMMANDS
+        from mindstone_tui.core.session.prompt_files import commands_in
 
-        return tuple(
-            CommandHelp(
-                name=each.name,
-                usage=each.usage,
-                help=each.help,
-                details=each.details,
-                choices=each.words,
-            )
-            for each in COMMANDS.values()
+        return (
+            *(
+                CommandHelp(
+                    name=each.name,
+                    usage=each.usage,
+                    help=each.help,
+                    details=each.details,
+                    choices=each.words,
+                )
+                for each in COMMANDS.values()
+            ),
+            *(
+                CommandHelp(name=each.name, usage=each.hint, help=each.description)
+                for each in commands_in(self._home, self._folder).values()
+            ),
         )
 
     @overload

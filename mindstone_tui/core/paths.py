@@ -295,6 +295,21 @@ class Places(msgspec.Struct, frozen=True):
         return self.config / "themes"
 
     @property
+    def hooks(self) -> Path:
+        """Programs that run at certain moments."""
+        return self.config / "hooks.json"
+
+    @property
+    def commands(self) -> Path:
+        """The user's own slash commands, a Markdown file each."""
+        return self.config / "commands"
+
+    @property
+    def skills(self) -> Path:
+        """The user's skills, a folder each."""
+        return self.config / "skills"
+
+    @property
     def keys(self) -> Path:
         """API keys, readable by their owner alone."""
         return self.config / "keys.toml"

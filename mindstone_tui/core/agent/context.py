@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.agent.hooks import Fired, Hooks
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.tool_offer import ToolOffer
@@ -122,6 +123,7 @@ class TurnContext:
         tool_context: Callable[[str], ToolContext],
         permissions: Permissions,
         files: FileKeeper,
+        hooks: Hooks,
         redactor: Redactor,
         report_bug: Callable[[BaseException], object],
         position: int = 0,
@@ -141,6 +143,7 @@ class TurnContext:
         self.tool_context = tool_context
         self.permissions = permissions
         self.files = files
+        self.hooks = hooks
         self.redactor = redactor
         self.report_bug = report_bug
         self.position = position
@@ -150,6 +153,8 @@ class TurnContext:
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
         self.steering: list[UserMessage] = []
+        self.added: list[int] = []
+        """Lines of this turn whose text its next prompts end with, beside what was recalled."""
         self._warned: set[str] = set()
         self._served: dict[str, Window] = {}
         """Windows that servers named for models of which nothing else is known."""
@@ -322,6 +327,10 @@ class TurnContext:
         target = self.target
         room = budget.room_for(target.window, target.label, self.settings.budget)
         return min(room.reserve, self.info.max_output or 1 << 30)
+
+    def hear(self, fired: Fired) -> None:
+        """Let what hooks added join the prompts of this turn."""
+        self.added += fired.tail
 
     def take_steering(self) -> list[UserMessage]:
         """What the person added to the running turn, once."""

@@ -19,7 +19,7 @@ from mindstone_tui.core.tools.approvals import (
 )
 from mindstone_tui.core.tools.base import Tool, ToolContext
 from mindstone_tui.core.tools.sandbox import Sandbox
-from mindstone_tui.core.tools.shell_rules import EDITS, Rule, offered
+from mindstone_tui.core.tools.shell_rules import EDITS, Rule, Verdict, offered
 
 
 class Permissions:
@@ -50,6 +50,11 @@ class Permissions:
             await self._look_for_sandbox()
         check_mode(self.mode, sandboxed=self._sandbox is not None)
 
+    async def find_sandbox(self) -> Sandbox | None:
+        """What can confine a command here; None when nothing can."""
+        await self._look_for_sandbox()
+        return self._sandbox
+
     async def _look_for_sandbox(self) -> None:
         if not self._looked:
             self._sandbox = await self._find_sandbox()
@@ -62,6 +67,12 @@ class Permissions:
             why = f"{decision.reason}, and nobody can be asked here; --approve sets the mode"
             return msgspec.structs.replace(decision, verdict="refuse", reason=why)
         return decision
+
+    def ask_instead(self, decision: Decision, why: str) -> Decision:
+        """The same call, but a person decides; refused where nobody can."""
+        verdict: Verdict = "ask" if self.asks else "refuse"
+        reason = why if self.asks else f"{why}, and nobody can be asked here"
+        return msgspec.structs.replace(decision, verdict=verdict, reason=reason)
 
     def confine(self, decision: Decision, context: ToolContext) -> ToolContext:
         """What the tool may use when it runs under this decision."""

@@ -132,12 +132,24 @@ async def _use(
     if decision.verdict == "refuse":
         yield _refused(context, turn, call, "policy", decision.reason)
         return
+    fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
+    for notice in fired.notices:
+        yield notice
+    context.hear(fired)
+    if fired.blocked is not None:
+        yield _refused(context, turn, call, "hook", fired.blocked)
+        return
+    if fired.asks is not None and decision.verdict == "allow":
+        decision = context.permissions.ask_instead(decision, fired.asks)
+        if decision.verdict == "refuse":
+            yield _refused(context, turn, call, "hook", decision.reason)
+            return
     if decision.verdict == "allow":
         tool_context = context.permissions.confine(decision, tool_context)
         context.window.record(_allowed(call, approval, decision), turn)
     else:
         waiting = context.questions.ask(call.id)
-        question = await _question(context, turn, tool, approval, decision)
+        question = await question_about(context, turn, tool, approval, decision)
         # On disk before it is put: any surface may answer, and the first answer on disk holds.
         context.window.record(_written(question), turn)
         yield question
@@ -165,13 +177,18 @@ async def _use(
     yield _returned(context, turn, call, outcome[0])
     for event in announcements(*changed):
         yield event
+    fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, outcome[0])
+    context.hear(fired)
+    for notice in fired.notices:
+        yield notice
     if interruption is not None:
         raise interruption
 
 
-async def _question(
+async def question_about(
     context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
+    """What a person is asked before a call may run."""
     scopes = await context.permissions.scopes_for(tool, approval)
     parts = approval.preview.parts
     return events.ToolAsked(

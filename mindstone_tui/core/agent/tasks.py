@@ -251,4 +251,4 @@ class Tasks:
         return observe(self._cwd, files, tools=self._tool_names())
 
     def _tool_names(self) -> list[str]:
-        return [tool.name for tool in self._context.window.fold.tools]
+        return list(self._context.tools)

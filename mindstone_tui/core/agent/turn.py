@@ -30,7 +30,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import StandingInstructionOffered
+from mindstone_tui.core.entries.derived import RecallInjected, StandingInstructionOffered
 from mindstone_tui.core.errors import (
     Bug,
     ContextTooLong,
@@ -127,6 +127,9 @@ class _Turn:
         self._call_ids: set[str] = set()
         self._prepared: Prepared | None = None
         self._target = SESSIONS_OWN
+        self._last_answer = ""
+        self._sent_on = False
+        """A hook had the turn go on when it was about to end."""
 
     async def run(self, said: UserMessage, origin: str) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
@@ -136,6 +139,8 @@ class _Turn:
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
         for notice in await context.services.make_ready():
             yield notice
+        async for event in self._submit(text):
+            yield event
         await context.learn_window()
         self._target = target = context.target
         await context.window.ledger(target.model).counter.ready()
@@ -154,7 +159,9 @@ class _Turn:
             async for event in self._ask():
                 yield event
             if not self._asked:
-                return
+                if await self._may_stop():
+                    return
+                continue
             check_budget(self._spent, context.settings.models)
             self._tools += len(self._asked)
             async for event in use_tools(context, turn, self._asked, self._watch):
@@ -207,6 +214,31 @@ class _Turn:
             elapsed=round(time.monotonic() - self._started, 3),
         )
 
+    async def _submit(self, text: str) -> AsyncIterator[events.AnyEvent]:
+        """Let hooks see the message before anybody else does; one may stop it."""
+        context, turn = self._context, self._turn
+        context.added.clear()
+        started = await context.hooks.begin(resumed=turn > 1, turn=turn)
+        fired = await context.hooks.fire("UserPromptSubmit", {"prompt": text}, turn=turn)
+        for notice in (*started.notices, *fired.notices):
+            yield notice
+        context.hear(fired)
+        if (why := started.blocked if started.blocked is not None else fired.blocked) is not None:
+            raise MindstoneError(f"A hook stopped this message: {why}", "`/hooks` lists them.")
+
+    async def _may_stop(self) -> bool:
+        """Whether the turn may end here; a hook can send it on, once."""
+        context = self._context
+        if self._sent_on or not context.hooks.wanted("Stop"):
+            return True
+        told = {"stop_hook_active": False, "last_assistant_message": self._last_answer}
+        fired = await context.hooks.fire("Stop", told, turn=self._turn)
+        if fired.blocked is None:
+            return True
+        self._sent_on = True
+        context.hear(fired)
+        return False
+
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
         for find in (self._context.digest, self._context.recall):
             found = await find(text, self._target)
@@ -216,6 +248,13 @@ class _Turn:
             self._tail = (*self._tail, line.seq)
             for event in announcements(line):
                 yield event
+            if isinstance(line.entry, RecallInjected):
+                fired = await self._context.hooks.fire(
+                    "AfterRecall", _of_recall(line.entry), turn=self._turn
+                )
+                self._context.hear(fired)
+                for notice in fired.notices:
+                    yield notice
 
     async def _ask(self) -> AsyncIterator[events.AnyEvent]:
         """One model call; tried again, with less, when the provider says it is too long."""
@@ -242,15 +281,12 @@ class _Turn:
     async def _ask_once(self) -> AsyncIterator[events.AnyEvent]:
         context, turn = self._context, self._turn
         self._calls += 1
-        prepared = await plan.prepare(
-            context.window, self._target, call=self._calls, tail=self._tail
-        )
+        tail = (*self._tail, *context.added)
+        prepared = await plan.prepare(context.window, self._target, call=self._calls, tail=tail)
         self._prepared = prepared
         for event in announcements(*prepared.lines):
             yield event
-        report = build_report.report(
-            context.window, self._target, tail=self._tail, call=self._calls
-        )
+        report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
         yield events.ContextReported(report=report)
         yield events.ModelCalled(
             turn=turn,
@@ -282,6 +318,7 @@ class _Turn:
         message, report = asking.answer()
         said, reported = context.window.record_all([message, report], turn)
         self._spent = added(self._spent, report.usage)
+        self._last_answer = message.text
         yield events.AnswerRecorded(
             turn=turn, entry=said.id, text=_text_of(context.whole(said)), calls=len(message.calls)
         )
@@ -320,6 +357,15 @@ class _Turn:
                 queued=waiting.queued,
                 text=_text_of(self._context.whole(line)),
             )
+
+
+def _of_recall(entry: RecallInjected) -> dict[str, object]:
+    """What hooks are told of recalled passages."""
+    found = [
+        {"session": each.session, "turn": each.turn, "entry": each.entry, "text": each.text}
+        for each in entry.passages
+    ]
+    return {"query": entry.query, "passages": found}
 
 
 def _said_before(fold: Fold, words: str, seq: int) -> bool:

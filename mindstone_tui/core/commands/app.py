@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 @command("help", usage="[COMMAND]", words=())
 async def show_help(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """List every command, or explain one."""
-    del services
-    if argument:
+    own = services.prompts.commands()
+    if (name := argument.removeprefix("/").lower()) in own:
+        each = own[name]
+        text = f"/{each.name} {each.hint}".rstrip() + f"\n\n{each.description}\n\n{each.path}"
+        yield CommandPrinted(command="help", text=text)
+    elif argument:
         found, _ = parse(argument)
         text = "\n\n".join(part for part in (found.synopsis, found.help, found.details) if part)
         yield CommandPrinted(command="help", text=text)
     else:
-        text = "\n".join(f"{each.synopsis:44} {each.help}" for each in COMMANDS.values())
+        rows = [f"{each.synopsis:44} {each.help}" for each in COMMANDS.values()]
+        rows += [f"{f'/{each.name} {each.hint}':44} {each.description}" for each in own.values()]
+        text = "\n".join(rows)
         yield ScreenAsked(screen="help", otherwise=text)
 
 

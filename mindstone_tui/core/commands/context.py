@@ -16,7 +16,7 @@ from mindstone_tui.core.context import manual
 from mindstone_tui.core.context.build_report import check_before_add
 from mindstone_tui.core.context.measure import COMPONENTS
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.errors import NoSuchEntry
+from mindstone_tui.core.errors import NoSuchEntry, NotAllowed
 from mindstone_tui.core.events import (
     AnyEvent,
     CommandPrinted,
@@ -77,6 +77,9 @@ async def prune(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
     results become placeholders; the newest few and what nobody answered yet stay.
     """
     window = services.context.window
+    fired = await services.context.hooks.before_compact("manual")
+    if fired.blocked is not None:
+        raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
     if argument == "results":
         nothing = "No older tool result is left to trim."
         for event in _tell("prune", await manual.trim(window), nothing):

@@ -13,6 +13,7 @@ from mindstone_tui.core.agent.review import finish_review, outcome_in_words, rev
 from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
 from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.entries.derived import HandoffWritten, TaskDone
+from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.handoff import resume
@@ -43,6 +44,9 @@ async def compact(services: SessionServices, argument: str) -> AsyncIterator[Any
     """
     del argument
     before = services.context.report().prompt.tokens
+    fired = await services.context.hooks.before_compact("manual")
+    if fired.blocked is not None:
+        raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
     lines = await make_room_by(services.context.window, services.modes.compact)
     for event in announcements(*lines):
         yield event

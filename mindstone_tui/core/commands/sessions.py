@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
+from mindstone_tui.core.agent.hooks import shown
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.config.settings import ApprovalMode
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, ScreenAsked
 from mindstone_tui.core.events.report_text import budget_data, headline
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.text import plural
+from mindstone_tui.core.tools.hooks import read_hooks
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
@@ -97,12 +99,56 @@ async def trust(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
         yield CommandPrinted(command="trust", text="This folder has no instructions for the model.")
         return
     files = "\n\n".join(
-        f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}" for each in found.files
+        f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}"
+        for each in found.files
+        if each.kind != "hooks"
     )
+    hooks = [hook for each in found.of("hooks") for hook in read_hooks(each.data, "project", "")[0]]
+    if hooks:
+        files += f"\n\n── These commands would run, in the sandbox:\n{shown(hooks)}"
     how = (
         "`/trust yes` lets it be read." if found.state != "trusted" else "It is read in every turn."
     )
     yield CommandPrinted(command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}")
+
+
+@command("skills")
+async def skills(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """List your own commands and the skills that the model may look up, with where they stand.
+
+    Commands are Markdown files in commands/, skills folders with a SKILL.md in skills/, both beside
+    config.toml; a trusted project's are in .mindstone or .claude.
+    """
+    del argument
+    prompts = services.prompts
+    prompts.refresh()
+    listed = [
+        *((f"/{each.name}", each) for each in prompts.commands().values()),
+        *prompts.skills.items(),
+    ]
+    rows = [
+        f"{name:24} {each.size:>7,} bytes  {each.source:8} {each.description}\n  {each.path}"
+        for name, each in listed
+    ]
+    where = f"{services.home.commands} and {services.home.skills}"
+    none = f"There are none. They would stand in {where}."
+    yield CommandPrinted(command="skills", text="\n".join(rows) or none)
+
+
+@command("hooks")
+async def hooks(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """List the programs that run at certain moments, with their exact commands.
+
+    They stand in hooks.json beside config.toml, and in .mindstone/hooks.json of a trusted project.
+    """
+    del argument
+    found = services.context.hooks
+    found.refresh()
+    text = shown(found.all) or f"There are no hooks. They would stand in {services.home.hooks}."
+    yield CommandPrinted(
+        command="hooks",
+        text="\n".join([text, *services.project.hook_problems(services.home.hooks)]),
+    )
 
 
 @command("tools", usage="[on|off NAME | accept SERVER]", changes_window=True)

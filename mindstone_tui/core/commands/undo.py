@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.commands.registry import command, wrong_use
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import turn_names
-from mindstone_tui.core.text import exact, fresh_nonce, plural
+from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
 from mindstone_tui.core.undo.restore import Conflict, Outlook
 from mindstone_tui.core.undo.scan import Node
@@ -270,7 +271,7 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
     since = "" if keeper.now(root, path) == change.after else " Somebody else changed it since."
     did = described(change).rpartition(": ")[2]
     first = f"{exact(path)}: {did} by {step.by} in turn {step.turn}"
-    asked = "" if step.restored else services.question_of(step.turn)
+    asked = "" if step.restored else _asked_in(services, step.turn)
     because = f" You asked: “{asked}”" if asked else ""
     return CommandPrinted(
         command="why",
@@ -279,6 +280,12 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         ).text,
         data={"path": path, "turn": step.turn, "seq": step.seq, "by": step.by},
     )
+
+
+def _asked_in(services: SessionServices, turn: int) -> str:
+    """What the person asked for in a turn, in one line."""
+    asked = (line.entry for line in services.context.window.history.turn(turn))
+    return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
 
 
 def _meant(keeper: FileKeeper, argument: str) -> tuple[str, str]:

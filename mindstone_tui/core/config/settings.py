@@ -252,6 +252,22 @@ class ToolSettings(SettingsSection):
     """Tool servers, by name."""
 
 
+class HookSettings(SettingsSection):
+    """Programs that run at certain moments: `hooks.json` beside this file says which."""
+
+    seconds: float = 60.0
+    """Time that one run may take, unless it names its own."""
+    end_seconds: float = 5.0
+    """The same at the end of a session, which nobody wants to wait for."""
+
+
+class SkillSettings(SettingsSection):
+    """Skills: folders with a SKILL.md, yours and those of trusted projects."""
+
+    head_chars: int = 3_000
+    """Room for their names and descriptions in the head of the prompt."""
+
+
 class UndoSettings(SettingsSection):
     """What is kept of files before tools change them."""
 
@@ -394,6 +410,8 @@ class Settings(SettingsSection):
     tools: ToolSettings = ToolSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     undo: UndoSettings = UndoSettings()
+    hooks: HookSettings = HookSettings()
+    skills: SkillSettings = SkillSettings()
     models: ModelSettings = ModelSettings()
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()

@@ -33,6 +33,7 @@ from mindstone_tui.core.entries import Line, Message, Request, Span, ToolSchema,
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, UserMessage
 from mindstone_tui.core.entries.derived import (
     HandoffReplayed,
+    HookRun,
     MemoryDigested,
     RecallInjected,
     SummaryDerived,
@@ -457,9 +458,9 @@ class Fold(PromptHead):
             case _:
                 return None
 
-    def _recall(self, seq: int) -> RecallInjected | MemoryDigested:
+    def _recall(self, seq: int) -> RecallInjected | MemoryDigested | HookRun:
         line = self.recalls.get(seq) or next(iter(self._read(seq, seq)), None)
-        if line is None or not isinstance(line.entry, RecallInjected | MemoryDigested):
+        if line is None or not isinstance(line.entry, RecallInjected | MemoryDigested | HookRun):
             raise missing(seq)
         return line.entry
 
@@ -494,7 +495,7 @@ class Fold(PromptHead):
         if said(line) is not None:
             self.lines[line.seq] = line
             self._pairing = None
-        elif isinstance(line.entry, RecallInjected | MemoryDigested):
+        elif isinstance(line.entry, RecallInjected | MemoryDigested | HookRun):
             self.recalls[line.seq] = line
 
     def _take(self, line: Line) -> None:

@@ -246,3 +246,24 @@ class TaskDone(Entry):
     title: str
     summary: str = ""
     checkpoint: str = ""
+
+
+class HookRun(Entry):
+    """A program that a person set up for an event was run; what it said may join this turn."""
+
+    carries_text: ClassVar[bool] = True
+
+    event: str
+    """`PreToolUse`, `UserPromptSubmit` …"""
+    command: str
+    source: str
+    """`user` or `project`."""
+    status: Literal["ok", "blocked", "failed", "timeout"] = "ok"
+    code: int = 0
+    why: str = ""
+    """Why it blocked, or how it failed."""
+    text: str = ""
+    """The exact block that the model sees for the rest of the turn; empty where it adds nothing."""
+    said: str = ""
+    """What it wants a person to read."""
+    elapsed: float = 0.0

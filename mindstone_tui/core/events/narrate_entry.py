@@ -97,6 +97,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Task done: {title}", summary
         case derived.NoteTaken(category=category, text=text):
             return f"Note ({category}): {text}", ""
+        case derived.HookRun(event=event, command=command, status=status, why=why):
+            return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
         case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):

@@ -13,6 +13,7 @@ import msgspec
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
+from mindstone_tui.core.agent.hooks import Hooks, announced_first
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.tasks import Tasks
@@ -39,11 +40,12 @@ from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.models import Models, SessionModels
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices, turn_services
 from mindstone_tui.core.session.session import Session
-from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry
+from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
@@ -265,6 +267,23 @@ class _Assembly:
             record=lambda entry: self.window.record(entry),
         )
 
+    @cached_property
+    def _permissions(self) -> Permissions:
+        return permissions_for(self.opening, self.settings.approvals)
+
+    @cached_property
+    def _hooks(self) -> Hooks:
+        return Hooks(
+            load=lambda: session_hooks(self.home.hooks, self.project.instructions()),
+            record=lambda entry, turn: self.window.record(entry, turn),
+            places=self.places,
+            permissions=self._permissions,
+            tool_context=self._tool_context,
+            redactor=self.redactor,
+            seconds=self.settings.hooks.seconds,
+            network=self.settings.approvals.network,
+        )
+
     # The turn
 
     @cached_property
@@ -278,8 +297,9 @@ class _Assembly:
             named_window=self._named_window(),
             tools=self.tools.offered,
             tool_context=self._tool_context,
-            permissions=permissions_for(self.opening, self.settings.approvals),
+            permissions=self._permissions,
             files=self.files,
+            hooks=self._hooks,
             redactor=self.redactor,
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
             position=position_in(self.history, model) if self.window.fold.plan else 0,
@@ -327,7 +347,7 @@ class _Assembly:
         )
         steps = self.handoffs.room_steps(self.recall.backfill)
         modes = Modes(Means(summarizer=summarizer, steps=steps))
-        self.window.room_maker = modes.make_room
+        self.window.room_maker = announced_first(self._hooks, modes.make_room)
         return modes
 
     async def _probe(self, query: str, k: int) -> Sequence[ProbeResult]:
@@ -343,6 +363,10 @@ class _Assembly:
     @cached_property
     def project(self) -> Project:
         return Project(self.workspace, TrustFile(self.home.trust))
+
+    @cached_property
+    def _prompts(self) -> PromptFiles:
+        return PromptFiles(self.home, self.project, self.context)
 
     @cached_property
     def tools_of_history(self) -> ToolsOfHistory:
@@ -367,8 +391,10 @@ class _Assembly:
             self.tasks,
             self.recall,
             project=self.project,
+            prompts=self._prompts,
             tools=self.tools,
             cwd=self.opening.cwd,
+            home=self.home,
         )
         delegations = Delegations(
             self.context,
@@ -398,4 +424,5 @@ class _Assembly:
             models=self.answering,
             tools=self.tools,
             project=self.project,
+            prompts=self._prompts,
         )

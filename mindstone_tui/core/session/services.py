@@ -30,7 +30,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged
+from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
     ContinuityError,
     EntryNotSaved,
@@ -47,11 +47,13 @@ from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.profile import ListedSession, list_described
+from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.tools.base import ToolResult
+from mindstone_tui.core.tools.prompt_files import skill_tool
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
@@ -88,6 +90,7 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
+        prompts: PromptFiles,
     ) -> None:
         self.context = context
         self.home = home
@@ -103,6 +106,7 @@ class SessionServices:
         self.models = models
         self.tools = tools
         self.project = project
+        self.prompts = prompts
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
@@ -115,11 +119,6 @@ class SessionServices:
     def refer(self, pointer: str) -> Line:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
         return resolve_reference(pointer, self._history, self.context.window.fold)
-
-    def question_of(self, turn: int) -> str:
-        """What the person asked for in a turn, in one line."""
-        asked = (line.entry for line in self._history.turn(turn))
-        return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
 
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
@@ -381,8 +380,10 @@ def turn_services(
     recall: SessionRecall,
     *,
     project: Project,
+    prompts: PromptFiles,
     tools: ToolRegistry,
     cwd: Path,
+    home: Places,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -390,6 +391,10 @@ def turn_services(
     async def make_ready() -> list[events.AnyEvent]:
         """Start the tool servers, look at the project; each thing to say is said once."""
         found = await tools.start_servers()
+        context.hooks.refresh()
+        if prompts.refresh():
+            tools.add({"skill": skill_tool(prompts.skills)})
+        found += project.hook_problems(home.hooks)
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -412,7 +417,11 @@ def turn_services(
         instructions, cut = cut_sections(
             project.sections(), max(share - taken, share // 2), context.count
         )
-        sections = (*found.sections, *instructions, *([task] if task else ()), *remembered)
+        started = context.hooks.started
+        said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
+        skills = prompts.section()
+        beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:

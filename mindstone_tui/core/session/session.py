@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
 from mindstone_tui.core.commands.registry import Command
@@ -44,6 +45,7 @@ from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
+from mindstone_tui.core.tools.prompt_files import PromptFile
 from mindstone_tui.core.transcript.follow import changes
 
 
@@ -69,6 +71,17 @@ class AskedCommand(msgspec.Struct, frozen=True):
     argument: str
 
 
+class AskedPrompt(msgspec.Struct, frozen=True):
+    """A command that a file holds, on its way to become a message."""
+
+    prompt: PromptFile
+    line: str
+    argument: str
+
+
+Item = SentMessage | AskedCommand | AskedPrompt
+
+
 class Inbox:
     """First come, first served; `idle` is set while nothing waits and nothing is done."""
 
@@ -76,10 +89,10 @@ class Inbox:
         self.idle = asyncio.Event()
         self.idle.set()
         self.serving = False
-        self._waiting: deque[SentMessage | AskedCommand] = deque()
+        self._waiting: deque[Item] = deque()
         self._knock = asyncio.Event()
 
-    def put(self, item: SentMessage | AskedCommand, *, first: bool = False) -> None:
+    def put(self, item: Item, *, first: bool = False) -> None:
         """Ask for something, after everything else or before it."""
         self.idle.clear()
         if first:
@@ -88,7 +101,7 @@ class Inbox:
             self._waiting.append(item)
         self._knock.set()
 
-    async def take(self) -> SentMessage | AskedCommand:
+    async def take(self) -> Item:
         """The next thing to do; `done` must follow."""
         while not self._waiting:
             self._knock.clear()
@@ -111,7 +124,7 @@ class Inbox:
                 return True
         return False
 
-    def empty(self) -> list[SentMessage | AskedCommand]:
+    def empty(self) -> list[Item]:
         """Take everything out."""
         items = list(self._waiting)
         self._waiting.clear()
@@ -193,6 +206,7 @@ class Session:
         self._returned: list[SentMessage] = []
         """Messages that no turn took in, and that nobody sent again."""
         self._complained: set[str] = set()
+        self._alert_hooks = AlertHooks(services.context.hooks)
 
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
@@ -266,7 +280,12 @@ class Session:
         try:
             command, argument = parse(line)
         except MindstoneError as error:
-            end_command(line, error, self._emit)
+            name, _, given = line.strip().removeprefix("/").partition(" ")
+            prompt = self.services.prompts.commands().get(name.lower())
+            if prompt is None:
+                end_command(line, error, self._emit)
+            else:
+                self._inbox.put(AskedPrompt(prompt, line, given.strip()))
             return
         asked = AskedCommand(command, line, argument)
         if command.changes_window:
@@ -329,6 +348,9 @@ class Session:
         self._persist_pending()
         self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
+        with contextlib.suppress(MindstoneError):
+            await self._alert_hooks.close()
+            await self._context.hooks.end(self._context.settings.hooks.end_seconds)
         for task in (self._owner, self._follower, self._resuming, *self._read_only_tasks):
             if task is not None:
                 task.cancel()
@@ -348,7 +370,7 @@ class Session:
     def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
         for item in self._inbox.empty():
-            if isinstance(item, AskedCommand):
+            if isinstance(item, AskedCommand | AskedPrompt):
                 end_command(item.line, Interrupted("The session was closed first."), self._emit)
             elif not item.queued:
                 self._queue(item)
@@ -398,6 +420,7 @@ class Session:
 
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
+        self._alert_hooks.hear(event)
 
     def _complain(self, error: MindstoneError) -> None:
         """Say what went wrong: once until a turn begins again, however often it is met."""
@@ -422,10 +445,15 @@ class Session:
                 if self._follower is not None and not self._closing:
                     self.services.tidy()
 
-    async def _serve(self, asked: SentMessage | AskedCommand) -> None:
+    async def _serve(self, asked: Item) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
         is_turn = isinstance(asked, SentMessage)
-        work = self._take_turn(asked) if isinstance(asked, SentMessage) else self._change(asked)
+        if isinstance(asked, SentMessage):
+            work = self._take_turn(asked)
+        elif isinstance(asked, AskedPrompt):
+            work = self._expand(asked)
+        else:
+            work = self._change(asked)
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         await asyncio.wait({self._work})
@@ -441,10 +469,10 @@ class Session:
         if began and self._lease.held:
             await self._do_chores()
 
-    def _never_began(self, asked: SentMessage | AskedCommand) -> None:
+    def _never_began(self, asked: Item) -> None:
         """Interrupted before its first step: it has an end all the same."""
         why = "The person interrupted before this began."
-        if isinstance(asked, AskedCommand):
+        if isinstance(asked, AskedCommand | AskedPrompt):
             end_command(asked.line, Interrupted(why), self._emit)
             return
         if self._closing and not asked.queued:
@@ -513,6 +541,24 @@ class Session:
             end_command(asked.line, stopped(cancelled), self._emit)
         else:
             await self._run_command(asked)
+        return False
+
+    async def _expand(self, asked: AskedPrompt) -> bool:
+        """Make a message of a command's file; its turn is the next thing that happens."""
+        pieces: list[str] = []
+        try:
+            await self._take_lease()
+            async for piece in self.services.prompts.expand(asked.prompt, asked.argument):
+                if isinstance(piece, str):
+                    pieces.append(piece)
+                else:
+                    self._emit(piece)
+        except MindstoneError as error:
+            end_command(asked.line, error, self._emit)
+        except asyncio.CancelledError as cancelled:
+            end_command(asked.line, stopped(cancelled), self._emit)
+        else:
+            self._inbox.put(SentMessage("".join(pieces).strip()), first=True)
         return False
 
     async def _take_lease(self) -> None:

@@ -13,6 +13,7 @@ from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.tools.base import Tool
+from mindstone_tui.core.tools.hooks import Hook, read_hooks
 from mindstone_tui.core.tools.mcp import Change, McpServer, ServerSettings
 from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
 from mindstone_tui.core.tools.workspace import Workspace
@@ -183,11 +184,36 @@ class Project:
             for each in self.instructions().in_force
         ]
 
+    def hook_problems(self, own: Path) -> list[str]:
+        """What is wrong with the files of hooks, the user's and this project's, in sentences."""
+        problems: list[str] = []
+        if own.exists():
+            try:
+                problems += read_hooks(own.read_bytes(), "user", str(own))[1]
+            except OSError as error:
+                problems.append(f"{own} cannot be read: {error.strerror}.")
+        for each in self.instructions().trusted("hooks"):
+            problems += read_hooks(each.data, "project", each.path)[1]
+        return problems
+
     def unread(self) -> str:
         """Which files are not read for want of trust, in a sentence; empty when there are none."""
         found = self.instructions()
         if found.state not in ("untrusted", "changed"):
             return ""
-        names = ", ".join(each.path for each in found.files)
+        named = [each.path for each in found.files]
+        more = [f"{len(named) - 6} more"] if len(named) > 6 else []
+        names = ", ".join([*named[:6], *more])
         why = "changed since it was trusted" if found.state == "changed" else "is not trusted"
         return f"This folder {why}, so {names} is not read; `/trust` allows it."
+
+
+def session_hooks(own: Path, project: ProjectInstructions) -> tuple[Hook, ...]:
+    """The user's hooks, then a trusted project's; a file that is wrong has none."""
+    try:
+        found, _ = read_hooks(own.read_bytes(), "user", str(own))
+    except OSError:
+        found = ()
+    for each in project.trusted("hooks"):
+        found = (*found, *read_hooks(each.data, "project", each.path)[0])
+    return found

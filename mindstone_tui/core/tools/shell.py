@@ -49,6 +49,7 @@ Ending = Literal["exited", "timeout", "flooded", "interrupted"]
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _GRACE: Final = 1.5
+_MOST_ERRORS: Final = 1 << 16
 _LAST_WORDS: Final = 0.2
 """Seconds for output that is on its way when the supervisor is gone."""
 _KEPT_VARIABLES: Final = frozenset(
@@ -78,6 +79,8 @@ class CommandFinished(msgspec.Struct, frozen=True, kw_only=True):
     """The last bytes of the output."""
     size: int
     elapsed: float
+    errors: bytes = b""
+    """What it said on standard error, where that was asked for apart."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +112,7 @@ class _Output:
         self.kept = bytearray()
         self.tail = bytearray()
         self.size = 0
+        self.errors = bytearray()
 
     def add(self, chunk: bytes) -> bool:
         """Take a chunk; False when it is more than the command may say."""
@@ -130,17 +134,25 @@ async def run(
     bounds: Bounds,
     stop: asyncio.Event | None = None,
     progress: Callable[[bytes], None] | None = None,
+    given: bytes | None = None,
 ) -> CommandFinished:
-    """Run a command to one of its four endings; a cancelled call leaves no process behind."""
+    """Run a command to one of its four endings; a cancelled call leaves no process behind.
+
+    With something `given` on its standard input, its standard error is kept apart.
+    """
     started = time.monotonic()
     output = _Output(bounds)
     tree = ProcessTree()
     with confined.prepared():
         try:
-            process = await _start(confined, cwd, environ, tree)
+            process = await _start(confined, cwd, environ, tree, piped=given is not None)
+            beside = asyncio.ensure_future(_talk(process, given or b"", output))
             try:
                 ending = await _follow(process, output, bounds, stop, progress)
+                if ending == "exited":
+                    await asyncio.wait({beside}, timeout=_LAST_WORDS)
             finally:
+                beside.cancel()
                 code = await asyncio.shield(_end(process, tree))
         finally:
             tree.end()
@@ -151,7 +163,27 @@ async def run(
         tail=bytes(output.tail[-bounds.tail :]),
         size=output.size,
         elapsed=time.monotonic() - started,
+        errors=bytes(output.errors),
     )
+
+
+async def _talk(process: asyncio.subprocess.Process, given: bytes, output: _Output) -> None:
+    """Hand over what is given and take what is said on standard error, as much as is kept."""
+    if process.stdin is None or process.stderr is None:
+        return
+    writing = asyncio.ensure_future(_hand_over(process.stdin, given))
+    try:
+        while chunk := await process.stderr.read(1 << 16):
+            output.errors += chunk[: max(_MOST_ERRORS - len(output.errors), 0)]
+    finally:
+        writing.cancel()
+
+
+async def _hand_over(pipe: asyncio.StreamWriter, given: bytes) -> None:
+    with contextlib.suppress(OSError):  # it need not read what it is given
+        pipe.write(given)
+        await pipe.drain()
+        pipe.close()
 
 
 def supervised(confined: Confined, tree: ProcessTree | None = None) -> tuple[str, ...]:
@@ -171,14 +203,14 @@ def let_go(process: asyncio.subprocess.Process) -> None:
 
 
 async def _start(
-    confined: Confined, cwd: Path, environ: Mapping[str, str], tree: ProcessTree
+    confined: Confined, cwd: Path, environ: Mapping[str, str], tree: ProcessTree, *, piped: bool
 ) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
             *supervised(confined, tree),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE if piped else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stderr=asyncio.subprocess.PIPE if piped else asyncio.subprocess.STDOUT,
             cwd=cwd,
             env={**environ, **confined.environ, **tree.environ},
             start_new_session=True,

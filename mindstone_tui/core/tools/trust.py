@@ -1,9 +1,9 @@
 """What a project may tell the agent: nothing, until its folder was trusted once.
 
 `AGENTS.md`, `CLAUDE.md` and the Markdown files in `.mindstone` are instructions from whoever wrote
-the repository. They are read as bytes, inside the workspace, and never executed; they cannot set an
-endpoint, a key or a tool. Trust is given to their exact content: when a byte changes, it is asked
-for again.
+the repository; so are its hooks, commands and skills. They are read as bytes, inside the workspace;
+they cannot set an endpoint, a key or a tool. Trust is given to their exact content: when a byte
+changes, it is asked for again, and until then nothing of it is used.
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ from mindstone_tui.core.tools.workspace import Workspace
 State = Literal["none", "untrusted", "changed", "trusted"]
 """`none`: the project says nothing; `changed`: it was trusted, and says something else now."""
 
+Kind = Literal["instructions", "hooks", "command", "skill"]
+
 FILES: Final = ("AGENTS.md", "CLAUDE.md")
 _FOLDER: Final = ".mindstone"
+_HOOKS: Final = ".mindstone/hooks.json"
+_COMMANDS: Final = (".mindstone/commands", ".claude/commands")
+_SKILLS: Final = (".mindstone/skills", ".claude/skills")
 _MOST_READ: Final = 1024 * 1024
 _MOST_FILES: Final = 32
 
@@ -39,6 +44,9 @@ class InstructionFile(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes in the file."""
     text: str
     """What is injected once the folder is trusted; what is shown when trust is asked for."""
+    kind: Kind = "instructions"
+    data: bytes = b""
+    """The exact bytes, of what is no instruction."""
 
     @property
     def injected_size(self) -> int:
@@ -59,7 +67,15 @@ class ProjectInstructions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def in_force(self) -> tuple[InstructionFile, ...]:
         """The files whose text goes into the prompt."""
-        return self.files if self.state == "trusted" else ()
+        return self.trusted("instructions")
+
+    def trusted(self, kind: Kind) -> tuple[InstructionFile, ...]:
+        """The files of a kind, if they may be used."""
+        return self.of(kind) if self.state == "trusted" else ()
+
+    def of(self, kind: Kind) -> tuple[InstructionFile, ...]:
+        """The files of a kind, trusted or not."""
+        return tuple(each for each in self.files if each.kind == kind)
 
 
 def project_instructions(
@@ -70,16 +86,26 @@ def project_instructions(
     files: list[InstructionFile] = []
     problems: list[str] = []
     room = limit
-    for name in _candidates(workspace):
+    for name, kind in _candidates(workspace):
         try:
             data = workspace.read_whole(name, _MOST_READ)
         except ToolError as error:
             problems.append(error.what)
             continue
         hashed.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
-        text = _cut(for_terminal(data.decode("utf-8", "replace")), room)
-        room -= len(text.encode())
-        files.append(InstructionFile(path=for_terminal(name), raw_size=len(data), text=text))
+        text = for_terminal(data.decode("utf-8", "replace"))
+        if kind == "instructions":
+            text = _cut(text, room)
+            room -= len(text.encode())
+        files.append(
+            InstructionFile(
+                path=for_terminal(name),
+                raw_size=len(data),
+                text=text,
+                kind=kind,
+                data=b"" if kind == "instructions" else data,
+            )
+        )
     if not files:
         return ProjectInstructions(folder=workspace.cwd, state="none", problems=tuple(problems))
     digest = hashed.hexdigest()
@@ -98,18 +124,37 @@ def _state(digest: str, trusted: str | None) -> State:
     return "trusted" if trusted == digest else "changed"
 
 
-def _candidates(workspace: Workspace) -> list[str]:
-    """The files that may hold instructions and are there, in a fixed order."""
-    found = [name for name in FILES if os.path.lexists(workspace.cwd / name)]
+def _candidates(workspace: Workspace) -> list[tuple[str, Kind]]:
+    """The files that a project may speak with and that are there, in a fixed order."""
+    found: list[tuple[str, Kind]] = [
+        (name, "instructions") for name in FILES if os.path.lexists(workspace.cwd / name)
+    ]
+    inside = [name for name in _names(workspace, _FOLDER) if name.endswith(".md")]
+    found += [(f"{_FOLDER}/{name}", "instructions") for name in inside[:_MOST_FILES]]
+    if os.path.lexists(workspace.cwd / _HOOKS):
+        found.append((_HOOKS, "hooks"))
+    for folder in _COMMANDS:
+        names = [name for name in _names(workspace, folder) if name.endswith(".md")]
+        found += [(f"{folder}/{name}", "command") for name in names[:_MOST_FILES]]
+    for folder in _SKILLS:
+        for name in _names(workspace, folder)[:_MOST_FILES]:
+            if os.path.lexists(workspace.cwd / folder / name / "SKILL.md"):
+                found.append((f"{folder}/{name}/SKILL.md", "skill"))
+    return found
+
+
+def _names(workspace: Workspace, folder: str) -> list[str]:
+    """What is in a folder of the project; nothing where there is none."""
+    if not os.path.lexists(workspace.cwd / folder):
+        return []
     try:
-        with workspace.reading(_FOLDER) as (_, fd):
+        with workspace.reading(folder) as (_, fd):
             if stat.S_ISDIR(os.fstat(fd).st_mode):
                 with os.scandir(fd) as entries:
-                    names = sorted(entry.name for entry in entries if entry.name.endswith(".md"))
-                found += [f"{_FOLDER}/{name}" for name in names[:_MOST_FILES]]
+                    return sorted(entry.name for entry in entries)
     except ToolError:
-        return found
-    return found
+        pass
+    return []
 
 
 def _cut(text: str, room: int) -> str:

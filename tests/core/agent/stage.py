@@ -9,6 +9,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
+from mindstone_tui.core.agent.hooks import Hooks
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.turn import take_turn
@@ -146,6 +147,16 @@ def context_of(
             UndoSettings(on=False),
             history=window.transcript.history,
             record=window.record,
+        ),
+        hooks=Hooks(
+            load=lambda: (),
+            record=window.record,
+            places=window.history.places,
+            permissions=allowed or permissions(),
+            tool_context=lambda call: ToolContext(workspace=Workspace((folder,))),
+            redactor=Redactor(),
+            seconds=1.0,
+            network=False,
         ),
         redactor=Redactor(),
         report_bug=(bugs if bugs is not None else []).append,

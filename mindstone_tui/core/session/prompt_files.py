@@ -1,0 +1,146 @@
+"""The commands and skills of a session: the user's, and those of a project that is trusted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.run_tools import question_about
+from mindstone_tui.core.commands import COMMANDS
+from mindstone_tui.core.entries.store import CommandRun
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.session.tools import Project
+from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.tools.approvals import carry_out, prepare
+from mindstone_tui.core.tools.prompt_files import (
+    PromptFile,
+    distinct,
+    own_commands,
+    own_skills,
+    pieces_of,
+    read_prompt,
+    skills_section,
+)
+from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.trust import TrustFile
+from mindstone_tui.core.tools.workspace import Workspace
+
+_MOST_QUOTED: Final = 256 * 1024
+
+
+def commands_in(home: Places, folder: Path) -> dict[str, PromptFile]:
+    """The commands that a session in a folder would have."""
+    project = Project(Workspace((folder,), protected=home.own), TrustFile(home.trust))
+    return _commands(home, project)
+
+
+def _commands(home: Places, project: Project) -> dict[str, PromptFile]:
+    found = distinct(own_commands(home.commands), _of_project(project, "command"))
+    return {name: each for name, each in found.items() if name not in COMMANDS}
+
+
+def _of_project(project: Project, kind: Literal["command", "skill"]) -> list[PromptFile]:
+    found = []
+    known = project.instructions()
+    for each in known.trusted(kind):
+        path = Path(each.path)
+        name = path.stem if kind == "command" else path.parent.name
+        prompt = read_prompt(name, each.data, "project", str(known.folder / each.path))
+        if prompt is not None:
+            found.append(prompt)
+    return found
+
+
+class PromptFiles:
+    """What a person may type and the model may look up, read anew when it is asked for."""
+
+    def __init__(self, home: Places, project: Project, context: TurnContext) -> None:
+        self._home = home
+        self._project = project
+        self._context = context
+        self.skills: dict[str, PromptFile] = {}
+        """The same mapping always: the tool looks into it."""
+
+    def commands(self) -> dict[str, PromptFile]:
+        """Every command that is none of the program's own."""
+        return _commands(self._home, self._project)
+
+    def refresh(self) -> bool:
+        """Look for skills; whether there are any."""
+        found = distinct(own_skills(self._home.skills), _of_project(self._project, "skill"))
+        self.skills.clear()
+        self.skills.update(found)
+        return bool(found)
+
+    def section(self) -> Section | None:
+        """The skills for the head of the prompt."""
+        self.refresh()
+        if not self.skills:
+            return None
+        room = self._context.settings.skills.head_chars
+        text = skills_section(list(self.skills.values()), room)
+        size = sum(each.size for each in self.skills.values())
+        return Section(name="skills", text=text, source="SKILL.md", raw_size=size)
+
+    async def expand(
+        self, prompt: PromptFile, arguments: str
+    ) -> AsyncIterator[events.AnyEvent | str]:
+        """A command's message piece by piece, and the events on the way: `!` may be asked about."""
+        for number, piece in enumerate(pieces_of(prompt, arguments)):
+            if piece.kind == "text":
+                yield piece.value
+            elif piece.kind == "file":
+                yield self._quoted(piece.value)
+            else:
+                async for event in self._shell(piece.value, f"{prompt.name}-{number}"):
+                    yield event
+
+    def _quoted(self, path: str) -> str:
+        """A file of the workspace as data; what is none stays as it was written."""
+        try:
+            data = self._context.tool_context("").workspace.read_whole(path, _MOST_QUOTED)
+        except ToolError:
+            return f"@{path}"
+        text = self._context.redactor.redact(data.decode("utf-8", "replace")).text
+        return f"@{path}\n{as_data(text, origin=f'file {path}', nonce=fresh_nonce())}\n"
+
+    async def _shell(self, command: str, name: str) -> AsyncIterator[events.AnyEvent | str]:
+        """Run a command of a file as a call of the shell: judged, asked about, kept, recorded."""
+        context = self._context
+        call = f"{name}-{fresh_nonce()}"
+        held = context.tool_context(call)
+        written = msgspec.json.encode({"command": command}).decode()
+        approval = prepare(SHELL, call, written, held)
+        decision = context.permissions.decide(SHELL, approval)
+        by = str(decision.by)
+        if decision.verdict == "ask":
+            waiting = context.questions.ask(call)
+            yield await question_about(context, 0, SHELL, approval, decision)
+            answer = await waiting
+            if not answer.allowed:
+                raise NotAllowed(f"Not sent: `{command}` was declined.", "")
+            context.permissions.remember(answer)
+            by = "person"
+        elif decision.verdict == "refuse":
+            raise NotAllowed(f"Not sent: `{command}` may not run: {decision.reason}.", "")
+        else:
+            held = context.permissions.confine(decision, held)
+        # On disk before it runs, as every call is; its output stands in the message.
+        context.window.record(CommandRun(command=f"! {command}", output=f"allowed by {by}"))
+        watched = await context.files.before(SHELL, approval)
+        result, _ = await carry_out(
+            SHELL, approval, held, redactor=context.redactor, nonce=fresh_nonce()
+        )
+        with contextlib.suppress(OSError):
+            for event in announcements(*await context.files.after(watched)):
+                yield event
+        yield f"\n{result.text}\n"
