@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_everything_planted_is_answered_with_its_pointer(folder: Path) -> None:
                 check_answer(planted, found.injected, found.silent)
 
 
-def check_answer(planted: Planted, hits: list[RecalledHit], silent: str | None) -> None:
+def check_answer(planted: Planted, hits: Sequence[RecalledHit], silent: str | None) -> None:
     """The right passage is there with its source; what it corrects stands below it and says so."""
     assert hits, f"{planted.question} {silent}"
     own = next((hit for hit in hits if hit.turn == planted.turn and hit.role == "user"), None)
