@@ -91,6 +91,21 @@ _CORRECTION: Final = re.compile(
     r"|\b(?:actually|instead|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
     r"|has changed|have changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than)\b"
 )
+_CORRECTS: Final = ("no", "wait", "sorry", "correction", "scratch that", "update")
+_CORRECTING: Final = (
+    "actually",
+    "instead",
+    "from now on",
+    "no longer",
+    "anymore",
+    "i meant",
+    "i was wrong",
+    "changed",
+    "switch",
+    "moved to",
+    "rather than",
+)
+"""How a correction begins, and what stands in one: looked for first, since that costs little."""
 _VALUE: Final = re.compile(r"\d")
 _NO_LONGER: Final = re.compile(
     r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
@@ -99,12 +114,36 @@ _NO_LONGER: Final = re.compile(
 _NAME: Final = re.compile(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
-_SOUNDS_LASTING: Final = re.compile(
-    r"\b(?:always|never|ever|prefer\w*|from (?:now|here) on|going forward|future|henceforth|rest of"
-    r"|every time|whenever|circumstances|(?:call|address) me|my name is|want you|expect you"
-    r"|remember|keep in mind|don['’]t forget|stop|by default|rule|convention|policy|as of"
-    r"|IMPORTANT|DO_NOT_EVICT)\b",
-    re.IGNORECASE,
+_SOUNDS_LASTING: Final = (
+    "always",
+    "never",
+    "ever",
+    "prefer",
+    "from now on",
+    "from here on",
+    "going forward",
+    "future",
+    "henceforth",
+    "rest of",
+    "every time",
+    "whenever",
+    "circumstances",
+    "call me",
+    "address me",
+    "my name is",
+    "want you",
+    "expect you",
+    "remember",
+    "keep in mind",
+    "forget",
+    "stop",
+    "by default",
+    "rule",
+    "convention",
+    "policy",
+    "as of",
+    "important",
+    "do_not_evict",
 )
 """One look that spares most messages the closer one for a standing instruction."""
 
@@ -193,7 +232,10 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
 
 def is_correction(text: str) -> bool:
     """Whether a message sounds like it changes something said before."""
-    return bool(_CORRECTION.search(text[:400].lower()))
+    said = text[:400].lower()
+    if not said.startswith(_CORRECTS) and not any(word in said for word in _CORRECTING):
+        return False
+    return bool(_CORRECTION.search(said))
 
 
 def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
@@ -323,14 +365,20 @@ def _cues(question: Question, passage: Passage, weights: Weights) -> dict[str, f
     """By what a passage says; each of these reads its text."""
     text = passage.text
     asks = len(text) <= SHORT_QUESTION and only_asks(text)
-    rules = passage.role == "user" and _SOUNDS_LASTING.search(text) is not None
-    rules = rules and recognise_standing_instruction(text) is not None
+    rules = passage.role == "user" and _is_rule(text)
     return {
         "asks": weights.asks if asks else 0.0,
         "time": weights.time if question.wants_time and tells_time(text) else 0.0,
         "correction": weights.correction if is_correction(text) else 0.0,
         "rule": weights.rule if rules else 0.0,
     }
+
+
+def _is_rule(text: str) -> bool:
+    lowered = text.lower()
+    if not any(words in lowered for words in _SOUNDS_LASTING):
+        return False
+    return recognise_standing_instruction(text) is not None
 
 
 def _newest_first(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:

@@ -36,8 +36,12 @@ SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
 TELLING: Final = 1.5
 """An instruction or a remark needs this many floors, and must name what it is about."""
-BESIDE_THE_BEST: Final = 0.2
-"""Once recall speaks, hits with this share of the best score may come along."""
+BESIDE_THE_BEST: Final = 0.4
+"""Once recall speaks, hits with this share of the best score may come along,"""
+FAR_BELOW: Final = 0.2
+"""and with this share, if something in their own text speaks for them:"""
+OWN_EVIDENCE: Final = 0.1
+"""at least this much."""
 LOOKED_AT: Final = 16
 """How many of the first hits may carry the decision."""
 COMPARED: Final = 24
@@ -201,9 +205,12 @@ def worth_injecting(message: str, hits: Sequence[Hit]) -> list[Hit]:
     """The hits that come near the best of them; a question that was asked before answers none."""
     best = max((hit.score for hit in hits), default=0.0)
     asked = frozenset(query_terms(message))
-    return [
-        hit for hit in hits if hit.score >= BESIDE_THE_BEST * best and not _repeats(hit.text, asked)
-    ]
+
+    def near(hit: Hit) -> bool:
+        share = FAR_BELOW if evidence(hit) >= OWN_EVIDENCE else BESIDE_THE_BEST
+        return hit.score >= share * best
+
+    return [hit for hit in hits if near(hit) and not _repeats(hit.text, asked)]
 
 
 def rules_that_apply(message: str, hits: Sequence[Hit]) -> list[Hit]:

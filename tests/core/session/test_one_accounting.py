@@ -78,7 +78,7 @@ async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: 
         {"text": "Done. " * 80},
         loop=True,
     )
-    async with on_stage(home, model=model, context_window=32_768) as stage:
+    async with on_stage(home, model=model, context_window=32_768, follow=True) as stage:
         before = await check_surfaces(stage, home, recorded=False)
         assert all(parts(before)[name] for name in FIXED), "counted before the first turn"
         recorded = True
@@ -100,7 +100,7 @@ async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: 
             # What a turn will record first is known to the live session alone until then.
             recorded = not step.startswith(("/tools", "/task")) and (recorded or step[0] != "/")
             before = await check_surfaces(stage, home, recorded=recorded)
-    async with on_stage(home, model=model, context_window=32_768) as stage:
+    async with on_stage(home, model=model, context_window=32_768, follow=True) as stage:
         # Tools that were switched off and on again are offered in their first order.
         again = await check_surfaces(stage, home, recorded=False)
         assert again.prompt.tokens == before.prompt.tokens
