@@ -11,8 +11,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults pictures \
-	counterparts clean
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults red fuzz \
+	soak pictures counterparts clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -51,11 +51,20 @@ bench: $(STAMP) ## Measure speed and size, at full length
 	@for bench in tests/bench/bench_*.py; do \
 		MINDSTONE_BENCH=$${MINDSTONE_BENCH-full} $(BIN)/python "$$bench" || exit; done
 
-faults: $(STAMP) ## Crash, fill and tear the disk, at full length
+faults: $(STAMP) ## Crash, fill and tear the disk, and every provider fault, at full length
 	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults tests/core/transcript \
 		tests/core/config tests/core/test_entries.py tests/core/test_paths.py \
 		tests/core/replay/test_verify_requests.py tests/core/replay/test_generated_sessions.py \
-		tests/tui/test_hostile.py $(ARGS)
+		tests/core/providers/test_litellm_faults.py tests/tui/test_hostile.py $(ARGS)
+
+red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROOM=damage for one
+	@$(BIN)/python -m tests.red $(ROOM) $(ARGS)
+
+fuzz: $(STAMP) ## Damaged bytes for everything that reads foreign ones, for MINUTES
+	@$(BIN)/python -m tests.red.fuzz --minutes $(or $(MINUTES),60) $(ARGS)
+
+soak: $(STAMP) ## 10,000 turns in one session, with tools, prunes and faults
+	@$(BIN)/python -m tests.red soak $(ARGS)
 
 pictures: $(STAMP) ## Draw the pictures of the README
 	@$(BIN)/python -m tests.pictures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from mindstone_tui import __version__
 
@@ -27,6 +28,16 @@ def fill_standard_streams() -> bool:
     return spoken
 
 
+def bound_clock() -> None:
+    """Let a clock that is far ahead stand still; past 2262, Python's own library fails to load."""
+    try:
+        time.time()
+    except OverflowError:
+        last = sys.maxsize  # nanoseconds
+        time.time_ns = lambda: last
+        time.time = lambda: last / 1e9
+
+
 def _say_version() -> int:
     try:
         sys.stdout.write(f"mindstone {__version__}\n")
@@ -43,6 +54,7 @@ def main() -> int:
     if not fill_standard_streams():
         sys.stderr.write("mindstone: Standard output is closed. Send it to a file or a pipe.\n")
         return 1
+    bound_clock()
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
         return _say_version()

@@ -31,8 +31,10 @@ from mindstone_tui.core.paths import Places, SessionKey
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
     from mindstone_tui.core.session.find import RecallAnswer
+    from mindstone_tui.core.session.guest import ForeignExchange, Guest
     from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
@@ -54,6 +56,14 @@ class Home:
         """The session of that name, else the one that the settings name."""
         named = session or load(self.places, self.environ).settings.session.default
         return SessionKey.parse(named)
+
+    def fetch_news(self, key: SessionKey, *, everything: bool = False) -> None:
+        """Bring the copy of a shared history up to date, if it is one and its server answers."""
+        history = load(self.places, self.environ).settings.history
+        if history.url or history.sessions:
+            from mindstone_tui.core.shared.copies import catch_up
+
+            catch_up(self.places, history, None if everything else [key], elsewhere=everything)
 
 
 class Conversation:
@@ -120,10 +130,21 @@ class Conversation:
         return self._session.events()
 
     def send(
-        self, text: str, *, attachments: Sequence[Attachment] = (), steer: bool = False
+        self,
+        text: str,
+        *,
+        attachments: Sequence[Attachment] = (),
+        steer: bool = False,
+        before: Sequence[ForeignExchange] = (),
+        matched: ClientMatched | None = None,
     ) -> None:
-        """Say something; while a turn runs it is queued, or steers that turn when told to."""
-        self._session.send(text, attachments=attachments, steer=steer)
+        """Say something; while a turn runs it is queued, or steers that turn when told to.
+
+        `before` took place elsewhere and is written down first; `matched` says how that was known.
+        """
+        self._session.send(
+            text, attachments=attachments, steer=steer, before=before, matched=matched
+        )
 
     def command(self, line: str) -> None:
         """Run a slash command."""
@@ -140,6 +161,10 @@ class Conversation:
     def interrupt(self, why: str = "") -> None:
         """Stop the running turn; what was streamed so far is kept."""
         self._session.interrupt(why)
+
+    async def settled(self) -> None:
+        """Wait until nothing runs and nothing waits."""
+        await self._session.settled()
 
     async def close(self) -> None:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
@@ -165,12 +190,13 @@ async def connect(
     asks: bool = False,
     wait: bool = True,
     follow: bool = True,
+    guest: Guest | None = None,
 ) -> Conversation:
     """Open or begin a session; whoever calls this closes it. `open` closes it by itself.
 
     `asks` says that somebody answers `ToolAsked`; without that, a tool that needs an approval is
     declined. `wait` waits while another program takes a turn in the session, else that is refused.
-    `follow` announces what other programs write to it.
+    `follow` announces what other programs write to it. A `guest` brings its own tools.
     """
     # Deferred: a program that only looks at a session does not wait for what a turn needs.
     from mindstone_tui.core.session.build import Opening, open_session
@@ -192,6 +218,7 @@ async def connect(
             wait=wait,
             asks=asks,
             follow=follow,
+            guest=guest,
         )
     )
     return Conversation(opened, here, key)
@@ -247,6 +274,7 @@ def recall(
         raise UsageError("There is nothing to look for.", "Say what to recall.")
     here = _home(home)
     settings = load(here.places, here.environ).settings
+    here.fetch_news(here.key(session), everything=checked_scope(scope) != "session")
     with StoredRecall(here.places, here.key(session), settings, checked_scope(scope)) as stored:
         return stored.ask(query, count, since=since, kinds=kinds)
 
@@ -265,6 +293,7 @@ def context(
     from mindstone_tui.core.session.read_only import Look, look_at
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     return look_at(
         Look(
             key=here.key(session),
@@ -291,6 +320,7 @@ def log(
     from mindstone_tui.core.transcript import Damaged, History
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     places = here.places.session(here.key(session))
     if not places.folder.exists():
         raise places.missing()
@@ -307,6 +337,7 @@ def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdi
     from mindstone_tui.core.transcript import verify as verify_transcript
 
     here = _home(home)
+    here.fetch_news(here.key(session))
     return verify_transcript(here.places.session(here.key(session)))
 
 

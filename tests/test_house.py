@@ -36,6 +36,7 @@ FACES = {
     "redaction",
     "replay",
     "session",
+    "shared",
     "signals",
     "text",
     "transcript",

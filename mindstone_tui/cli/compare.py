@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from mindstone_tui.cli.options import JsonOption, places, session_key
+from mindstone_tui.cli.options import JsonOption, SampleOption, places, session_to_read
 from mindstone_tui.cli.output import Progress, bar_chart, hint, line_chart, say, say_json, table
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import UsageError
@@ -39,7 +39,6 @@ SessionArgument = Annotated[
 SameSessionOption = Annotated[
     str, typer.Option("--session", "-s", metavar="KEY", help="The same as an option.")
 ]
-SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
 VectorsOption = Annotated[
     bool,
     typer.Option("--vectors", help="Also search by meaning: more accurate, slower."),
@@ -54,7 +53,7 @@ def source_of(name: str, *, sample: bool) -> Iterator[History]:
     if sample:
         yield open_sample(places())
         return
-    with History(places().session(session_key(name))) as history:
+    with History(places().session(session_to_read(name))) as history:
         yield history
 
 

@@ -23,6 +23,7 @@ from mindstone_tui.core.config import (
 from mindstone_tui.core.config.edit import sections, toml_value
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.redaction import without_password
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Setting, such as context.ceiling.")
@@ -151,8 +152,19 @@ def _load(profile: str) -> Loaded:
 
 
 def _value(loaded: Loaded, key: str) -> Any:
+    """A setting's value, as it may be shown: without the password in an address."""
     section, _, field = key.partition(".")
-    return getattr(getattr(loaded.settings, section), field)
+    value = getattr(getattr(loaded.settings, section), field)
+    match value:
+        case str():
+            return without_password(value)
+        case dict():
+            return {
+                name: without_password(each) if isinstance(each, str) else each
+                for name, each in value.items()
+            }
+        case _:
+            return value
 
 
 def _of_section(section: str) -> list[Any]:

@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption, places, session_key
+from mindstone_tui.cli.options import (
+    JsonOption,
+    ProfileOption,
+    SessionOption,
+    places,
+    session_to_read,
+)
 from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core.errors import UsageError
@@ -43,7 +49,7 @@ def context(
         raise UsageError(f"Unknown view {what}.", "Use list or detail.")
     report = look_at(
         Look(
-            key=session_key(session),
+            key=session_to_read(session),
             places=places(),
             environ=dict(os.environ),
             turn=turn or 0,

@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mindstone_tui.api import connect
-from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
+from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_to_read
 from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core import events
@@ -125,7 +125,7 @@ def _run(name: str, words: list[str], asked: Asked) -> None:
 
 
 async def _command(line: str, asked: Asked) -> int:
-    home, key = places(), session_key(asked.session)
+    home, key = places(), session_to_read(asked.session)
     begins = " ".join(line.split()[:2]) in _BEGINNINGS
     if not begins and not home.session(key).transcript.exists():
         raise home.session(key).missing()

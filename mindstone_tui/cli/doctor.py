@@ -21,6 +21,7 @@ ROOMS: Final = (
     "mindstone_tui.core.doctor.home:checks",
     "mindstone_tui.core.doctor.engines:checks",
     "mindstone_tui.core.doctor.continuity:checks",
+    "mindstone_tui.core.doctor.history_server:checks",
 )
 """Functions `(CheckEnvironment) -> Iterable[Check]`, in the order in which they are shown."""
 

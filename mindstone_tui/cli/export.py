@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import SessionOption, places, session_key
+from mindstone_tui.cli.options import SessionOption, places, session_to_read
 from mindstone_tui.cli.output import hint, say_exactly
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
@@ -48,7 +48,7 @@ def export_session(
         raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
     redactor = Redactor(secrets_of(os.environ))
     clean = (lambda text: redactor.redact(text).text) if redact else None
-    with History(places().session(session_key(session or name))) as history:
+    with History(places().session(session_to_read(session or name))) as history:
         pieces = export(history, format_, clean=clean)
         if output is None:
             for piece in pieces:

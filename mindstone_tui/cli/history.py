@@ -19,9 +19,12 @@ from mindstone_tui.cli.options import (
     SinceOption,
     UntilOption,
     check_kinds,
+    fetch_news,
+    only_elsewhere,
     places,
     session_filter,
     session_key,
+    session_to_read,
 )
 from mindstone_tui.cli.output import (
     flush_output,
@@ -41,7 +44,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.paths import CHILD, SessionPlaces
-from mindstone_tui.core.session.profile import ListedSession, list_described
+from mindstone_tui.core.session.profile import ListedSession, as_listed, list_described
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
     Damaged,
@@ -95,8 +98,12 @@ def sessions(
         aside = start_over(places().session(session_key(fresh)))
         hint(f"What was left is in {aside}. The next message begins a new history.")
         return
+    fetch_news()
     wanted = session_filter(program, project, since, until, model)
     every = list_described(places(), wanted)
+    if wanted is None:
+        every += [as_listed(one) for one in only_elsewhere()]
+        every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
     if json:
@@ -150,7 +157,7 @@ def log(
     `-k context_window_pruned -k tool_results_trimmed` is the record of what left the window: each
     with its score, its parts and its reason.
     """
-    where = places().session(session_key(session))
+    where = places().session(session_to_read(session))
     wanted = _wanted(kind or (), turn)
     with _open(where) as history:
         newest = history.head.seq
@@ -188,9 +195,10 @@ def verify_sessions(
 ) -> None:
     """Verify that a transcript was not altered. Exits with 1 if it was."""
     if all_sessions:
+        fetch_news()
         chosen = sorted(places().sessions(), key=lambda found: found.key)
     else:
-        chosen = [places().session(session_key(session))]
+        chosen = [places().session(session_to_read(session))]
         if not json and not chosen[0].folder.exists():
             raise chosen[0].missing()
     expected = _anchor(anchor)

@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from mindstone_tui.cli.compare import SampleOption
-from mindstone_tui.cli.options import JsonOption, SessionOption, places
+from mindstone_tui.cli.options import JsonOption, SampleOption, SessionOption, places
 from mindstone_tui.cli.output import ProgressBars, complain, hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError

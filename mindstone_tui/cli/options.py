@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from mindstone_tui.core.transcript import SessionSummary
+
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places, SessionKey
 
@@ -24,6 +27,7 @@ SessionOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
 
 ProgramOption = Annotated[
@@ -72,6 +76,43 @@ def session_filter(
         until=checked_day(until),
         model=model,
     )
+
+
+def session_to_read(option: str) -> SessionKey:
+    """The same for a command that reads it: what other machines wrote is fetched first."""
+    key = session_key(option)
+    fetch_news([key])
+    return key
+
+
+def fetch_news(keys: Collection[SessionKey] | None = None, *, elsewhere: bool = False) -> None:
+    """Bring the copies of these sessions up to date, or of all; with `elsewhere` get them all.
+
+    Does nothing where histories are in files alone. A server that is away is reported, and what
+    is on this machine is read.
+    """
+    from mindstone_tui.core.config import load
+
+    history = load(places(), os.environ).settings.history
+    if not history.url and not history.sessions:
+        return
+    from mindstone_tui.cli.output import hint
+    from mindstone_tui.core.shared.copies import catch_up
+
+    for told in catch_up(places(), history, keys, elsewhere=elsewhere):
+        hint(told)
+
+
+def only_elsewhere() -> list[SessionSummary]:
+    """Sessions that are on the server and were never opened here; none if it is away."""
+    from mindstone_tui.core.config import load
+
+    history = load(places(), os.environ).settings.history
+    if not history.url:
+        return []
+    from mindstone_tui.core.shared.copies import only_there
+
+    return only_there(places(), history)
 
 
 def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:

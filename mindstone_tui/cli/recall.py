@@ -18,6 +18,7 @@ from mindstone_tui.cli.options import (
     ProjectOption,
     SessionOption,
     check_kinds,
+    fetch_news,
     places,
     session_filter,
     session_key,
@@ -91,7 +92,10 @@ def recall(
     check_kinds(kind or (), {*KINDS, *recallable_kinds()})
     home = places()
     settings = load(home, os.environ).settings
-    with StoredRecall(home, session_key(session), settings, checked_scope(scope)) as stored:
+    key = session_key(session)
+    wide = checked_scope(scope) != "session"
+    fetch_news(None if wide else [key], elsewhere=wide)
+    with StoredRecall(home, key, settings, checked_scope(scope)) as stored:
         for line in _queries(query, batch):
             if auto:
                 _show_auto(stored.ask_unasked(line), json=json, explain=explain)
@@ -117,6 +121,7 @@ def reindex(
     """Rebuild the recall index from the transcript. Nothing is lost."""
     home = places()
     settings = load(home, os.environ).settings
+    fetch_news(None if all_sessions else [session_key(session)])
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
     for each in chosen:
         try:
@@ -206,6 +211,7 @@ def search(
     home = places()
     if role not in ("", "user", "assistant", "tool"):
         raise UsageError(f"Unknown role {role}.", "Use user, assistant or tool.")
+    fetch_news(elsewhere=True)
     found = search_everywhere(
         home,
         load(home, os.environ).settings,

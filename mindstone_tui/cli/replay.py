@@ -12,14 +12,13 @@ import typer
 from mindstone_tui.cli.chat import check_terminal, has_terminal
 from mindstone_tui.cli.compare import (
     SameSessionOption,
-    SampleOption,
     SessionArgument,
     VectorsOption,
     rehearsal_options,
     settings_for,
     source_of,
 )
-from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.options import JsonOption, SampleOption, places
 from mindstone_tui.cli.output import (
     Progress,
     complain,

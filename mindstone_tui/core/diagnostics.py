@@ -22,9 +22,13 @@ LONGEST_LOG: Final = 4 << 20
 
 def record(error: BaseException, log: Path, clean: Callable[[str], str] = str) -> bool:
     """Append an error's traceback to the log, without its secrets; False if that is impossible."""
+    return note(clean("".join(traceback.format_exception(error))), log, apart="\n")
+
+
+def note(text: str, log: Path, *, apart: str = " ") -> bool:
+    """Append something that happened to a log, with its moment; False if that is impossible."""
     moment = datetime.now(UTC).isoformat(timespec="seconds")
-    report = clean("".join(traceback.format_exception(error)))
-    entry = f"{moment} pid {os.getpid()}\n{report}\n".encode(errors="backslashreplace")
+    entry = f"{moment} pid {os.getpid()}{apart}{text}\n".encode(errors="backslashreplace")
     try:
         ensure_folder(log.parent)
         if log.exists() and log.stat().st_size > LONGEST_LOG:

@@ -26,6 +26,9 @@ FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _YOUNG: Final = 6
 """Folders from a session's own up to the one that holds all of ours."""
+LARGEST_FILE: Final = 4 << 20
+"""Bytes of a file that a person or this program wrote by the side of a transcript."""
+LARGEST_BLOB: Final = 1 << 30
 NOT_ORDINARY: Final = "it is no ordinary file"
 _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{12}")
 _ABANDONED: Final = 3_600.0
@@ -181,14 +184,16 @@ def sync_young_folders(folder: Path, disk: Disk = REAL) -> None:
 def keep_blob(folder: Path, data: bytes, disk: Disk = REAL) -> str:
     """Store bytes under their own hash, durably, and return the hash."""
     digest = hashlib.sha256(data).hexdigest()
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            if (folder / digest).read_bytes() == data:
-                # Whoever put it there may have been killed before its name was durable.
-                disk.sync_folder(folder)
-                return digest
-    except OSError as error:
-        raise not_saved(folder / digest, error) from error
+    there = b""
+    with contextlib.suppress(OSError):  # whatever stands there instead is replaced
+        there = read_regular(folder / digest, most=len(data))
+    if there == data:
+        try:
+            # Whoever put it there may have been killed before its name was durable.
+            disk.sync_folder(folder)
+        except OSError as error:
+            raise not_saved(folder / digest, error) from error
+        return digest
     replace_file(folder / digest, data, disk)
     return digest
 
@@ -196,7 +201,7 @@ def keep_blob(folder: Path, data: bytes, disk: Disk = REAL) -> str:
 def read_blob(folder: Path, digest: str) -> bytes:
     """The bytes that were stored under a hash, checked against it."""
     try:
-        data = (folder / digest).read_bytes()
+        data = read_regular(folder / digest, most=LARGEST_BLOB)
     except OSError as error:
         raise PlaceError(
             f"The blob {digest[:12]}… cannot be read: {error.strerror}.",
@@ -226,7 +231,7 @@ def open_regular(path: Path, *, follow: bool = True) -> int:
     return fd
 
 
-def read_regular(path: Path, *, most: int, follow: bool = True) -> bytes:
+def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -> bytes:
     """The bytes of an ordinary file; raises `OSError` for one that is larger than `most`."""
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         data = file.read(most + 1)

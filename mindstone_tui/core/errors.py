@@ -12,7 +12,10 @@ Each error says what happened and what to do about it, in one sentence each. A s
     │   └── NoSuchSession          a session that nobody began
     │       └── HistoryMissing     … or whose transcript is gone while other files are left
     ├── TranscriptError
-    │   ├── NotSaved               the disk refused; nothing after it claims to be saved
+    │   ├── EntryNotSaved          the disk refused; nothing after it claims to be saved
+    │   │   └── LeaseLost          … or another machine has taken over the session
+    │   ├── HistoryAway            the server that keeps history does not answer
+    │   ├── Overtaken              somebody else wrote after the line that was thought the newest
     │   ├── SessionBusy            another process holds the lock or takes a turn
     │   ├── DamagedTranscript      lines that cannot be trusted stand in the way
     │   └── NoSuchEntry            nothing in history has that id, seq or turn
@@ -119,6 +122,18 @@ class TranscriptError(MindstoneError):
 
 class EntryNotSaved(TranscriptError):
     """The disk refused; nothing after it claims to be saved."""
+
+
+class LeaseLost(EntryNotSaved):
+    """Another machine has taken over; what was to be written belongs to nobody's turn."""
+
+
+class HistoryAway(TranscriptError):
+    """The server that keeps history does not answer, or broke off."""
+
+
+class Overtaken(TranscriptError):
+    """Somebody else wrote after the line that was thought to be the newest."""
 
 
 class SessionBusy(TranscriptError):

@@ -167,6 +167,14 @@ def inside(block: str) -> str:
     return found[2] if found else block
 
 
+_FENCE = re.compile(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)
+
+
+def unfenced(text: str) -> str:
+    """A text without the lines that mark blocks of data in it; their random names are nobody's."""
+    return _FENCE.sub("", text) if "data-" in text else text
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """`1 exchange`, `12 exchanges`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

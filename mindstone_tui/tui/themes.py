@@ -16,6 +16,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 import mindstone_tui
+from mindstone_tui.core.disk import read_regular
 
 BASE: Final[tuple[str, ...]] = (
     "primary",
@@ -94,8 +95,8 @@ class ThemeProblem(ValueError):
 def load(path: Path) -> Theme:
     """Read one theme file; raises `ThemeProblem`."""
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        fields = tomllib.loads(read_regular(path).decode())
+    except (OSError, ValueError, RecursionError) as error:  # a number like no other, too
         raise ThemeProblem(str(error)) from error
     return build(path.stem, fields)
 

@@ -116,3 +116,16 @@ def test_a_refusal_names_commands_as_the_shell_knows_them(home: Path, tmp_path: 
     unfinished = mindstone_here("memory", "approve", cwd=tmp_path)
     assert unfinished.returncode == 2
     assert "`approve` needs to know what. Usage: mindstone memory [" in unfinished.stderr
+
+
+def test_an_edited_handoff_is_not_shown(home: Path, tmp_path: Path) -> None:
+    model = say("Yes.", folder=tmp_path)
+    assert mindstone_here("run", "Keep the old port.", "--model", model).returncode == 0
+    assert mindstone_here("handoff", "write").returncode == 0
+    (file,) = (checkpoint_of(home).parent / "handoffs").iterdir()
+    whole = file.read_bytes()
+    assert "Keep the old port." in mindstone_here("handoff", "show").stdout
+    file.write_bytes(whole.replace(b"Keep the old port.", b"Drop the old port."))
+    shown = mindstone_here("handoff", "show")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "edited" in shown.stderr

@@ -254,3 +254,34 @@ def test_a_folder_that_is_not_there_is_wrong_use_wherever_it_is_named(
         f"mindstone: {missing} is not a folder.",
         "Pass an existing folder with --cwd.",
     ]
+
+
+OVERFLOWING = """
+import runpy, sys, time
+
+def time_of_day():
+    raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+time.time = time.time_ns = time_of_day  # as Python's own behave after the year 2262
+sys.argv = ["mindstone", *sys.argv[1:]]
+runpy.run_module("mindstone_tui", run_name="__main__")
+"""
+
+
+def test_a_clock_that_python_cannot_read_stops_nothing(home: Path, tmp_path: Path) -> None:
+    replies = tmp_path / "script.jsonl"
+    replies.write_text('{"text":"It is late."}\n')
+    for arguments, expected in (
+        (("run", "how late is it?", "--model", f"scripted/{replies}"), "It is late."),
+        (("sessions",), "It is late."),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", OVERFLOWING, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.words import indexed, query_terms, words_of
+from mindstone_tui.core.words import (
+    _ascii_words,
+    _words_of_chunk,
+    indexed,
+    query_terms,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +48,14 @@ def test_any_text_can_be_indexed_and_preparing_it_twice_changes_nothing(text: st
     once = indexed(text)
     assert "\n" not in once
     assert set(indexed(once).split()) >= set(query_terms(once)) - set("")
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40))
+def test_the_quick_way_for_ascii_gives_what_the_general_way_gives(chunk: str) -> None:
+    assert _ascii_words(chunk) == list(_words_of_chunk(chunk))
+
+
+@given(st.lists(st.sampled_from(["getUserById", "it's", "…", "a/b.py:12", "東京都", "Café", "x"])))
+def test_what_is_indexed_is_every_word_in_order(chunks: list[str]) -> None:
+    text = " ".join(chunks)
+    assert indexed(text) == " ".join(words_of(text))

@@ -13,7 +13,7 @@ import pytest
 from mindstone_tui.core.errors import MindstoneError, PlaceError
 from mindstone_tui.core.transcript import Transcript, verify
 from tests.builders import places_in, say, transcript_in
-from tests.cli.program import ROOT, mindstone
+from tests.cli.program import ROOT, mindstone, mindstone_here
 
 needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None
@@ -169,6 +169,25 @@ def test_a_transcript_that_another_program_cuts_is_not_quietly_written_on(home: 
     assert verify(transcript.places).ok
 
 
+def test_a_transcript_that_is_rewritten_in_place_at_the_same_size_is_noticed(
+    home: Path, tmp_path: Path
+) -> None:
+    transcript, other = transcript_in(home), transcript_in(tmp_path / "other")
+    say(transcript, "first", "answer")
+    say(other, "first", "answer")
+    say(transcript, "second", "answer")
+    say(other, "zweite", "answer")
+    path = transcript.places.transcript
+    foreign = other.places.transcript.read_bytes()
+    assert path.stat().st_size == len(foreign)
+    path.write_bytes(foreign)
+    before = transcript.replacements.histories
+    say(transcript, "third", "answer")
+    assert transcript.replacements.histories == before + 1
+    assert path.read_bytes().startswith(foreign)
+    assert verify(transcript.places).ok
+
+
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
 def test_files_are_0600_and_folders_0700_whatever_the_umask(home: Path, umask: int) -> None:
     before = os.umask(umask)
@@ -194,11 +213,19 @@ def test_what_is_there_can_be_read_on_a_disk_that_cannot_be_written(home: Path) 
     transcript = transcript_in(home)
     say(transcript, "what colour is the stone", "The stone is blue.")
     transcript.close()
+    for written in (
+        ("task", "start", "paint the stone"),
+        ("checkpoint", "save"),
+        ("handoff", "write"),
+    ):
+        assert mindstone_here(*written).returncode == 0
     mount = ["--ro-bind", str(home), str(home)]
     for verb, expected in (
         (("recall", "stone"), "The stone is blue"),
         (("health",), "health is taken after each turn"),
         (("memory",), "Nothing is remembered"),
+        (("handoff", "show"), "paint the stone"),
+        (("checkpoint",), "paint the stone"),
     ):
         done = _inside(mount, "mindstone_tui", *verb)
         assert done.returncode == 0, (verb, done.stderr)
@@ -220,3 +247,52 @@ def test_a_pipe_in_a_files_place_is_refused_and_never_waited_for(
     assert (done.returncode == 0) == (arguments == ("sessions",))
     if arguments[0] != "sessions":
         assert "no ordinary file" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [
+        ("keys.toml", ("models", "list")),
+        ("state/trust.json", ("run", "hello")),
+        ("state/tool-pins.json", ("run", "hello")),
+        ("agents/default/memory/a.md", ("memory",)),
+        ("agents/default/IDENTITY.md", ("run", "hello")),
+        ("agents/default/sessions/main/title", ("sessions",)),
+        ("agents/default/sessions/main/checkpoint.json", ("checkpoint",)),
+        ("agents/default/sessions/main/transcript.offsets", ("log",)),
+        ("profiles/own.toml", ("config", "show", "--profile", "own")),
+        ("themes/mine.toml", ()),
+    ],
+)
+def test_no_file_of_the_home_that_is_a_pipe_is_waited_for(
+    home: Path, tmp_path: Path, name: str, verb: tuple[str, ...]
+) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "question", "answer")
+    transcript.close()
+    places_in(home).offsets.unlink(missing_ok=True)
+    (home / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(home / name)
+    if verb[:1] == ("run",):
+        replies = tmp_path / "script.jsonl"
+        replies.write_text('{"text":"yes"}\n')
+        verb = (*verb, "--model", f"scripted/{replies}")
+    if not verb:  # only the app reads themes
+        finding = (
+            "import sys, pathlib; from mindstone_tui.tui import themes;"
+            "print(themes.find(pathlib.Path(sys.argv[1])))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", finding, str(home / "themes")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert "no ordinary file" in done.stdout, done.stderr
+        return
+    done = mindstone(*verb, cwd=tmp_path)
+    assert "Traceback" not in done.stderr
+    assert "Unexpected error" not in done.stderr
+    assert verify(places_in(home)).ok

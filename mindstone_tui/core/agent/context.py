@@ -45,6 +45,8 @@ class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
     """The passages worth bringing back for a message; None when nothing is good enough."""
     recalls: Callable[[], bool]
     """Whether recall looks before each turn, or only when asked."""
+    propose: Callable[[Line, str], Sequence[Line]] = lambda _line, _text: ()
+    """Propose as memories what a message asks to be remembered; the lines that say so."""
 
 
 def vacancy_beside(fold: Fold, tokens: int, count: Callable[[str], int]) -> Vacancy:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
@@ -14,9 +15,16 @@ from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import BackfillChecked
+from mindstone_tui.core.entries.derived import (
+    BackfillChecked,
+    HandoffReplayed,
+    HandoffWritten,
+)
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved
 from mindstone_tui.core.handoff import handoff, handoff_store
+
+_SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
+_LOOKED_BACK: Final = 10_000
 
 
 class Handoffs:
@@ -69,21 +77,37 @@ class Handoffs:
         with self._context.transcript.history() as history:
             return handoff_store.show_newest(self._tasks.places, history)
 
+    def _is_fresh(self) -> bool:
+        """Whether nothing was said since the newest handoff: a state is handed over once."""
+        with self._context.transcript.history() as history:
+            for line in history.newest(_SAID | {"handoff_written"}, _LOOKED_BACK):
+                return isinstance(line.entry, HandoffWritten)
+        return False
+
+    def _stands(self) -> bool:
+        """Whether the newest handoff stands in the prompt already."""
+        with self._context.transcript.history() as history:
+            for line in history.newest({"handoff_written", "handoff_replayed"}, _LOOKED_BACK):
+                return isinstance(line.entry, HandoffReplayed)
+        return False
+
     def room_steps(self, backfill: Callable[[], Awaitable[int]]) -> dict[StepName, Apply]:
         """The steps from outside the window; a refusal is no accident of the turn."""
         context = self._context
 
         async def save(_excess: int) -> Effect:
-            return _tried(lambda: self._tasks.save_checkpoint("window"))
+            return _tried(lambda: self._tasks.save_if_new("window"))
 
         async def hand_over(_excess: int) -> Effect:
             try:
+                if self._is_fresh():
+                    return Effect(why="the newest handoff says the same")
                 return Effect(lines=(await self.write("window"),))
             except (ContinuityError, EntryNotSaved) as error:
                 return Effect(held=False, why=error.what)
 
         async def take_over(_excess: int) -> Effect:
-            return _tried(self.use)
+            return Effect() if self._stands() else _tried(self.use)
 
         async def check_backfill(_excess: int) -> Effect:
             entry = BackfillChecked(unindexed=await backfill())
@@ -101,8 +125,9 @@ class Handoffs:
         }
 
 
-def _tried(act: Callable[[], Line]) -> Effect:
+def _tried(act: Callable[[], Line | None]) -> Effect:
     try:
-        return Effect(lines=(act(),))
+        line = act()
+        return Effect(lines=(line,) if line is not None else ())
     except (ContinuityError, EntryNotSaved) as error:
         return Effect(held=False, why=error.what)

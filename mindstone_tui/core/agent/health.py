@@ -11,6 +11,7 @@ from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import RecentHistory, now, stamp
+from mindstone_tui.core.context.budget import ceiling_percent
 from mindstone_tui.core.context.extract import as_text, passages_of
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.summary_call import Ask, Count
@@ -101,6 +102,7 @@ class Health:
         vectors: bool = True,
     ) -> list[Line]:
         """Measure a finished turn; what is newly wrong is raised, once."""
+        settings = self._context.settings
         sample = sample_of(
             self._context.report(),
             lines,
@@ -110,6 +112,7 @@ class Health:
             vectors=vectors,
             repeating=self._repeats_itself(),
             disk_free=disk_usage(self._places.folder).free,
+            ceiling=ceiling_percent(settings.context, self._context.target.label) / 100,
         )
         checked = self.monitor.record(sample, stamp(self._clock()))
         raised = [alert.entry() for alert in (*checked.raised, *checked.over)]

@@ -9,7 +9,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.permissions import Permissions
-from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Entry, Line

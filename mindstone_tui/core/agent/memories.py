@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,6 +12,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line
@@ -37,7 +40,8 @@ from mindstone_tui.core.memory.proposals import (
     credit,
 )
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
-from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.words import plain_words
 
@@ -78,6 +82,13 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+_TO_REMEMBER: Final = re.compile(
+    r"\W*(?:(?:please|and|so|also|always|just) )*(?:remember|memori[sz]e|keep in mind|note"
+    r"|don['’]t forget|make a note)\b(?: that| of| this)?[\s,:]*",
+    re.IGNORECASE,
+)
+_NAME_LENGTH: Final = 60
+_ASKED_FOR: Final = "you asked for it to be remembered"
 DIGEST: Final = "From approved memory, for this message:"
 _ECHOED: Final = 2
 """Telling words of a memory, not in the question, that make an answer one that leaned on it."""
@@ -225,13 +236,31 @@ class Memories:
             sources=sources,
             session=str(self.places.key),
             by=by,
-            created=self._moment(),
+            created=self._moment() if by == "model" else stamp(self._clock()),
             why=why,
             redactor=self._context.redactor,
         )
         line = self._write(made.entry)
         self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
         return line, made
+
+    def propose_said(self, asked: Line, text: str) -> list[Line]:
+        """Propose what a person asks to be remembered, in their words and from their message.
+
+        What is remembered or proposed in the same words already is not proposed again.
+        """
+        known = {folded(one.memory.body) for one in read_shelf(self.agent).live}
+        waiting = "\n".join(folded(one.entry.after) for one in self.waiting)
+        lines: list[Line] = []
+        for one in recognise(Utterance(speaker="user", text=text, line=asked.seq)):
+            words = " ".join(one.words.split())
+            if one.kind != "memory" or folded(words) in known or folded(words) in waiting:
+                continue
+            name = _TO_REMEMBER.sub("", words).strip(" .!:") or words
+            draft = ProposalDraft(kind="fact", name=one_line(name, _NAME_LENGTH), text=words)
+            with contextlib.suppress(ContinuityError):
+                lines.append(self.propose(draft, (asked.seq,), by="person", why=_ASKED_FOR)[0])
+        return lines
 
     def _moment(self) -> str:
         """When the question of this turn was asked.

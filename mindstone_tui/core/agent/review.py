@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, now
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.derived import Consolidated
 from mindstone_tui.core.memory import journal
+from mindstone_tui.core.memory.proposals import write_index
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import Transcript
+
+PROBED_LINES: Final = 2_000
+"""Newest lines of history from which the questions come that recall is checked with."""
 
 
 def reviewed_through(transcript: Transcript) -> int:
@@ -23,6 +28,25 @@ def reviewed_through(transcript: Transcript) -> int:
             if isinstance(line.entry, Consolidated):
                 return line.entry.through
     return -1
+
+
+WORTH_A_REVIEW: Final = 10
+"""Messages of a person since the last review from which on one is offered."""
+
+
+def offer_review(transcript: Transcript) -> str:
+    """Why now is a fitting moment to look back; empty when there is little to look at."""
+    since = reviewed_through(transcript)
+    with transcript.history() as history:
+        said = sum(
+            line.seq > since for line in history.newest(["user_message"], history.head.seq - since)
+        )
+    if said < WORTH_A_REVIEW:
+        return ""
+    return (
+        f"{plural(said, 'message')} were not reviewed yet: /consolidate proposes what is worth "
+        "remembering."
+    )
 
 
 async def finish_review(
@@ -43,7 +67,10 @@ async def finish_review(
     lag = await backfill()
     behind = f"{plural(lag, 'exchange')} could not be indexed."
     told.append(behind if lag else "The index is complete.")
-    probed = await health.probe([left.span for left in context.window.fold.last_left])
+    write_index(memories.agent)
+    with context.transcript.history() as history:
+        newest = Span(max(history.head.seq - PROBED_LINES, 0), history.head.seq)
+    probed = await health.probe([newest])
     told.append(probed.sentence())
     waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in memories.waiting]
     journal.write_journal(

@@ -13,7 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.arguments import DEEPEST, too_deep
+from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolApproved,
@@ -101,7 +101,7 @@ async def _use(
             context, turn, call, _failed(f"There is no tool {call.name}; known: {known}.")
         )
         return
-    if too_deep(call.arguments):
+    if is_too_deep(call.arguments):
         why = f"the arguments are nested more than {DEEPEST} deep and count as none"
         yield _refused(context, turn, call, "policy", why)
         return
@@ -125,7 +125,7 @@ async def _use(
         ),
         turn,
     )
-    if (circle := watch.why_not(call)) is not None:
+    if tool.risk != "client" and (circle := watch.why_not(call)) is not None:
         yield _refused(context, turn, call, "loop detection", f"Not run again: {circle}.")
         return
     decision = context.permissions.decide(tool, approval)

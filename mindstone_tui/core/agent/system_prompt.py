@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.paths import AgentPlaces
 
@@ -69,7 +70,7 @@ def _file_section(
     name: str, path: Path, room: int, count: Count, warnings: list[str]
 ) -> Section | None:
     try:
-        raw = path.read_text(encoding="utf-8", errors="replace").strip()
+        raw = read_regular(path).decode("utf-8", "replace").strip()
     except FileNotFoundError:
         return None
     except OSError as error:

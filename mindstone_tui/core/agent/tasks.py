@@ -23,14 +23,27 @@ from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, 
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import SummaryDerived, TaskDone, TaskStarted
+from mindstone_tui.core.entries.derived import (
+    HandoffReplayed,
+    SummaryDerived,
+    TaskDone,
+    TaskStarted,
+)
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff import checkpoint_store, resume
-from mindstone_tui.core.handoff.environment import Environment, files_touched, observe
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, fresh
+from mindstone_tui.core.handoff.environment import (
+    Environment,
+    files_touched,
+    git_changes,
+    observe,
+    ports_used,
+    services_at,
+)
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
 from mindstone_tui.core.memory import journal, notes
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 
 TASK: Final = "task"
 """The section of the prompt's head that states the task."""
@@ -94,6 +107,25 @@ def where_it_stands(found: Resumption) -> list[str]:
     return told
 
 
+def log_section(before: Checkpoint | None, saved: Checkpoint) -> journal.LogSection:
+    """What a checkpoint adds to the log: only what the one before it did not say."""
+    goal = saved.goal.splitlines()[0][:200] if saved.goal else ""
+    known = before or fresh(saved.session)
+    finished = {one.title for one in known.of("done")}
+    decided = {one.text for one in known.decisions}
+    met = {one.text for one in known.issues}
+    done = [
+        *(f"done: {one.title}" for one in saved.of("done") if one.title not in finished),
+        *(f"blocker: {one.text}" for one in saved.issues if one.text not in met),
+    ]
+    return journal.LogSection(
+        session=saved.session,
+        version=saved.version,
+        happened=(*([goal] if goal and saved.goal != known.goal else []), *done[-10:]),
+        decisions=tuple(one.text for one in saved.decisions if one.text not in decided)[-5:],
+    )
+
+
 class Tasks:
     """The task of one session."""
 
@@ -104,6 +136,7 @@ class Tasks:
         health: Health,
         cwd: Path,
         *,
+        trusted: Callable[[], bool] = lambda: False,
         clock: Callable[[], datetime] = now,
     ) -> None:
         self.places = memories.places
@@ -111,6 +144,7 @@ class Tasks:
         self._memories = memories
         self._health = health
         self._cwd = cwd
+        self._trusted = trusted
         self._clock = clock
 
     @cached_property
@@ -134,6 +168,7 @@ class Tasks:
         """Write the task's state down, for machines, for people and into the log."""
         state = self.state()
         memories = self._memories
+        before = self._saved()
         windows = max(state.checkpoint.window, self._context.window.windows)
         saved = checkpoint_store.save(
             self.places,
@@ -144,23 +179,32 @@ class Tasks:
             newest=state.newest,
         )
         line = self._context.window.record(saved.entry, self._context.transcript.last_turn)
-        checkpoint = saved.checkpoint
-        section = journal.LogSection(
-            session=str(self.places.key),
-            version=checkpoint.version,
-            happened=(
-                checkpoint.goal.splitlines()[0][:200],
-                *(f"done: {one.title}" for one in checkpoint.of("done")[-10:]),
-            ),
-            decisions=tuple(one.text for one in checkpoint.decisions[-5:]),
+        section = log_section(before, saved.checkpoint)
+        section = msgspec.structs.replace(
+            section,
             cited=tuple(sorted(memories.cited)),
             prevented=tuple(sorted(memories.prevented)),
             proposed=tuple(one.entry.path for one in memories.waiting),
         )
-        journal.write_log(memories.agent, section, self._clock())
+        if section.happened or section.decisions or section.cited or section.prevented:
+            journal.write_log(memories.agent, section, self._clock())
         memories.cited.clear()
         memories.prevented.clear()
         return line
+
+    def save_if_new(self, trigger: str) -> Line | None:
+        """Save a checkpoint unless the newest one says the same; a state is written down once."""
+        before = self._saved()
+        if before is not None and resume.says_the_same(before, self.state().checkpoint):
+            return None
+        return self.save_checkpoint(trigger)
+
+    def _saved(self) -> Checkpoint | None:
+        with self._context.transcript.history() as history:
+            try:
+                return checkpoint_store.load_proven(self.places, history)
+            except ContinuityError:
+                return None
 
     def milestone(self) -> Line | None:
         """Save a checkpoint when a subtask was done, a decision made or a blocker met meanwhile.
@@ -170,12 +214,7 @@ class Tasks:
         with self._context.transcript.history() as history:
             if not begun_as_task(reader(history), self._context.window.fold.state.task):
                 return None
-            now = self.state()
-            try:
-                before = checkpoint_store.load_proven(self.places, history)
-            except ContinuityError:
-                before = None
-        reached = resume.milestones(before, now.checkpoint)
+        reached = resume.milestones(self._saved(), self.state().checkpoint)
         return self.save_checkpoint(f"milestone: {reached}") if reached else None
 
     def start(self, argument: str) -> Line:
@@ -207,11 +246,34 @@ class Tasks:
         with self._context.transcript.history() as history:
             return bootstrap(
                 lambda: checkpoint_store.load_proven(self.places, history),
-                lambda files: observe(self._cwd, files, tools=self._tool_names()),
+                lambda files: self._look(files, self.window_lines()),
                 self._context.count,
                 budget,
                 lambda seq: summary_text(reader(history), seq),
             )
+
+    def resume_into_prompt(self) -> tuple[Resumption, Line]:
+        """Check what is around the work, and put the checkpoint into the prompt, once.
+
+        The entry holds the text, so that a replay builds the same prompts.
+        """
+        found = self.resume()
+        checkpoint = found.checkpoint
+        with self._context.transcript.history() as history:
+            since = reader(history)(checkpoint.head.seq + 1, history.head.seq)
+            used = any(
+                isinstance(one.entry, HandoffReplayed) and one.entry.sha256 == checkpoint.sha256
+                for one in since
+            )
+        if used:
+            raise ContinuityError(
+                f"Checkpoint {checkpoint.version} stands in the prompt already.",
+                "/checkpoint show prints it; /checkpoint saves a new one.",
+            )
+        text = as_data(found.block, origin=f"checkpoint {checkpoint.version}", nonce=fresh_nonce())
+        window = self._context.window
+        entry = HandoffReplayed(sha256=checkpoint.sha256, text=text, state=window.fold.state)
+        return found, window.record(entry, self._context.transcript.last_turn)
 
     def where_it_stands(self) -> list[str]:
         """What a person is told who opens a session with open work: where, and what changed."""
@@ -246,9 +308,21 @@ class Tasks:
             return [*lines, *read(last + 1, history.head.seq)]
 
     def environment(self, lines: Sequence[Line]) -> Environment:
-        """What surrounds the work: the files it touched, git, the tools on offer."""
-        files = [file.path for file in files_touched(lines)]
-        return observe(self._cwd, files, tools=self._tool_names())
+        """What surrounds the work: the files it touched, git, services, the tools on offer."""
+        touched = files_touched(lines)
+        read, changed = ([f.path for f in touched if f.changed is kind] for kind in (False, True))
+        return self._look([*read, *changed], lines)
+
+    def _look(self, files: Iterable[str], lines: Sequence[Line]) -> Environment:
+        """Only a folder that is trusted has git asked, and services knocked at, on its behalf."""
+        trusted = self._trusted()
+        return observe(
+            self._cwd,
+            files,
+            tools=self._tool_names(),
+            changes=git_changes(self._cwd) if trusted else (),
+            services=services_at(ports_used(lines)) if trusted else (),
+        )
 
     def _tool_names(self) -> list[str]:
         return list(self._context.tools)

@@ -145,7 +145,9 @@ class _Turn:
         self._target = target = context.target
         await context.window.ledger(target.model).counter.ready()
         lines = context.load_standing_context(turn, target)
-        rule = recognise_standing_instruction(text)
+        proposed = context.services.propose(asked, text)
+        lines += proposed
+        rule = None if proposed else recognise_standing_instruction(text)
         if rule is not None and not _said_before(context.window.fold, rule.text, asked.seq):
             offer = StandingInstructionOffered(text=rule.text, source=asked.seq)
             lines.append(context.window.record(offer, turn))

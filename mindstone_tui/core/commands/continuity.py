@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.agent.review import finish_review, outcome_in_words, reviewed_through
+from mindstone_tui.core.agent.review import (
+    finish_review,
+    offer_review,
+    outcome_in_words,
+    reviewed_through,
+)
 from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
 from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.entries.derived import HandoffWritten, TaskDone
@@ -171,10 +176,16 @@ def _shelf(services: SessionServices, name: str) -> CommandPrinted:
     )
 
 
-@command("checkpoint", usage="[save|show|resume]", words=("save", "show", "resume"))
+@command(
+    "checkpoint",
+    usage="[save|show|resume]",
+    changes_window=True,
+    words=("save", "show", "resume"),
+)
 async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Save the task's state, show it, or say how to go on from it.
+    """Save the task's state, show it, or go on from it.
 
+    `resume` looks at paths, git and services first, then puts the checkpoint into the prompt, once.
     A checkpoint that is stale, torn, edited or from elsewhere is refused with that word.
     """
     match argument:
@@ -184,11 +195,21 @@ async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[
                 yield event
             text = f"Saved to {services.places.checkpoint}."
             yield CommandPrinted(command="checkpoint", text=text, repeats=True)
-        case "show" | "resume":
+        case "show":
             resumption = services.tasks.resume()
             yield CommandPrinted(
                 command="checkpoint",
                 text=resumption.block,
+                data=msgspec.to_builtins(resumption),
+            )
+        case "resume":
+            resumption, line = services.tasks.resume_into_prompt()
+            for event in announcements(line):
+                yield event
+            steps = "\n".join(f"{step.name}: {step.detail}" for step in resumption.steps)
+            yield CommandPrinted(
+                command="checkpoint",
+                text=f"{steps}\nThis stands in the prompt from now on:\n\n{resumption.block}",
                 data=msgspec.to_builtins(resumption),
             )
         case _:
@@ -196,7 +217,11 @@ async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[
 
 
 @command(
-    "handoff", usage="[write|show|use] [prose]", changes_window=True, words=("write", "show", "use")
+    "handoff",
+    usage="[write|show|use] [prose]",
+    changes_window=True,
+    words=("write", "show", "use"),
+    looks=("show",),
 )
 async def handoff(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Write a handoff for the next window, show the newest, or take it over, once."""
@@ -238,7 +263,9 @@ async def task(services: SessionServices, argument: str) -> AsyncIterator[AnyEve
     elif verb == "done":
         line = services.tasks.finish()
         assert isinstance(line.entry, TaskDone)
-        yield CommandPrinted(command="task", text=f"Done.\n{line.entry.summary}".strip())
+        offered = offer_review(services.context.transcript)
+        text = "\n".join(filter(None, ["Done.", line.entry.summary, offered]))
+        yield CommandPrinted(command="task", text=text)
         return
     elif verb == "start":
         raise wrong_use("task", "A task needs a title.")
@@ -273,7 +300,11 @@ async def health(services: SessionServices, argument: str) -> AsyncIterator[AnyE
     elif argument:
         raise wrong_use("health", f"/health does not know `{argument}`.")
     else:
-        yield CommandPrinted(command="health", text=health_text(monitor), data=health_data(monitor))
+        report = services.context.report()
+        full = report.prompt.tokens / max(report.usable, 1)
+        yield CommandPrinted(
+            command="health", text=health_text(monitor, full), data=health_data(monitor)
+        )
 
 
 def _exported(services: SessionServices, form: str) -> str:

@@ -31,6 +31,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Waits until no turn is running, because the running one plans with the window."""
     words: tuple[str, ...] = ()
     """Completions for its argument."""
+    looks: tuple[str, ...] = ()
+    """First words with which it only looks, and waits for nothing."""
 
     @property
     def synopsis(self) -> str:
@@ -47,6 +49,7 @@ def command(
     usage: str = "",
     changes_window: bool = False,
     words: tuple[str, ...] = (),
+    looks: tuple[str, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """Register a slash command; the first line of its docstring is its help."""
 
@@ -62,6 +65,7 @@ def command(
             details=details.strip(),
             changes_window=changes_window,
             words=words,
+            looks=looks,
         )
         return handler
 

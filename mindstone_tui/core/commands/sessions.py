@@ -210,7 +210,7 @@ async def new(services: SessionServices, argument: str) -> AsyncIterator[AnyEven
     """Go to a new session with the same model; this one stays as it is."""
     key = SessionKey.parse(f"agent:{services.key.agent}:{argument or services.free_name()}")
     model = services.context.model
-    keeps = "" if services.home.session(key).transcript.exists() else f" {model}"
+    keeps = "" if services.exists(key) else f" {model}"
     otherwise = f"Open it with --session {key}{f' --model {model}' if keeps else ''}."
     yield ScreenAsked(screen="open", argument=f"{key}{keeps}", otherwise=otherwise)
 

@@ -103,6 +103,8 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "models.turn_cost": (0, 1e6),
     "models.turn_tokens": (0, 1e12),
     "tui.notify_after": (0, 86_400),
+    "history.lease": (1, 86_400),
+    "history.timeout": (0.5, 600),
 }
 _ASCENDING: Final = (
     ("context.trim_to", "context.trim", "context.emergency"),
@@ -224,6 +226,13 @@ def _check_others(settings: Settings, origin: Origin) -> None:
                 "and not both.",
                 f'Write, for example: [tools.mcp.{name}] command = ["program", "argument"].',
             )
+    for url in (settings.history.url, *settings.history.sessions.values()):
+        if url and not url.startswith(("postgresql://", "postgres://")):
+            raise ConfigError(
+                f"history.url ({origin('history.url')}) or one of history.sessions is not the "
+                "address of a PostgreSQL server.",
+                "Write postgresql://user@host/database.",
+            )
     temperature = settings.models.temperature
     if temperature is not None and not 0 <= temperature <= 5:
         raise ConfigError(
@@ -235,8 +244,6 @@ def _check_others(settings: Settings, origin: Origin) -> None:
 Rank = Literal["default", "profile", "user", "project", "environment", "flag"]
 
 PROJECT_FILE: Final = Path(".mindstone") / "config.toml"
-LARGEST_FILE: Final = 4 << 20
-"""Bytes of a file of settings."""
 LARGEST_FOREIGN: Final = 64 << 10
 """Bytes of a project's file."""
 MOST_BRACKETS: Final = 200
@@ -297,6 +304,16 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, SettingSource]
     profile: str = ""
     ignored: tuple[Ignored, ...] = ()
+
+    @property
+    def unheeded(self) -> str:
+        """What a project's file did not get, in one sentence; empty when there is nothing."""
+        if not self.ignored:
+            return ""
+        first, count = self.ignored[0], len(self.ignored)
+        why = one_line(first.why.removeprefix(first.file).strip(": ").rstrip("."), 200)
+        more = f", and {count - 1} more (`mindstone config show` lists them)" if count > 1 else ""
+        return f"Ignored in {first.file}: {why}{more}."
 
 
 class _Layer(msgspec.Struct, frozen=True):
@@ -429,7 +446,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _text_of(file: Path) -> str:
     try:
-        return read_regular(file, most=LARGEST_FILE).decode()
+        return read_regular(file).decode()
     except OSError as error:
         raise place_error(file, error) from error
 

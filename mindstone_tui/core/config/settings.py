@@ -375,6 +375,27 @@ class SessionSettings(SettingsSection):
     """The session that `mindstone` opens."""
 
 
+class HistorySettings(SettingsSection):
+    """Where histories are kept: in files, or on a PostgreSQL server for more than one machine."""
+
+    url: str = ""
+    """Server that keeps histories, as postgresql://user@host/database; empty for files alone."""
+    sessions: dict[str, str] = {}
+    """Other servers for some sessions, by key; an empty address keeps a session in files."""
+    team: str = ""
+    """A role on the server whose sessions are used instead of your own."""
+    offline: Literal["refuse", "fork"] = "refuse"
+    """While the server is away: take no turn, or go on in a fork on this machine."""
+    lease: float = 30.0
+    """Seconds after which another machine may go on for one that no longer answers."""
+    timeout: float = 5.0
+    """Seconds to wait for the server."""
+
+    def address_for(self, key: object) -> str:
+        """The server that keeps a session; empty for files."""
+        return self.sessions.get(str(key), self.url)
+
+
 class McpSettings(SettingsSection):
     """What `mindstone mcp` hands out to other agents."""
 
@@ -395,10 +416,28 @@ class AcpSettings(SettingsSection):
     """Sessions in one answer to the editor's question for all of them."""
 
 
+class ServeSettings(SettingsSection):
+    """What `mindstone serve` does for programs and browsers."""
+
+    port: int = 7433
+    """On this machine alone; 0 takes any that is free."""
+    body_bytes: int = 32 << 20
+    """Longest request."""
+    body_seconds: float = 30.0
+    """Longest time that a request may take to arrive."""
+    tool_wait: float = 600.0
+    """Seconds that a turn waits for the results of a client's own tools."""
+    idle: float = 900.0
+    """Seconds after which a session that no client uses is closed."""
+    clients: int = 64
+    """Most connections at a time."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
     session: SessionSettings = SessionSettings()
+    history: HistorySettings = HistorySettings()
     context: ContextSettings = ContextSettings()
     eviction: EvictionSettings = EvictionSettings()
     cascade: CascadeSettings = CascadeSettings()
@@ -416,3 +455,4 @@ class Settings(SettingsSection):
     tui: TuiSettings = TuiSettings()
     mcp: McpSettings = McpSettings()
     acp: AcpSettings = AcpSettings()
+    serve: ServeSettings = ServeSettings()

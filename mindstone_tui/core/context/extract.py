@@ -1,8 +1,8 @@
 """What must not be lost when a text gets shorter, found without a model.
 
-Names, paths, numbers, the user's rules, open items, decisions and errors, as they stand in the
-text. Every pattern runs in time linear in the text. The same facts audit summaries, fill handoffs
-and become the probes that measure whether recall still finds what left the window.
+What people settled comes from the one recogniser; names, paths, numbers and errors are taken as
+they stand in the text. Every pattern runs in time linear in the text. The same facts audit
+summaries, fill handoffs and become the probes that measure whether recall still finds what left.
 """
 
 from __future__ import annotations
@@ -10,22 +10,34 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from typing import Final
 
+from mindstone_tui.core.context.actions import Action, actions_of
 from mindstone_tui.core.context.messages import argument_values
-from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Line, Part, Span, spans_of
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
     ToolApproved,
+    ToolCalled,
+    ToolRefused,
     ToolReturned,
     UserMessage,
 )
-
-Speaker = Literal["user", "assistant", "tool"]
+from mindstone_tui.core.statements import (
+    Register,
+    Speaker,
+    Utterance,
+    advance,
+    sentences,
+    shortened,
+)
+from mindstone_tui.core.text import one_line, unfenced
 
 _CALL_SHOWN: Final = 400
+_APPROVAL_SHOWN: Final = 160
+LONGEST_SENTENCE: Final = 400
+"""An item longer than this is cut there, with a sign."""
 
 
 class SourceMessage(Part):
@@ -40,15 +52,26 @@ class SourceMessage(Part):
     """The tool's name."""
     finding: str = ""
     """The deterministic line that stands for a tool result."""
+    said: str | None = None
+    """What was said, where the text also tells which tools were called."""
+    action: Action | None = None
+    """What the tool did, and how it ended."""
+
+    @property
+    def words(self) -> str:
+        """What somebody said here."""
+        return self.text if self.said is None else self.said
 
 
 def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     """What was said and what tools gave back; bookkeeping and derived entries are no material."""
-    found = (_passage(line) for line in lines)
+    read = list(lines)
+    done = {action.seq: action for action in actions_of(read)}
+    found = (_passage(line, done.get(line.seq)) for line in read)
     return tuple(passage for passage in found if passage is not None)
 
 
-def _passage(line: Line) -> SourceMessage | None:
+def _passage(line: Line, action: Action | None) -> SourceMessage | None:
     match line.entry:
         case UserMessage(text=text):
             return SourceMessage(
@@ -59,9 +82,13 @@ def _passage(line: Line) -> SourceMessage | None:
                 f"[called {call.name} {argument_values(call.arguments)[:_CALL_SHOWN]}]"
                 for call in calls
             ]
-            said = "\n".join(filter(None, [text, *asked]))
             return SourceMessage(
-                seq=line.seq, turn=line.turn, speaker="assistant", text=said, entry=line.id
+                seq=line.seq,
+                turn=line.turn,
+                speaker="assistant",
+                text="\n".join(filter(None, [text, *asked])),
+                entry=line.id,
+                said=text if asked else None,
             )
         case AssistantPartial(text=text):
             return SourceMessage(
@@ -72,20 +99,33 @@ def _passage(line: Line) -> SourceMessage | None:
                 seq=line.seq,
                 turn=line.turn,
                 speaker="tool",
-                text=text,
+                text=unfenced(text),
                 entry=line.id,
                 name=name,
                 finding=finding,
+                action=action,
             )
     return None
 
 
 def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:
-    """Permissions that outlive their call, as one sentence each."""
+    """Permissions that outlive their call, what was refused, and what still waits for an answer."""
+    asked: dict[str, str] = {}
+    found: list[str] = []
+    for line in lines:
+        match line.entry:
+            case ToolCalled(call=call, name=name, shown=shown):
+                asked[call] = one_line(f"{name} {shown}", _APPROVAL_SHOWN)
+            case ToolApproved(rule=rule, remember=remember, by=by) if rule and remember:
+                found.append(f"{rule} is allowed ({remember}, said by {by})")
+            case ToolRefused(call=call, by=by, why=why) if by == "person":
+                because = f": {one_line(why, _APPROVAL_SHOWN)}" if why else ""
+                found.append(f"{asked.get(call, call)} was refused by {by}{because}")
+                asked.pop(call, None)
+            case ToolReturned(call=call):
+                asked.pop(call, None)
     return tuple(
-        f"{line.entry.rule} is allowed ({line.entry.remember}, said by {line.entry.by})"
-        for line in lines
-        if isinstance(line.entry, ToolApproved) and line.entry.rule and line.entry.remember
+        dict.fromkeys((*found, *(f"{call} is not answered yet" for call in asked.values())))
     )
 
 
@@ -102,8 +142,15 @@ def spans_over(passages: Sequence[SourceMessage]) -> tuple[Span, ...]:
     return spans_of(sorted({passage.seq for passage in passages}))
 
 
-LONGEST_SENTENCE: Final = 400
-"""A rule or an item longer than this is cut there, with a sign."""
+def settled_in(passages: Iterable[SourceMessage], before: Register | None = None) -> Register:
+    """What people settled and left open in the passages, after what stood before them."""
+    spoken = (
+        Utterance(speaker=one.speaker, text=one.words, line=one.seq, turn=one.turn)
+        for one in passages
+        if one.speaker != "tool"
+    )
+    return advance(before or Register(), spoken)
+
 
 _URL: Final = re.compile(r"https?://[^\s<>()\"'`]{3,200}")
 _PATH: Final = re.compile(
@@ -125,38 +172,15 @@ _NUMBER: Final = re.compile(
     r"|(?<![\w.,:/-])[$€£]?\d{1,12}(?:\.\d{1,6})?\s?(?:%|ms|s|min|h|[KMGT]i?B|kB|bytes|tokens|px|x|×)?"
     r"(?![\w-])"
 )
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9ÄÖÜ`])|\n+")
-
-_RULE: Final = re.compile(
-    r"\b(?:must(?: not|n['’]t)?|never|always|do not|don['’]t|shall not|from now on|make sure"
-    r"|at most|at least|no more than|only (?:use|ever|if|when|in)"
-    r"|without (?:using|touching|changing)|i (?:prefer|want|need|like|hate)"
-    r"|please (?:use|keep|avoid|call)|call me|my name is"
-    r"|keep (?:it|the|all|every)|avoid|forbidden|not allowed|required|deadline|budget is)\b",
-    re.IGNORECASE,
-)
-_DECISION: Final = re.compile(
-    r"\b(?:decided|decision|we(?:['’]ll| will)? (?:go with|use|keep|drop|choose)"
-    r"|let['’]s (?:go with|use|keep|drop|take|do)|chose|chosen|agreed|settled on|instead of"
-    r"|we went with|approved|rejected|i(?:['’]ll| will) (?:go with|use))\b",
-    re.IGNORECASE,
-)
-_OPEN: Final = re.compile(
-    r"^\s*[-*]?\s*\[ \]\s+|\b(?:todo|fixme|next step|next up|still (?:need|to|open|missing)"
-    r"|remaining|not yet|unresolved|open question|waiting for|blocked (?:on|by)|follow[- ]up"
-    r"|left to do)\b",
-    re.IGNORECASE,
-)
+_UNCHECKED: Final = re.compile(r"^\s{0,12}(?:[-*]|\d{1,3}[.)])?\s{0,3}\[ \]\s+(\S.{0,300})", re.M)
 _ERROR: Final = re.compile(
     r"\b\w{0,60}(?:Error|Exception|Warning)\b\s?:|\b(?:traceback|segfault|panic|fatal|failed|failure"
     r"|exit (?:code|status) [1-9])\b",
     re.IGNORECASE,
 )
-_LESSON: Final = re.compile(
-    r"\b(?:root cause|turns? out|the (?:bug|problem|cause|reason|trick|fix) (?:was|is)|lesson"
-    r"|learned|learnt|because of this|caused by|was wrong|my mistake|note to self|gotcha)\b",
-    re.IGNORECASE,
-)
+BINDING: Final = ("rule", "correction", "memory", "preference")
+"""Kinds that hold beyond the moment in which they were said."""
+OPEN: Final = ("question", "commitment")
 
 
 class Facts(Part):
@@ -182,31 +206,8 @@ class ExtractLimits(Part):
 
 
 EVERYTHING: Final = ExtractLimits()
-SURVIVORS: Final = ExtractLimits(decisions=0, errors=0, paths=12, identifiers=16, numbers=10)
-"""What a summary is held to: every rule and open item, and the names used most."""
-
-
-def sentences(text: str) -> Iterator[str]:
-    """Sentences and list items, trimmed, each at most `LONGEST_SENTENCE` long."""
-    for piece in _SENTENCE_END.split(text):
-        said = piece.strip()
-        if said:
-            yield said if len(said) <= LONGEST_SENTENCE else said[: LONGEST_SENTENCE - 1] + "…"
-
-
-def is_rule(sentence: str) -> bool:
-    """Whether a sentence of the user binds later work; a question does not."""
-    return bool(_RULE.search(sentence)) and not sentence.rstrip().endswith("?")
-
-
-def is_decision(sentence: str) -> bool:
-    """Whether a sentence settles something."""
-    return bool(_DECISION.search(sentence)) and not sentence.rstrip().endswith("?")
-
-
-def is_open(sentence: str) -> bool:
-    """Whether a sentence names work that is not finished."""
-    return bool(_OPEN.search(sentence))
+SURVIVORS: Final = ExtractLimits(errors=0, paths=12, identifiers=16, numbers=10)
+"""What a summary is held to: all that was settled or left open, and the names used most."""
 
 
 def is_error(sentence: str) -> bool:
@@ -214,28 +215,36 @@ def is_error(sentence: str) -> bool:
     return bool(_ERROR.search(sentence))
 
 
-def is_lesson(sentence: str) -> bool:
-    """Whether a sentence says what was learned."""
-    return bool(_LESSON.search(sentence)) and not sentence.rstrip().endswith("?")
-
-
 def facts_of(passages: Sequence[SourceMessage], limits: ExtractLimits = EVERYTHING) -> Facts:
     """Everything that counts in the passages; names are ranked by use.
 
-    Rules are taken from the user alone: text from a tool cannot bind anybody.
+    What a tool gave back binds nobody, and its names count only where somebody used them: a file
+    listing is full of names that nobody will miss.
     """
-    said = [(passage.speaker, one) for passage in passages for one in sentences(passage.text)]
-    talk = [sentence for speaker, sentence in said if speaker != "tool"]
+    settled = settled_in(passages)
+    boxes = [box for one in passages if one.speaker != "tool" for box in unchecked(one.words)]
     names = _ranked_names(passages)
+    errors = (
+        shortened(one.text, LONGEST_SENTENCE)
+        for passage in passages
+        if limits.errors != 0
+        for one in sentences(passage.words)
+        if one.form != "code" and is_error(one.text)
+    )
     return Facts(
-        constraints=_unique(one for speaker, one in said if speaker == "user" and is_rule(one)),
-        open_items=_unique(filter(is_open, talk)),
-        decisions=_unique(filter(is_decision, talk))[: limits.decisions],
-        errors=_unique(one for _, one in said if is_error(one))[: limits.errors],
+        constraints=tuple(one.words for one in settled.of(*BINDING)),
+        open_items=_unique([*(one.words for one in settled.of(*OPEN)), *boxes]),
+        decisions=tuple(one.words for one in settled.of("decision"))[: limits.decisions],
+        errors=_unique(errors)[: limits.errors],
         paths=names["path"][: limits.paths],
         identifiers=names["identifier"][: limits.identifiers],
         numbers=names["number"][: limits.numbers],
     )
+
+
+def unchecked(text: str) -> list[str]:
+    """Items of a list whose boxes are empty."""
+    return [" ".join(found.split()) for found in _UNCHECKED.findall(text)]
 
 
 def missing(facts: Facts, text: str) -> tuple[str, ...]:
@@ -266,21 +275,22 @@ def holds(haystack: str, needle: str) -> bool:
     return False
 
 
-def _ranked_names(passages: Iterable[SourceMessage]) -> dict[str, tuple[str, ...]]:
+def _ranked_names(passages: Sequence[SourceMessage]) -> dict[str, tuple[str, ...]]:
     """Names by kind: what the user said and what came up often stands first."""
     weights: dict[str, Counter[str]] = {
         "path": Counter(),
         "identifier": Counter(),
         "number": Counter(),
     }
-    for passage in passages:
+    talk = [one for one in passages if one.speaker != "tool"]
+    for passage in talk or passages:
         weight = {"user": 4, "assistant": 2, "tool": 1}[passage.speaker]
-        for kind, name in _names(passage.text):
+        for kind, name in names_in(passage.text):
             weights[kind][name] += weight
     return {kind: tuple(name for name, _ in found.most_common()) for kind, found in weights.items()}
 
 
-def _names(text: str) -> Iterator[tuple[str, str]]:
+def names_in(text: str) -> Iterator[tuple[str, str]]:
     """Each name with its kind; what is part of a path is not counted again."""
     rest = text
     for pattern in (_URL, _PATH):
@@ -310,172 +320,7 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-SECTIONS: Final = (
-    "Constraints",
-    "Open",
-    "Decisions",
-    "Problems",
-    "Asked",
-    "Came of it",
-    "Names and numbers",
-)
-WORD_FOR_WORD: Final = "Word for word:"
-_TITLE_LENGTH: Final = 80
-_MANDATORY: Final = frozenset({"Constraints", "Open", "Names and numbers"})
-
-
-def extract(
-    passages: Sequence[SourceMessage],
-    must: Facts,
-    target: int,
-    count: Count,
-    *,
-    rules: bool = False,
-) -> str:
-    """The sentences that count, with the turn they were said in, within about `target` tokens.
-
-    What must survive is there even when that takes more. Rules are left to `verbatim`, unless
-    they are asked for.
-    """
-    chosen: dict[str, list[str]] = {section: [] for section in SECTIONS}
-    seen: set[str] = set()
-    spent = 0
-    for section, line in sorted(_candidates(passages, must), key=_urgency):
-        key = folded(line)
-        cost = count(line) + 1
-        if section == "Constraints" and not rules:
-            continue
-        if key in seen or (section not in _MANDATORY and spent + cost > target):
-            continue
-        seen.add(key)
-        spent += cost
-        chosen[section].append(line)
-    blocks = [
-        f"{section}:\n" + "\n".join(f"- {line}" for line in lines)
-        for section, lines in chosen.items()
-        if lines
-    ]
-    return "\n".join(blocks)
-
-
-def titles(passages: Sequence[SourceMessage]) -> str:
-    """One line per turn: what was asked."""
-    asked: dict[int, str] = {}
-    for passage in passages:
-        if passage.speaker == "user" or passage.turn not in asked:
-            asked[passage.turn] = first_sentence(passage.text, _TITLE_LENGTH)
-    return "\n".join(f"- turn {turn}: {title}" for turn, title in asked.items())
-
-
-def verbatim(must: Facts, approvals: Sequence[str], text: str) -> str:
-    """Rules and permissions word for word, and the open items that a text does not hold as such."""
-    haystack = folded(text)
-    kept = [
-        *(f"- constraint: {said}" for said in must.constraints),
-        *(f"- permission: {said}" for said in approvals),
-        *(f"- open: {said}" for said in must.open_items if not holds(haystack, folded(said))),
-    ]
-    return "\n".join([WORD_FOR_WORD, *map(_one_line, kept)]) if kept else ""
-
-
-def rules_in(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The rules and the permissions that a text carries word for word."""
-    block = text.partition(WORD_FOR_WORD)[2].splitlines()
-    found = (
-        tuple(line.removeprefix(label) for line in block if line.startswith(label))
-        for label in ("- constraint: ", "- permission: ")
-    )
-    rules, permissions = found
-    return rules, permissions
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-NOTE: Final = re.compile(
-    r"(?P<category>task_progress|decisions|bugs|constraints|learnings|misc)\s*\|\s*"
-    r"(?P<importance>critical|high|normal)\s*\|\s*(?P<text>\S.*)"
-)
-"""A note on a line of its own: `category | importance | text`."""
-
-_NOTE_OF: Final = {
-    "Constraints": "constraints | critical",
-    "Open": "task_progress | high",
-    "Decisions": "decisions | high",
-    "Problems": "bugs | high",
-    "Asked": "task_progress | normal",
-    "Came of it": "misc | normal",
-    "Names and numbers": "misc | normal",
-}
-
-
-def as_notes(passages: Sequence[SourceMessage], must: Facts, target: int, count: Count) -> str:
-    """The same choice of sentences, a note a line."""
-    section = ""
-    notes: list[str] = []
-    for line in extract(passages, must, target, count, rules=True).splitlines():
-        if line.startswith("- "):
-            notes.append(f"{_NOTE_OF[section]} | {line[2:]}")
-        else:
-            section = line.removesuffix(":")
-    return "\n".join(notes)
-
-
-def notes_kept(must: Facts, approvals: Sequence[str], text: str) -> str:
-    """Rules, permissions and open items that notes do not hold word for word, as notes."""
-    kind = {
-        "constraint": "constraints | critical",
-        "permission": "constraints | high",
-        "open": "task_progress | high",
-    }
-    lines = verbatim(must, approvals, text).splitlines()[1:]
-    split = (line.removeprefix("- ").split(": ", 1) for line in lines)
-    return "\n".join(f"{kind[label]} | {said}" for label, said in split)
-
-
-def notes_form(text: str) -> str:
-    """What is wrong with the form of notes, or nothing."""
-    wrong = [line for line in text.splitlines() if line.strip() and not NOTE.match(line.strip())]
-    return f"not a note: {wrong[0][:80]}" if wrong else ""
-
-
 def first_sentence(text: str, limit: int) -> str:
     """The beginning of a text as one line."""
-    first = next(sentences(text), "")
-    line = " ".join(first.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def _candidates(passages: Sequence[SourceMessage], must: Facts) -> Iterator[tuple[str, str]]:
-    for passage in passages:
-        where = f" (turn {passage.turn})"
-        for sentence in sentences(passage.text):
-            section = _section(passage, sentence)
-            if section:
-                yield section, " ".join(sentence.split()) + where
-        if passage.speaker == "user":
-            yield "Asked", first_sentence(passage.text, 200) + where
-        elif passage.speaker == "tool":
-            found = passage.finding or first_sentence(passage.text, 160)
-            yield "Came of it", f"{passage.name or 'tool'}: {found}{where}"
-        elif passage.text:
-            yield "Came of it", first_sentence(passage.text, 200) + where
-    names = (*must.paths, *must.identifiers, *must.numbers)
-    if names:
-        yield "Names and numbers", "; ".join(names)
-
-
-def _section(passage: SourceMessage, sentence: str) -> str:
-    if passage.speaker == "user" and is_rule(sentence):
-        return "Constraints"
-    if passage.speaker != "tool" and is_open(sentence):
-        return "Open"
-    if passage.speaker != "tool" and is_decision(sentence):
-        return "Decisions"
-    return "Problems" if is_error(sentence) else ""
-
-
-def _urgency(candidate: tuple[str, str]) -> int:
-    section = candidate[0]
-    return -1 if section in _MANDATORY else SECTIONS.index(section)
+    first = next(iter(sentences(text)), None)
+    return shortened(" ".join(first.text.split()), limit) if first else ""

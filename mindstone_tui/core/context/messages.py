@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.bounded_json import read_arguments, read_as
 from mindstone_tui.core.entries import Image, Line, Message, ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -124,8 +124,8 @@ def _arguments(arguments: str) -> str:
 def argument_values(arguments: str) -> str:
     """What a call's arguments say, decoded: field names and escapes are nobody's words."""
     try:
-        return "\n".join(_values(msgspec.json.decode(arguments)))
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return "\n".join(_values(read_as(arguments, object)))
+    except msgspec.DecodeError:
         return ""
 
 

@@ -29,6 +29,7 @@ from mindstone_tui.core.context.cascade import (
     stages,
     to_compact,
 )
+from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
@@ -37,7 +38,6 @@ from mindstone_tui.core.context.extract import (
     facts_of,
     missing,
     passages_of,
-    rules_in,
 )
 from mindstone_tui.core.context.prune import (
     departure,
@@ -311,16 +311,16 @@ class CompactionSteps:
         )
 
     def _newest_rules(self, rules: Iterable[str]) -> tuple[str, ...]:
-        """Rules that are carried on, as far as their room goes; how many are not is said."""
+        """What is carried on: rules and corrections always, the rest as far as its room goes."""
         every = list(dict.fromkeys(rules))
         room = self.usable * CARRIED // 100
+        room -= sum(self.count(said) for said in every if said.startswith(NEVER_LEFT_OUT))
         kept: list[str] = []
         for said in reversed(every):
-            room -= self.count(said)
-            if room < 0:
-                older = len(every) - len(kept)
-                kept.append(f"({older} older rules stand in the checkpoint and the transcript)")
-                break
+            if not said.startswith(NEVER_LEFT_OUT):
+                room -= self.count(said)
+                if room < 0:
+                    continue
             kept.append(said)
         return tuple(reversed(kept))
 

@@ -191,11 +191,18 @@ def tempo_of(live: LiveWindow, call: Call) -> Tempo:
     )
 
 
+_SPIKE_SHARE: Final = 10
+"""Percent of the usable room that a turn must add before its growth is announced."""
+_SPIKE_LEAST: Final = 1_000
+
+
 def note_spike(live: LiveWindow, call: Call, tempo: Tempo) -> list[Line]:
     """Announce, once a turn, that it grew far more than turns usually do."""
     found = tempo.spike
     if found is None or live.watch.carried.spiked == call.turn:
         return []
+    if found.tokens < max(call.room.usable * _SPIKE_SHARE // 100, _SPIKE_LEAST):
+        return []  # far more than usual, and still nothing that anybody would notice
     live.watch.carried = msgspec.structs.replace(live.watch.carried, spiked=call.turn)
     entry = VelocitySpiked(tokens=found.tokens, baseline=found.baseline, ratio=found.ratio)
     return [live.record(entry, call.turn)]

@@ -1,8 +1,9 @@
 """Writing a shorter text from originals: by a model that is audited, else by choosing sentences.
 
-A text that a model wrote is audited: the names, paths, numbers, rules and open items of its source
-must stand in it, and it may name nothing that its source does not. It gets one more chance with
-what it missed; then sentences of the originals stand in. When nothing is gained, nothing changes.
+A text that a model wrote is audited and repaired: lines that name what its source does not name are
+taken out, names and numbers that it lost are added, and what people settled follows word for word
+whatever the model wrote. Only a text that is no answer, or that lost most, is asked for once more;
+then sentences of the originals stand in. When nothing is gained, nothing changes.
 """
 
 from __future__ import annotations
@@ -15,29 +16,36 @@ import msgspec
 
 from mindstone_tui.core.config.settings import CascadeSettings, ModelSettings
 from mindstone_tui.core.context import prompts
+from mindstone_tui.core.context.digest import (
+    NOTE,
+    as_notes,
+    carried,
+    extract,
+    notes_form,
+    notes_kept,
+    titles,
+    verbatim,
+)
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
     ExtractLimits,
     Facts,
     SourceMessage,
-    as_notes,
     as_text,
-    extract,
     facts_of,
     folded,
     holds,
     missing,
-    notes_form,
-    notes_kept,
+    names_in,
+    settled_in,
     spans_over,
-    titles,
-    verbatim,
 )
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
 from mindstone_tui.core.entries import Message, Part, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.statements import Register
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
 
@@ -49,7 +57,7 @@ class Material(Part):
     approvals: tuple[str, ...] = ()
     """Permissions that outlive their call; kept word for word."""
     rules: tuple[str, ...] = ()
-    """Rules that a summary carried which makes place for this one."""
+    """What a summary carried that makes place for this one, each with its kind."""
     level: int = 0
     """For `progressive`: 1 to 3."""
 
@@ -81,7 +89,7 @@ class Summary(Part):
     level: int = 0
     prompt_version: str = ""
     audit_missed: tuple[str, ...] = ()
-    """What the model's last text lost; the text that stands here has it again."""
+    """What the model's text lost; the text that stands here has it again."""
     fallback: bool = False
     why: str = ""
     """Why sentences of the originals stand in for a model's text."""
@@ -133,10 +141,12 @@ class Order(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     percent: str = ""
     plain: Callable[[Sequence[SourceMessage], Facts, int, Count], str] = extract
     """What stands in for a model."""
-    keep: Callable[[Facts, Sequence[str], str], str] = verbatim
+    keep: Callable[[Register, Sequence[str], str], str] = verbatim
     """What is added word for word."""
     form: Callable[[str], str] = _anything
     """An objection to the form of a model's text."""
+    notes: bool = False
+    """Each line stands alone, in the form of a note."""
     stands_in: bool = True
     """Takes the originals' place in a prompt, and so says what it is and where they are."""
 
@@ -167,11 +177,9 @@ async def derive(order: Order, summarizer: Summarizer) -> Summary | Unchanged:
     return settled(order, text, summarizer, together)
 
 
-def binding(order: Order) -> Facts:
-    """What the originals hold that must survive, with the rules of those before them."""
-    facts = facts_of(order.material.passages, order.limits)
-    rules = tuple(dict.fromkeys((*order.material.rules, *facts.constraints)))
-    return msgspec.structs.replace(facts, constraints=rules)
+def binding(order: Order) -> Register:
+    """What the originals settle and leave open, after what was carried from before them."""
+    return settled_in(order.material.passages, carried(order.material.rules))
 
 
 def settled(
@@ -222,45 +230,65 @@ def labelled(text: str, passages: Sequence[SourceMessage], nonce: str) -> str:
 async def _write(
     order: Order, passages: Sequence[SourceMessage], summarizer: Summarizer
 ) -> Written:
-    """A model's text that passes the audit, at the second try at the latest; else an extract."""
+    """A model's text, repaired where it is worth it, at the second try at the latest."""
     must = facts_of(passages, order.limits)
     share = _share(order, passages, summarizer)
     plain = order.plain(passages, must, share, summarizer.count)
     if summarizer.ask is None:
         return Written(text=plain)
+    named = msgspec.structs.replace(must, constraints=(), decisions=(), open_items=())
     messages = _messages(order, passages, share, summarizer)
     missed: tuple[str, ...] = ()
     why = ""
     for attempt in (1, 2):
         reply = await ask_model(summarizer.ask, "summary", messages, within=summarizer.timeout)
-        kept = joined(reply.text, order.keep(must, (), reply.text))
-        missed = missing(must, kept) if not reply.objection else ()
-        why = (
-            reply.objection
-            or order.form(reply.text)
-            or _complaint(missed, _invented(reply.text, passages))
-        )
+        why = reply.objection or order.form(reply.text)
         if not why:
-            return Written(text=reply.text, calls=attempt)
+            text, invented = _without_inventions(order, reply.text, passages)
+            missed = missing(named, text)
+            why = _complaint(missed, invented, named, text)
+            if not why:
+                return Written(text=_with_names(order, text, missed), missed=missed, calls=attempt)
         messages = [*messages, *_correction(reply.text, why, share)]
     return Written(text=plain, missed=missed, why=why, calls=2)
 
 
-def _complaint(missed: Sequence[str], invented: Sequence[str]) -> str:
+def _complaint(missed: Sequence[str], invented: Sequence[str], named: Facts, left: str) -> str:
+    """Why a text is not worth repairing: it lost most, or little is left of it."""
+    wanted = len(named.paths) + len(named.identifiers) + len(named.numbers)
+    lost = 2 * len(missed) > wanted
     parts = [
         f"{label}: {', '.join(found[:20])}"
         for label, found in (("it lost", missed), ("it is not in the source", invented))
         if found
     ]
-    return "; ".join(parts)
+    return "; ".join(parts) if lost or not left.strip() else ""
 
 
-def _invented(text: str, passages: Sequence[SourceMessage]) -> tuple[str, ...]:
-    """Names in a summary that its source does not hold; short numbers may be counts."""
+def _without_inventions(
+    order: Order, text: str, passages: Sequence[SourceMessage]
+) -> tuple[str, tuple[str, ...]]:
+    """A text without the lines that name what its source does not; short numbers may be counts."""
     source = folded(as_text(passages))
-    facts = facts_of([SourceMessage(seq=0, turn=0, speaker="assistant", text=text)])
-    names = (*facts.paths, *facts.identifiers, *(n for n in facts.numbers if len(n) > 3))
-    return tuple(name for name in names if not holds(source, folded(name)))
+    kept: list[str] = []
+    invented: list[str] = []
+    for line in text.splitlines():
+        names = [name for kind, name in names_in(line) if kind != "number" or len(name) > 3]
+        wrong = [name for name in names if not holds(source, folded(name))]
+        invented += wrong
+        if not wrong and not (order.notes and line.strip() and not NOTE.match(line.strip())):
+            kept.append(line)
+    return "\n".join(kept), tuple(dict.fromkeys(invented))
+
+
+def _with_names(order: Order, text: str, missed: Sequence[str]) -> str:
+    """A text with the names and numbers that it lost."""
+    if not missed:
+        return text
+    listed = "; ".join(missed)
+    return joined(
+        text, f"misc | normal | Also named: {listed}" if order.notes else f"Also named:\n- {listed}"
+    )
 
 
 def _correction(text: str, why: str, target: int) -> list[Message]:
@@ -368,6 +396,7 @@ async def notes(material: Material, summarizer: Summarizer) -> Summary | Unchang
         plain=as_notes,
         keep=notes_kept,
         form=notes_form,
+        notes=True,
         stands_in=False,
     )
     return await derive(order, summarizer)

@@ -38,6 +38,23 @@ class TurnStarted(Entry):
     """`message`, `queued`, `steered`, `delegated` or `resumed`."""
 
 
+class ClientMatched(Entry):
+    """How a program's own idea of the conversation was matched with this history, by content."""
+
+    format: str
+    """The wire format it came in."""
+    prior: str = ""
+    """SHA-256 of what the program sent before its new message; empty if that was nothing."""
+    root: str = ""
+    """SHA-256 of the first thing in it: the same for every request of one conversation."""
+    known: int = 0
+    """Messages of it that stood in this history already."""
+    adopted: int = 0
+    """Messages of it that were new, and were written down before this turn."""
+    action: str = "appended"
+    """`appended`, `rewound` or `forked`."""
+
+
 class UserMessage(Entry):
     """What a person said. The only kind whose line has the role `user`."""
 

@@ -447,3 +447,5 @@ class HealthMeasured(Entry):
     protected: float = 0.0
     window: int = 0
     """The how-manieth window of the session; 0 where nobody counted."""
+    growth: float | None = None
+    """Tokens a turn, averaged as everywhere else."""

@@ -64,6 +64,9 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
         case conversation.TurnStarted(origin=origin):
             return "Turn started", origin
+        case conversation.ClientMatched(format=name, known=known, adopted=adopted, action=action):
+            text = f"Matched with what a client sent ({name}): {action}"
+            return text, f"{plural(known, 'message')} known, {adopted} taken over"
         case conversation.ToolAsked(name=name, shown=shown):
             return f"Approval asked for: {call_line(name, shown)}", ""
         case conversation.ToolAnswered(allowed=allowed, why=why):

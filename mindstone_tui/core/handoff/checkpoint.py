@@ -1,29 +1,55 @@
 """The state of a task as a program can read it: structured, complete, and no summary.
 
 A checkpoint is advanced from the one before it by the lines that were written since, so that its
-cost does not grow with history. `planned` is an intention that nobody has carried out.
+cost does not grow with history. What people settled comes from the one recogniser and is retired
+when they settle something else. `planned` is an intention that nobody has carried out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context.extract import folded, is_decision, is_rule, sentences
+from mindstone_tui.core.context.actions import actions_of
+from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
+from mindstone_tui.core.entries.conversation import AssistantMessage, TurnEnded, UserMessage
 from mindstone_tui.core.entries.derived import NoteTaken, SummaryDerived, TaskDone, TaskStarted
 from mindstone_tui.core.handoff.environment import Environment
+from mindstone_tui.core.statements import (
+    KINDS,
+    Pointer,
+    Register,
+    StatementKind,
+    Utterance,
+    content_words,
+    is_small_talk,
+    prose,
+    restate,
+    shortened,
+)
+from mindstone_tui.core.statements import Statement as Settled
+from mindstone_tui.core.statements import advance as settle_on
+from mindstone_tui.core.statements import register as registers
 
 Status = Literal["planned", "in_progress", "done"]
 
 FORMAT: Final = 1
 GOAL_LENGTH: Final = 2_000
+TOPIC_LENGTH: Final = 400
 KEPT: Final = 60
-"""Newest rules, decisions, issues and learnings that a checkpoint carries, of each."""
+"""Newest issues, learnings and notes of progress that a checkpoint carries, of each."""
+COMMANDS: Final = 8
+ERRORS: Final = 3
+NEXT_STEPS: Final = 5
+LOOKED_BACK: Final = 60
+"""Lines before a checkpoint's head that say what a correction after it may be about."""
+_TOPIC_WORDS: Final = 4
+"""Telling words that make a request a topic of its own; a shorter one goes on with the last."""
+_COMMAND_LENGTH: Final = 160
 
 _STATUS: Final[dict[str, Status]] = {
     " ": "planned", "todo": "planned", "planned": "planned", "next": "planned",
@@ -39,6 +65,15 @@ _PREFIX: Final = re.compile(
 )
 _SUFFIX: Final = re.compile(r"\s{1,3}\((doing|current|in progress|now)\)\.?$", re.IGNORECASE)
 _SOLVED: Final = re.compile(r"(?:fixed|solved|resolved|closed)\s{0,2}:\s+(\S.*)", re.IGNORECASE)
+_NEXT: Final = re.compile(
+    r"\bnext(?: steps?)?\b[,:]|\b(?:the )?next (?:step|thing|task)s? (?:is|are|would)\b"
+    r"|\bremain(?:s|ing)\b|\bstill (?:to do|needs?|missing|open|left)\b|\bleft to do\b"
+    r"|\bnot (?:yet )?(?:done|implemented|tested)\b|\bwaiting for\b|\bblocked (?:on|by)\b"
+    r"|\b(?:would you like|do you want|want|should|shall) (?:me|i) (?:to )?\w"
+    r"|\bi(?:'|’)ll (?:now|next|then)\b"
+    r"|\byou(?:'ll| will| should| need to)? (?:now )?(?:restart|run|test|try)\b",
+    re.IGNORECASE,
+)
 
 
 class Sourced(Part):
@@ -47,6 +82,23 @@ class Sourced(Part):
     text: str
     seq: int = 0
     turn: int = 0
+    kind: str = ""
+    """What kind of statement it is, where it is one."""
+    start: int = 0
+    """Where it begins in its message."""
+    old: str = ""
+    """What a correction corrects, word for word."""
+    old_seq: int = 0
+
+
+class FinishedCommand(Part):
+    """A command and how it ended."""
+
+    text: str
+    seq: int
+    turn: int
+    exit: int | None = None
+    ok: bool = True
 
 
 class Subtask(Part, omit_defaults=False):
@@ -75,10 +127,25 @@ class Checkpoint(Part, omit_defaults=False, forbid_unknown_fields=True):
     version: int = 0
     """Counts up with every save; 0 was never saved."""
     goal: str = ""
+    """The task, or the current topic in the words of the person."""
+    goal_turn: int = 0
+    """The turn in which a topic was named; 0 for a task that was started as one."""
     criteria: tuple[str, ...] = ()
     constraints: tuple[Sourced, ...] = ()
+    """Rules, corrections, preferences, what is to be remembered: never dropped."""
     subtasks: tuple[Subtask, ...] = ()
     decisions: tuple[Sourced, ...] = ()
+    questions: tuple[Sourced, ...] = ()
+    commitments: tuple[Sourced, ...] = ()
+    asked: Sourced | None = None
+    """The newest request, while nobody has answered it."""
+    next_steps: tuple[Sourced, ...] = ()
+    """What the newest answer says comes next."""
+    commands: tuple[FinishedCommand, ...] = ()
+    errors: tuple[Sourced, ...] = ()
+    """What failed last and was not done again with success, whole."""
+    left_out: tuple[str, ...] = ()
+    """What did not fit, as pointers into history."""
     issues: tuple[Sourced, ...] = ()
     learnings: tuple[Sourced, ...] = ()
     progress: tuple[Sourced, ...] = ()
@@ -106,7 +173,10 @@ class Checkpoint(Part, omit_defaults=False, forbid_unknown_fields=True):
     @property
     def sources(self) -> tuple[int, ...]:
         """Every line that this rests on."""
-        groups = (self.constraints, self.decisions, self.issues, self.learnings, self.progress)
+        groups = (
+            *(self.constraints, self.decisions, self.questions, self.commitments),
+            *(self.issues, self.learnings, self.progress, self.next_steps, self.errors),
+        )
         seqs = {one.seq for group in groups for one in group} | {s.seq for s in self.subtasks}
         return tuple(sorted(seqs - {0}))
 
@@ -155,68 +225,251 @@ def fresh(session: str) -> Checkpoint:
 
 
 def advance(checkpoint: Checkpoint, lines: Iterable[Line]) -> Checkpoint:
-    """The state after these lines, which follow the checkpoint's head; still to be saved."""
-    state = checkpoint
-    for line in lines:
-        if line.seq > checkpoint.head.seq:
-            state = _after(state, line)
-            head = HeadMark(seq=line.seq, hash=line.hash)
-            state = msgspec.structs.replace(state, head=head)
-    return state
+    """The state after these lines, still to be saved.
+
+    Lines up to the checkpoint's head only say what later ones may be about.
+    """
+    read = list(lines)
+    known = [line for line in read if line.seq <= checkpoint.head.seq][-LOOKED_BACK:]
+    new = [line for line in read if line.seq > checkpoint.head.seq]
+    if not new:
+        return checkpoint
+    said = tuple(one for line in known if (one := _utterance(line)) is not None)
+    work = _Work(checkpoint, said[-registers.RECENT :])
+    for line in new:
+        work.take(line)
+    work.note_actions([*known, *new])
+    return msgspec.structs.replace(work.result(), head=HeadMark(seq=new[-1].seq, hash=new[-1].hash))
 
 
-def _after(state: Checkpoint, line: Line) -> Checkpoint:
+def _utterance(line: Line) -> Utterance | None:
     match line.entry:
-        case TaskStarted(title=title, criteria=criteria, constraints=rules):
-            return msgspec.structs.replace(
-                fresh(state.session),
-                window=state.window,
-                version=state.version,
-                environment=state.environment,
-                goal=title[:GOAL_LENGTH],
-                criteria=criteria,
-                constraints=tuple(_sourced(rule, line) for rule in rules),
-            )
-        case TaskDone():
-            return msgspec.structs.replace(state, goal="", criteria=(), subtasks=(), issues=())
-        case NoteTaken():
-            return _noted(state, line.entry, line)
         case UserMessage(text=text):
-            return _asked(state, text, line)
-        case AssistantMessage(text=text):
-            decided = [one for one in sentences(text) if is_decision(one)]
-            state = _with(state, "decisions", decided, line)
-            return _with_subtasks(state, _checklist(text, line.seq))
-        case SummaryDerived():
-            return msgspec.structs.replace(state, summary=line.seq)
-    return state
+            return Utterance(speaker="user", text=text, line=line.seq, turn=line.turn)
+        case AssistantMessage(text=text) if text.strip():
+            return Utterance(speaker="assistant", text=text, line=line.seq, turn=line.turn)
+    return None
+
+
+class _Work:
+    """A checkpoint while lines are taken in."""
+
+    def __init__(self, checkpoint: Checkpoint, recent: Sequence[Utterance]) -> None:
+        self._state = checkpoint
+        self._since = checkpoint.head.seq
+        groups = (
+            *(checkpoint.constraints, checkpoint.decisions),
+            *(checkpoint.questions, checkpoint.commitments),
+        )
+        known = sorted((one for group in groups for one in group), key=lambda o: (o.seq, o.start))
+        standing = tuple(_restated(one) for one in known)
+        self._register = Register(standing=standing, recent=tuple(recent))
+
+    def result(self) -> Checkpoint:
+        """The state with what stands now."""
+        stands = self._register
+        return msgspec.structs.replace(
+            self._state,
+            constraints=tuple(map(_sourced_statement, stands.of(*BINDING))),
+            decisions=tuple(map(_sourced_statement, stands.of("decision"))),
+            questions=tuple(map(_sourced_statement, stands.of("question"))),
+            commitments=tuple(map(_sourced_statement, stands.of("commitment"))),
+        )
+
+    def take(self, line: Line) -> None:
+        state = self._state
+        match line.entry:
+            case TaskStarted(title=title, criteria=criteria, constraints=rules):
+                self._state = msgspec.structs.replace(
+                    fresh(state.session),
+                    window=state.window,
+                    version=state.version,
+                    environment=state.environment,
+                    goal=title[:GOAL_LENGTH],
+                    criteria=criteria,
+                )
+                self._register = msgspec.structs.replace(self._register, standing=(), retired=())
+                for rule in rules:
+                    self._add("rule", rule, line)
+            case TaskDone():
+                self._state = msgspec.structs.replace(
+                    state, goal="", goal_turn=0, criteria=(), subtasks=(), issues=(), asked=None
+                )
+            case NoteTaken(category=category, text=text):
+                kind = _KIND_OF_NOTE.get(category)
+                if kind is not None:
+                    self._add(kind, text, line)
+                else:
+                    self._state = _noted(state, category, text, line)
+            case UserMessage(text=text):
+                self._hear(line)
+                self._state = _asked(state, text, line)
+            case AssistantMessage(text=text, calls=calls):
+                self._hear(line)
+                state = _with_subtasks(state, _checklist(text, line.seq))
+                self._state = state if calls or not text.strip() else _answered(state, text, line)
+            case TurnEnded(ending=ending) if ending == "done":
+                self._state = msgspec.structs.replace(state, asked=None)
+            case SummaryDerived():
+                self._state = msgspec.structs.replace(state, summary=line.seq)
+
+    def _hear(self, line: Line) -> None:
+        if (said := _utterance(line)) is not None:
+            self._register = settle_on(self._register, [said])
+
+    def _add(self, kind: StatementKind, text: str, line: Line) -> None:
+        number = len(self._register.standing)
+        one = restate(kind, " ".join(text.split()), Pointer(line.seq, number), line.turn)
+        if all(folded(each.words) != folded(one.words) for each in self._register.standing):
+            standing = (*self._register.standing, one)
+            self._register = msgspec.structs.replace(self._register, standing=standing)
+
+    def note_actions(self, lines: Sequence[Line]) -> None:
+        """Commands with how they ended, and what failed and was not mended since."""
+        state = self._state
+        commands, errors = list(state.commands), {one.kind: one for one in state.errors}
+        for action in actions_of(lines):
+            if action.seq <= self._since or action.kind in ("read", "other"):
+                continue
+            about = shortened(" ".join(action.about.split()), _COMMAND_LENGTH)
+            if action.kind == "command":
+                ended = FinishedCommand(
+                    text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=action.ok
+                )
+                commands = [one for one in commands if one.text != about] + [ended]
+            errors.pop(about, None)
+            if action.error:
+                errors[about] = Sourced(
+                    text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
+                )
+        self._state = msgspec.structs.replace(
+            state,
+            commands=tuple(commands[-COMMANDS:]),
+            errors=tuple(errors.values())[-ERRORS:],
+        )
+
+
+_KIND_OF_NOTE: Final[dict[str, StatementKind]] = {"constraints": "rule", "decisions": "decision"}
+
+
+def _restated(one: Sourced) -> Settled:
+    kind: StatementKind = next((each for each in KINDS if each == one.kind), "rule")
+    stated = restate(kind, one.text, Pointer(one.seq, one.start), one.turn)
+    corrects = Pointer(one.old_seq) if one.old else None
+    return msgspec.structs.replace(stated, old=one.old, corrects=corrects)
+
+
+def _sourced_statement(one: Settled) -> Sourced:
+    return Sourced(
+        text=" ".join(one.words.split()),
+        seq=one.line,
+        turn=one.turn,
+        kind=one.kind,
+        start=one.at.start,
+        old=" ".join(one.old.split()),
+        old_seq=one.corrects.line if one.corrects else 0,
+    )
 
 
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
-    if not state.goal:
-        state = msgspec.structs.replace(state, goal=text.strip()[:GOAL_LENGTH])
-    said = list(sentences(text))
-    state = _with(state, "constraints", filter(is_rule, said), line)
-    state = _with(state, "decisions", filter(is_decision, said), line)
+    if is_small_talk(text):
+        return state
+    said = text.strip()
+    asked = Sourced(text=shortened(said, TOPIC_LENGTH), seq=line.seq, turn=line.turn)
+    state = msgspec.structs.replace(state, asked=asked, next_steps=())
+    is_task = bool(state.goal) and not state.goal_turn
+    broad = len(content_words(said.lower())) >= _TOPIC_WORDS
+    if not is_task and (broad or not state.goal):
+        state = msgspec.structs.replace(
+            state, goal=shortened(said, TOPIC_LENGTH), goal_turn=line.turn
+        )
     return _with_subtasks(state, _checklist(text, line.seq))
 
 
-def _noted(state: Checkpoint, note: NoteTaken, line: Line) -> Checkpoint:
-    match note.category:
-        case "constraints" | "decisions" | "learnings":
-            return _with(state, note.category, [note.text], line)
+def _answered(state: Checkpoint, text: str, line: Line) -> Checkpoint:
+    """After a complete answer: nothing waits, and what it says of what comes next."""
+    said = [one.text for one in prose(text) if one.form != "heading"]
+    found = tuple(_sourced(shortened(one, TOPIC_LENGTH), line) for one in said if _NEXT.search(one))
+    return msgspec.structs.replace(state, asked=None, next_steps=found[-NEXT_STEPS:])
+
+
+def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoint:
+    match category:
+        case "learnings":
+            return _with(state, category, [text], line)
         case "bugs":
-            if solved := _SOLVED.match(note.text):
+            if solved := _SOLVED.match(text):
                 done = folded(solved[1]).rstrip(".")
                 left = tuple(one for one in state.issues if done not in folded(one.text))
                 return msgspec.structs.replace(state, issues=left)
-            return _with(state, "issues", [note.text], line)
+            return _with(state, "issues", [text], line)
         case "task_progress":
-            found = list(_checklist(note.text, line.seq, words=True))
+            found = list(_checklist(text, line.seq, words=True))
             if found:
                 return _with_subtasks(state, found)
-            return _with(state, "progress", [note.text], line)
+            return _with(state, "progress", [text], line)
     return state
+
+
+LARGEST: Final = 5_000
+"""Bytes of a saved checkpoint."""
+_GIVES_WAY: Final = (
+    ("progress", 0),
+    ("learnings", 3),
+    ("commands", 4),
+    ("commitments", 5),
+    ("decisions", 8),
+    ("errors", 1),
+    ("next_steps", 2),
+    ("questions", 5),
+    ("decisions", 3),
+    ("commitments", 0),
+    ("commands", 0),
+)
+"""What is left out of a checkpoint that is too large, in this order, and how many stay."""
+
+
+def fitted(checkpoint: Checkpoint, most: int = LARGEST) -> Checkpoint:
+    """A checkpoint of at most so many bytes; what is left out becomes a pointer.
+
+    Rules, corrections, what is to be remembered, the goal and open work always stay, and so a
+    checkpoint with more of them than fit is larger.
+    """
+    state = checkpoint
+    while len(encoded(state)) > most and len(state.environment.files) > 4:
+        files = state.environment.files[len(state.environment.files) // 2 :]
+        around = msgspec.structs.replace(state.environment, files=files)
+        state = msgspec.structs.replace(state, environment=around)
+    for field, least in _GIVES_WAY:
+        items = getattr(state, field)
+        if len(encoded(state)) <= most:
+            break
+        if len(items) <= least:
+            continue
+        gone = items[: len(items) - least]
+        lines = ", ".join(str(one.seq) for one in gone[-8:])
+        name = field.replace("_", " ")
+        before = tuple(one for one in state.left_out if name not in one)
+        state = msgspec.structs.replace(
+            state,
+            **{field: items[len(items) - least :]},
+            left_out=(*before, f"{len(gone)} {name}: lines {lines}"),
+        )
+    done = [one for one in state.subtasks if one.status == "done"]
+    if len(encoded(state)) > most and len(done) > DONE_KEPT:
+        old = {id(one) for one in done[:-DONE_KEPT]}
+        kept = tuple(one for one in state.subtasks if id(one) not in old)
+        said = f"{len(old)} finished subtasks"
+        state = msgspec.structs.replace(state, subtasks=kept, left_out=(*state.left_out, said))
+    return state
+
+
+DONE_KEPT: Final = 10
+
+
+def encoded(checkpoint: Checkpoint) -> bytes:
+    """A checkpoint as its file holds it."""
+    return msgspec.json.format(msgspec.json.encode(checkpoint), indent=2) + b"\n"
 
 
 def _checklist(text: str, seq: int, *, words: bool = False) -> Iterator[Subtask]:

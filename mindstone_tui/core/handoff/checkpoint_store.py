@@ -13,11 +13,21 @@ from pathlib import Path
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, replace_file
+from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regular, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
-from mindstone_tui.core.handoff.checkpoint import FORMAT, Checkpoint, advance, fresh, validate
+from mindstone_tui.core.handoff.checkpoint import (
+    FORMAT,
+    LOOKED_BACK,
+    Checkpoint,
+    advance,
+    encoded,
+    fitted,
+    fresh,
+    validate,
+)
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
@@ -75,6 +85,7 @@ def save(
 
 
 def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
+    draft = fitted(draft)
     checkpoint = msgspec.structs.replace(draft, sha256=digest(draft))
     checked = validate(checkpoint)
     if not checked.valid:
@@ -82,7 +93,7 @@ def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
             f"There is nothing to resume from yet: {'; '.join(checked.errors)}.",
             "Say what is to be done, or start a task with /task start.",
         )
-    data = msgspec.json.format(msgspec.json.encode(checkpoint), indent=2) + b"\n"
+    data = encoded(checkpoint)
     replace_file(places.progress, progress_text(checkpoint).encode(), disk)
     replace_file(places.checkpoint, data, disk)
     entry = CheckpointSaved(
@@ -138,8 +149,8 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
     """
     try:
         known = read(_bytes(places.checkpoint))
-        lines = _lines(history, known.head.seq + 1)
-        newest = _newest(lines)
+        lines = _lines(history, known.head.seq + 1 - LOOKED_BACK)
+        newest = _newest(line for line in lines if line.seq > known.head.seq)
         checkpoint = load(places, newest, _hash_at(history))
         return TaskState(checkpoint=advance(checkpoint, lines), newest=newest)
     except ContinuityError as error:
@@ -180,10 +191,10 @@ def _hash_at(history: History) -> HashAt:
 def read(data: bytes) -> Checkpoint:
     """Decode a checkpoint's bytes; raises `ContinuityError` when they are none."""
     try:
-        checkpoint = msgspec.json.decode(data, type=Checkpoint)
+        checkpoint = read_as(data, Checkpoint)
     except msgspec.ValidationError as error:
         raise _refused("edited", f"its fields are wrong ({error})") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise _refused("torn", "it is not whole") from error
     if checkpoint.format > FORMAT:
         raise _refused("foreign", "a newer version of this program wrote it")
@@ -200,7 +211,7 @@ def archive(places: SessionPlaces, disk: Disk = REAL) -> Path:
 
 def _version_on_disk(places: SessionPlaces) -> int:
     try:
-        checkpoint = read(places.checkpoint.read_bytes())
+        checkpoint = read(read_regular(places.checkpoint))
     except (OSError, ContinuityError):
         return 0
     return checkpoint.version if checkpoint.session == str(places.key) else 0
@@ -208,7 +219,7 @@ def _version_on_disk(places: SessionPlaces) -> int:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         why = (

@@ -1,7 +1,8 @@
 """Handing a piece of work to a sub-agent with a clean window and a transcript of its own.
 
-Here it is planned, limited, bounded and linked; the session runs the child. What comes back is a
-result of at most 2,000 tokens, never the child's window; the rest stays searchable in its history.
+Here it is planned, limited, bounded and linked; the session runs the child. Its report is kept
+whole in the transcript. What the delegating model reads of it takes at most 2,000 tokens: all of
+it, else its beginning with what is left out counted and pointed at. Nobody rewrites it.
 """
 
 from __future__ import annotations
@@ -10,14 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from mindstone_tui.core.config.settings import ToolSettings
-from mindstone_tui.core.context.extract import SourceMessage
-from mindstone_tui.core.context.summaries import (
-    DELEGATED_RESULT,
-    Material,
-    Summarizer,
-    Summary,
-    strategy,
-)
+from mindstone_tui.core.context.summaries import DELEGATED_RESULT
+from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.errors import ToolError
@@ -95,12 +90,22 @@ class Spent(Part):
 
 
 class Brought(Part):
-    """What a sub-agent brought back, within its bound."""
+    """What a sub-agent brought back."""
 
+    whole: str
     text: str
+    """As much of it, from the beginning, as its room takes; whole lines."""
     tokens: int
-    summary: Summary | None = None
-    """How it was shortened, when it was."""
+
+    @property
+    def left_out(self) -> str:
+        """What is not shown, counted; empty when all of it is."""
+        if self.text == self.whole:
+            return ""
+        lines, shown = len(self.whole.splitlines()), len(self.text.splitlines())
+        if lines > 1:
+            return f"{lines - shown:,} of {lines:,} lines"
+        return f"{len(self.whole) - len(self.text):,} of {len(self.whole):,} characters"
 
 
 def plan(
@@ -147,31 +152,27 @@ def exceeded(limits: DelegationLimits, spent: Spent) -> str:
     return ""
 
 
-async def bring_back(text: str, limits: DelegationLimits, summarizer: Summarizer) -> Brought:
-    """The result within its bound: as it is, shortened, or cut with a sign."""
-    tokens = summarizer.count(text)
+def bring_back(text: str, limits: DelegationLimits, count: Count) -> Brought:
+    """The report, and as much of it as its room takes."""
+    tokens = count(text)
     if tokens <= limits.result_tokens:
-        return Brought(text=text, tokens=tokens)
-    passage = SourceMessage(seq=0, turn=0, speaker="assistant", text=text)
-    outcome = await strategy("sub_agent")(Material(passages=(passage,)), summarizer)
-    summary = outcome if isinstance(outcome, Summary) else None
-    bounded = _cut(summary.text if summary else text, limits.result_tokens, summarizer)
-    return Brought(text=bounded, tokens=summarizer.count(bounded), summary=summary)
-
-
-def _cut(text: str, most: int, summarizer: Summarizer) -> str:
-    """The start of a text that fits; halving finds it in a few counts."""
-    if summarizer.count(text) <= most:
-        return text
-    sign = "\n[… cut; the sub-agent's transcript has all of it]"
-    low, high = 0, len(text)
-    while low < high:
+        return Brought(whole=text, text=text, tokens=tokens)
+    room = limits.result_tokens - _POINTER_ROOM
+    lines = text.splitlines(keepends=True)
+    cut = lines if len(lines) > 1 else text
+    low, high = 0, len(cut)
+    while low < high:  # halving finds what fits in a few counts
         middle = (low + high + 1) // 2
-        if summarizer.count(text[:middle] + sign) <= most:
+        if count("".join(cut[:middle])) <= room:
             low = middle
         else:
             high = middle - 1
-    return text[:low] + sign
+    shown = "".join(cut[:low]).rstrip() or text[: room * 2]
+    return Brought(whole=text, text=shown, tokens=count(shown))
+
+
+_POINTER_ROOM: Final = 80
+"""Tokens for the sentence that says where the rest is."""
 
 
 def ended(delegation: Delegation, brought: Brought, ending: str, spent: Spent) -> DelegationEnded:
@@ -179,17 +180,24 @@ def ended(delegation: Delegation, brought: Brought, ending: str, spent: Spent) -
     return DelegationEnded(
         child=str(delegation.child),
         ending=ending,
-        text=brought.text,
+        text=brought.whole,
         tokens=spent.tokens,
         cost=spent.cost,
     )
 
 
-def result_text(delegation: Delegation, brought: Brought, ending: str, spent: Spent) -> str:
-    """What the delegating model reads as the tool's result."""
+def result_text(
+    delegation: Delegation, brought: Brought, ending: str, spent: Spent, entry: str
+) -> str:
+    """What the delegating model reads as the tool's result; `entry` holds the whole report."""
     cost = "" if spent.cost is None else f", ${spent.cost:.4f}"
     head = (
         f"The sub-agent {delegation.child} ended ({ending}) after {spent.calls} calls and "
         f"{spent.tokens} tokens{cost}. Its whole history can be recalled from that session."
     )
-    return f"{head}\n\n{brought.text}" if brought.text else f"{head}\nIt brought nothing back."
+    if not brought.text:
+        return f"{head}\nIt brought nothing back."
+    if not brought.left_out:
+        return f"{head}\n\n{brought.text}"
+    rest = f"[{brought.left_out} are not shown. The whole report is entry {entry}: read_entry.]"
+    return f"{head}\n\n{brought.text}\n{rest}"

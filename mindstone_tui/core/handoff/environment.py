@@ -1,6 +1,7 @@
 """The world a task was left in, and what has changed in it since.
 
-Nothing is run to find out: a repository that nobody trusted yet gets no chance to run anything.
+A repository that nobody trusted yet gets no chance to run anything: only in a trusted folder is git
+asked what changed, and are the services of this machine that the work used knocked at.
 """
 
 from __future__ import annotations
@@ -9,20 +10,31 @@ import hashlib
 import os
 import platform
 import re
+import socket
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.context.actions import actions_of
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 
 MOST_FILES: Final = 40
 _HASHED: Final = 4 << 20
 """Files up to this size are compared by content, larger ones by size."""
-_WRITERS: Final = frozenset({"write", "edit"})
+FOLDER: Final = "folder"
+"""Stands for the digest of a folder."""
+_GIT: Final = (
+    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("status", "--porcelain=v1", "--untracked-files=normal"),
+)
+_GIT_SECONDS: Final = 5.0
+_ANSWERS_WITHIN: Final = 0.3
+_MOST_SERVICES: Final = 8
+_PORT: Final = re.compile(
+    r"(?:\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]):|--port[ =]|\bPORT="
+    r"|(?<=\s)-p (?=\d{4,5}\b))(\d{2,5})\b"
+)
 _REF: Final = re.compile(r"ref: (refs/heads/[\w./+@-]{1,200})")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
 
@@ -34,6 +46,19 @@ class FileState(Part):
     digest: str = ""
     size: int = 0
 
+    def words(self) -> str:
+        """How it is on disk."""
+        if self.digest == FOLDER:
+            return "a folder"
+        return f"{self.size:,} bytes on disk" if self.digest else "not on disk"
+
+
+class Service(Part):
+    """A server on this machine that the work used."""
+
+    port: int
+    answers: bool
+
 
 class Environment(Part):
     """Where work happens."""
@@ -44,6 +69,8 @@ class Environment(Part):
     changes: tuple[str, ...] = ()
     """What version control called changed, where it was asked."""
     files: tuple[FileState, ...] = ()
+    services: tuple[Service, ...] = ()
+    """Servers on this machine that commands spoke to; asked only in folders that are trusted."""
     tools: tuple[str, ...] = ()
     python: str = ""
     system: str = ""
@@ -63,14 +90,16 @@ def observe(
     *,
     tools: Iterable[str] = (),
     changes: Iterable[str] = (),
+    services: Iterable[Service] = (),
 ) -> Environment:
-    """The environment now; `changes` is version control's word where it may be asked."""
+    """The environment now; what had to be asked for is given, where it may be asked."""
     branch, commit = git_position(cwd)
     return Environment(
         cwd=str(cwd),
         branch=branch,
         commit=commit,
         changes=tuple(changes)[:MOST_FILES],
+        services=tuple(services),
         files=tuple(file_state(cwd, path) for path in list(files)[-MOST_FILES:]),
         tools=tuple(sorted(tools)),
         python=platform.python_version(),
@@ -79,10 +108,12 @@ def observe(
 
 
 def file_state(cwd: Path, path: str) -> FileState:
-    """One file's content as a digest; something that is no plain file counts as missing."""
+    """One file's content as a digest; what is neither file nor folder counts as missing."""
     file = cwd / path
     try:
         size = file.stat().st_size
+        if file.is_dir():
+            return FileState(path=path, digest=FOLDER)
         if not file.is_file():
             return FileState(path=path)
         if size > _HASHED:
@@ -104,6 +135,12 @@ def drift(then: Environment, now: Environment) -> tuple[str, ...]:
     ):
         if was and was != is_:
             found.append(f"{label} was {was} and is {is_ or 'gone'}.")
+    if set(then.changes) != set(now.changes) and (now.changes or not now.branch):
+        found.append(f"{len(now.changes)} files are changed in git, {len(then.changes)} were.")
+    answering = {one.port for one in now.services if one.answers}
+    for service in then.services:
+        if service.answers and service.port not in answering and now.services:
+            found.append(f"Port {service.port} answered and does not any more.")
     after = {file.path: file for file in now.files}
     for file in then.files:
         state = after.get(file.path, FileState(path=file.path))
@@ -117,6 +154,58 @@ def drift(then: Environment, now: Environment) -> tuple[str, ...]:
     if gone:
         found.append(f"These tools are no longer there: {', '.join(gone)}.")
     return tuple(found)
+
+
+def git_changes(cwd: Path) -> tuple[str, ...]:
+    """What git calls changed; it is run, so only ask for a folder that is trusted."""
+    if _git_folder(cwd) is None:
+        return ()
+    try:
+        ran = subprocess.run(
+            _GIT, cwd=cwd, capture_output=True, timeout=_GIT_SECONDS, check=False, text=True
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ()
+    return tuple(line.strip() for line in ran.stdout.splitlines() if line.strip())[:MOST_FILES]
+
+
+def ports_used(lines: Iterable[Line]) -> tuple[int, ...]:
+    """Ports of this machine that commands named, the newest last."""
+    ports: dict[int, None] = {}
+    for action in actions_of(lines):
+        for found in _PORT.findall(action.about) if action.kind == "command" else ():
+            port = int(found)
+            if port < 1 << 16:
+                ports.pop(port, None)
+                ports[port] = None
+    return tuple(ports)[-_MOST_SERVICES:]
+
+
+def services_at(ports: Iterable[int]) -> tuple[Service, ...]:
+    """Whether something answers there now; only ask on behalf of a folder that is trusted."""
+    return tuple(Service(port=port, answers=_answers(port)) for port in ports)
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=_ANSWERS_WITHIN):
+            return True
+    except OSError:
+        return False
+
+
+def environment_text(environment: Environment) -> list[str]:
+    """Git and services, a line each; files have their own."""
+    found = []
+    if environment.branch or environment.commit:
+        branch = environment.branch or "(detached)"
+        found.append(f"branch {branch} at {environment.commit[:12]}")
+    found += [f"git: {change}" for change in environment.changes]
+    found += [
+        f"port {one.port} {'answers' if one.answers else 'does not answer'}"
+        for one in environment.services
+    ]
+    return found
 
 
 def git_position(cwd: Path) -> tuple[str, str]:
@@ -168,24 +257,14 @@ def _small(path: Path, limit: int = 4096) -> str:
 
 def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
     """Files that tools read or changed with success, each once, in order of the last use."""
-    asked: dict[str, Touched] = {}
     touched: dict[str, Touched] = {}
-    for line in lines:
-        entry = line.entry
-        if isinstance(entry, AssistantMessage):
-            for call in entry.calls:
-                if path := _path_in(call.arguments):
-                    changed = call.name in _WRITERS
-                    asked[call.id] = Touched(path=path, changed=changed, turn=line.turn)
-        elif isinstance(entry, ToolReturned) and entry.status == "ok" and entry.call in asked:
-            file = asked.pop(entry.call)
-            before = touched.pop(file.path, None)
-            changed = file.changed or (before is not None and before.changed)
-            touched[file.path] = msgspec.structs.replace(file, changed=changed)
+    for action in actions_of(lines):
+        if not action.ok or action.kind == "command" or not action.about:
+            continue
+        before = touched.pop(action.about, None)
+        changed = action.kind == "change"
+        if before is not None and before.changed and not changed:
+            touched[action.about] = before
+        else:
+            touched[action.about] = Touched(path=action.about, changed=changed, turn=action.turn)
     return tuple(touched.values())
-
-
-def _path_in(arguments: str) -> str:
-    fields = read_arguments(arguments) or {}
-    path = fields.get("path") or fields.get("file_path")
-    return path if isinstance(path, str) and len(path) < 1_000 and "\n" not in path else ""

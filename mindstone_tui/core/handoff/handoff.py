@@ -16,12 +16,14 @@ import msgspec
 
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.extract import SourceMessage, approvals_of, facts_of, passages_of
+from mindstone_tui.core.context.digest import outcomes_in
+from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
 from mindstone_tui.core.entries import Line, Part, Span
 from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, is_subtask
-from mindstone_tui.core.handoff.environment import Environment, files_touched
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
+from mindstone_tui.core.handoff.environment import Environment, environment_text, files_touched
+from mindstone_tui.core.statements import is_small_talk, shortened
 from mindstone_tui.core.text import as_data, fresh_nonce
 
 FORMAT: Final = 1
@@ -29,8 +31,10 @@ TAIL_MESSAGES: Final = 16
 """Messages at the end that are carried verbatim."""
 SHOWN: Final = 1_200
 """Characters of one message at most; where it is cut, its turn says where the rest stands."""
-BUDGET: Final = 4_000
+BUDGET: Final = 2_400
 """Tokens that a handoff should take; fewer and shorter messages get it there, never fewer rules."""
+MOST_BYTES: Final = 8_000
+"""The same in bytes. What does not fit becomes a pointer."""
 END: Final = "<!-- end of handoff -->"
 MAX_BYTES: Final = 1 << 20
 
@@ -45,14 +49,16 @@ class _Extent(Part):
     requests: int
     tail: int
     decisions: int
+    files: int
 
 
 _EXTENTS: Final = (
-    _Extent(shown=SHOWN, requests=12, tail=TAIL_MESSAGES, decisions=20),
-    _Extent(shown=SHOWN // 2, requests=12, tail=TAIL_MESSAGES, decisions=20),
-    _Extent(shown=SHOWN // 4, requests=8, tail=8, decisions=10),
-    _Extent(shown=SHOWN // 8, requests=4, tail=4, decisions=5),
-    _Extent(shown=SHOWN // 12, requests=2, tail=2, decisions=3),
+    _Extent(shown=SHOWN, requests=12, tail=TAIL_MESSAGES, decisions=20, files=40),
+    _Extent(shown=SHOWN // 2, requests=12, tail=8, decisions=20, files=30),
+    _Extent(shown=SHOWN // 3, requests=8, tail=6, decisions=12, files=20),
+    _Extent(shown=SHOWN // 4, requests=6, tail=4, decisions=8, files=14),
+    _Extent(shown=SHOWN // 6, requests=4, tail=2, decisions=5, files=8),
+    _Extent(shown=SHOWN // 12, requests=2, tail=2, decisions=3, files=4),
 )
 
 
@@ -88,7 +94,7 @@ def compose(
     for extent in _EXTENTS:
         parts = _parts(checkpoint, lines, environment, extent)
         body = "\n\n".join(f"## {title}\n" + "\n".join(items) for title, items in parts if items)
-        if count(body) <= budget:
+        if count(body) <= budget and len(body.encode()) <= MOST_BYTES:
             break
     if prose:
         note = f"Written by {model or 'a model'} from the record above, which wins."
@@ -108,58 +114,158 @@ def _parts(
     checkpoint: Checkpoint, lines: Sequence[Line], environment: Environment, extent: _Extent
 ) -> tuple[tuple[str, list[str]], ...]:
     passages = passages_of(lines)
-    asked = [one for one in passages if one.speaker == "user"][-extent.requests :]
-    open_items = facts_of(passages[-extent.tail :]).open_items
-    current = checkpoint.current
+    talk = [one for one in passages if one.speaker != "tool" and one.words.strip()]
+    asked = [one for one in talk if one.speaker == "user" and not is_small_talk(one.text)]
+    binding = [one for one in checkpoint.constraints if one.kind != "correction"]
+    corrections = [one for one in checkpoint.constraints if one.kind == "correction"]
     return (
-        ("Rules", _said(checkpoint.constraints)),
-        ("Permissions", [f"- {one}" for one in approvals_of(lines)]),
-        ("Goal", [checkpoint.goal] if checkpoint.goal else []),
+        ("Rules", said(binding)),
+        ("Corrections", said(corrections)),
+        (
+            _GOAL
+            if not checkpoint.goal_turn
+            else f"Current topic, since turn {checkpoint.goal_turn}",
+            [checkpoint.goal] if checkpoint.goal else [],
+        ),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
-        ("Requests, word for word", [f"- {_quoted(one, extent.shown)}" for one in asked]),
-        ("Next step", [f"- {current.title} ({current.status})"] if current else []),
-        (
-            "Open work",
-            [
-                *(f"- {one.title}" for one in checkpoint.subtasks if one.status != "done"),
-                *(f"- {item}" for item in open_items if not is_subtask(item)),
-            ],
-        ),
-        ("Open issues", _said(checkpoint.issues)),
-        ("Decisions", _said(checkpoint.decisions[-extent.decisions :])),
-        ("Learned", _said(checkpoint.learnings[-extent.decisions :])),
-        ("Already done", [f"- {one.title}" for one in checkpoint.of("done")[-extent.requests :]]),
-        (
-            "Files touched",
-            [
-                f"- {file.path} ({'changed' if file.changed else 'read'}, turn {file.turn})"
-                for file in files_touched(lines)[-40:]
-            ],
-        ),
-        ("Git", _git(environment)),
+        ("Next step", next_step(checkpoint)),
+        ("Half done", _half_done(checkpoint)),
+        ("Decisions", _newest(checkpoint.decisions, extent.decisions)),
+        ("Open questions", said(checkpoint.questions)),
+        ("Promised", _newest(checkpoint.commitments, extent.decisions)),
+        ("Open issues", said(checkpoint.issues)),
+        ("Open work", [f"- {one.title}" for one in checkpoint.subtasks if one.status != "done"]),
+        ("Approvals", [f"- {one}" for one in approvals_of(lines)]),
+        ("Last errors", [f"- {_error(one, extent.shown)}" for one in checkpoint.errors]),
+        ("Already done", _done(checkpoint, talk, extent)),
+        ("Files", _files(lines, environment, extent.files)),
+        ("Commands", commands_text(checkpoint)),
+        ("Learned", _newest(checkpoint.learnings, extent.decisions)),
+        ("Around the work", [f"- {one}" for one in environment_text(environment)]),
+        ("Requests, word for word", _requests(asked, extent)),
         (
             "Last exchanges, word for word",
-            [_quoted(one, extent.shown) for one in passages[-extent.tail :]],
+            [_quoted(one, extent.shown) for one in passages[-extent.tail :] if one.text.strip()],
         ),
+        ("Not shown here", [f"- {one}" for one in checkpoint.left_out]),
     )
 
 
-def _git(environment: Environment) -> list[str]:
-    if not environment.branch and not environment.commit:
-        return []
-    where = f"- branch {environment.branch or '(detached)'} at {environment.commit[:12]}"
-    return [where, *(f"- {change}" for change in environment.changes)]
+_GOAL: Final = "Goal"
 
 
-def _said(items: Iterable[Sourced]) -> list[str]:
-    return [f"- {one.text} [turn {one.turn}, line {one.seq}]" for one in items]
+def next_step(checkpoint: Checkpoint) -> list[str]:
+    """Where the work goes on, from the firmest sign to the weakest."""
+    found = []
+    if (one := checkpoint.asked) is not None:
+        found.append(f"- Answer what was asked last {_at(one)}: {one.text}")
+    if (current := checkpoint.current) is not None:
+        found.append(f"- {current.title} ({current.status})")
+    found += [f"- The last answer says: {one.text} {_at(one)}" for one in checkpoint.next_steps]
+    if found:
+        return found
+    if checkpoint.errors:
+        one = checkpoint.errors[-1]
+        return [f"- {one.kind} failed last {_at(one)}: mend it, or ask."]
+    return ["- The last request was answered. Nothing waits: ask the person."]
+
+
+def _half_done(checkpoint: Checkpoint) -> list[str]:
+    """Subtasks under way, and a request that was begun and not answered."""
+    found = [f"- {one.title}" for one in checkpoint.of("in_progress")]
+    failing = {one.kind for one in checkpoint.errors}
+    return [*found, *(f"- `{one}` fails" for one in failing)]
+
+
+def commands_text(checkpoint: Checkpoint) -> list[str]:
+    """Commands that were run last, with how they ended."""
+    return [
+        f"- `{one.text}` → {_ended(one.exit, one.ok)} [turn {one.turn}, line {one.seq}]"
+        for one in checkpoint.commands
+    ]
+
+
+def _ended(code: int | None, ok: bool) -> str:
+    if code is not None:
+        return f"exit {code}"
+    return "ended well" if ok else "failed"
+
+
+def _error(one: Sourced, shown: int) -> str:
+    text = one.text if len(one.text) <= max(shown, 400) else shortened(one.text, max(shown, 400))
+    return f"{_at(one)} {text}"
+
+
+def _done(checkpoint: Checkpoint, talk: Sequence[SourceMessage], extent: _Extent) -> list[str]:
+    finished = [f"- {one.title}" for one in checkpoint.of("done")[-extent.requests :]]
+    answers = [one for one in talk if one.speaker == "assistant"]
+    came = [
+        f"- {text} [turn {one.turn}, line {one.seq}]"
+        for one in answers[-4 * extent.requests :]
+        for text in outcomes_in(one.words)[-1:]
+    ]
+    return [*finished, *came[-extent.requests :]]
+
+
+def _files(lines: Sequence[Line], environment: Environment, most: int) -> list[str]:
+    """Changed files with their turn and how they are on disk; of those only read, the newest."""
+    touched = files_touched(lines)
+    there = {one.path: one for one in environment.files}
+    changed = [one for one in touched if one.changed][-most:]
+    read = [one for one in touched if not one.changed][-max(most // 4, 2) :]
+    rows = []
+    for file in (*changed, *read):
+        state = there.get(file.path)
+        disk = "" if state is None else f"; {state.words()}"
+        rows.append(
+            f"- {file.path} ({'changed' if file.changed else 'read'}, turn {file.turn}{disk})"
+        )
+    hidden = len(touched) - len(rows)
+    return [*rows, f"- {hidden} more"] if hidden > 0 else rows
+
+
+def _newest(items: Sequence[Sourced], most: int) -> list[str]:
+    """The newest of the items; earlier ones are pointed at."""
+    earlier = items[: max(len(items) - most, 0)]
+    lines = ", ".join(str(one.seq) for one in earlier[-12:])
+    return [
+        *([f"- {len(earlier)} earlier: lines {lines}"] if earlier else []),
+        *said(items[-most:]),
+    ]
+
+
+def _requests(asked: Sequence[SourceMessage], extent: _Extent) -> list[str]:
+    earlier = asked[: max(len(asked) - extent.requests, 0)]
+    lines = ", ".join(str(one.seq) for one in earlier[-20:])
+    head = [f"- {len(earlier)} earlier: lines {lines}"] if earlier else []
+    return [*head, *(f"- {_quoted(one, extent.shown)}" for one in asked[-extent.requests :])]
+
+
+def _at(one: Sourced) -> str:
+    return f"[turn {one.turn}, line {one.seq}]"
+
+
+def said(items: Iterable[Sourced]) -> list[str]:
+    """Sentences with their places; a correction also with what it corrects."""
+    rows = []
+    for one in items:
+        old = f"; it corrects line {one.old_seq}: {shortened(one.old, 200)}" if one.old else ""
+        rows.append(f"- {one.text} {_at(one)}{old}")
+    return rows
 
 
 def _quoted(passage: SourceMessage, shown: int) -> str:
     """A message as it was, or its start; a tool result is named by its finding."""
     text = passage.finding if passage.speaker == "tool" and passage.finding else passage.text
+    text = text.strip()
+    if passage.speaker == "tool":
+        shown = min(shown, _RESULT_SHOWN)
     cut = text if len(text) <= shown else f"{text[:shown]}… [{len(text) - shown} more characters]"
     return f"**{passage.name or passage.speaker}** [turn {passage.turn}, line {passage.seq}] {cut}"
+
+
+_RESULT_SHOWN: Final = 300
+"""Characters of a tool's output; its line has all of it."""
 
 
 async def prose(

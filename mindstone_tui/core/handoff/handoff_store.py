@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.summary_call import Count
-from mindstone_tui.core.disk import REAL, Disk, replace_file
+from mindstone_tui.core.disk import REAL, Disk, read_regular, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
 from mindstone_tui.core.entries.window import WindowState
@@ -65,7 +65,7 @@ def load(path: Path, session: str, hash_at: HashAt) -> Letter:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise refused("foreign", "it is larger than any that was written here")
-        text = path.read_bytes().decode()
+        text = read_regular(path).decode()
     except OSError as error:
         raise ContinuityError(
             f"The handoff cannot be read ({error.strerror}).", "/handoff writes one."

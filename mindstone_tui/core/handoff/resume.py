@@ -18,9 +18,11 @@ from mindstone_tui.core.handoff.checkpoint import (
     Checkpoint,
     Sourced,
     Subtask,
+    fitted,
     validate,
 )
-from mindstone_tui.core.handoff.environment import Environment, drift
+from mindstone_tui.core.handoff.environment import Environment, drift, environment_text
+from mindstone_tui.core.handoff.handoff import commands_text, next_step, said
 
 DONE_SHOWN: Final = 10
 OPEN_SHOWN: Final = 10
@@ -103,6 +105,18 @@ def milestones(before: Checkpoint | None, now: Checkpoint) -> str:
     return ", ".join(name for number, name in reached if number)
 
 
+def says_the_same(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether two checkpoints describe one state, whenever and for whatever reason saved."""
+    left, right = (fitted(each) for each in (one, other))
+    return all(getattr(left, field) == getattr(right, field) for field in _STATE)
+
+
+_STATE: Final = (
+    *("goal", "criteria", "constraints", "subtasks", "decisions", "questions", "commitments"),
+    *("asked", "next_steps", "commands", "errors", "issues", "learnings", "progress", "summary"),
+)
+
+
 def _newer(now: Sequence[Sourced], before: Sequence[Sourced]) -> int:
     known = {one.text for one in before}
     return sum(one.text not in known for one in now)
@@ -129,9 +143,9 @@ def resume_block(
     """
     shown = {
         "summary": [summary] if summary else [],
-        "learnings": _said(checkpoint.learnings[-5:]),
+        "learnings": said(checkpoint.learnings[-5:]),
         "done": [_box(one) for one in checkpoint.of("done")[-DONE_SHOWN:]],
-        "decisions": _said(checkpoint.decisions[-DECISIONS_SHOWN:]),
+        "decisions": said(checkpoint.decisions[-DECISIONS_SHOWN:]),
         "planned": [_box(one) for one in _planned(checkpoint)[:OPEN_SHOWN]],
     }
     text = _block(checkpoint, changed, shown)
@@ -148,14 +162,15 @@ def _planned(checkpoint: Checkpoint) -> tuple[Subtask, ...]:
 
 
 def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list[str]]) -> str:
-    current = checkpoint.current
     parts = (
-        ("Rules that bind", _said(checkpoint.constraints)),
-        ("Goal", [checkpoint.goal]),
+        ("Rules that bind", said(checkpoint.constraints)),
+        (_goal_title(checkpoint), [checkpoint.goal]),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
-        ("Go on with", [f"- {current.title} ({current.status})"] if current else []),
+        ("Go on with", next_step(checkpoint)),
         ("Changed since it was saved", [f"- {one}" for one in changed]),
-        ("Open issues", _said(checkpoint.issues)),
+        ("Open issues", said(checkpoint.issues)),
+        ("Last errors", [f"- {one.text} [turn {one.turn}]" for one in checkpoint.errors]),
+        ("Open questions", said(checkpoint.questions)),
         ("Open after that", shown["planned"]),
         ("Recent decisions", shown["decisions"]),
         ("Already done, not to be done again", shown["done"]),
@@ -164,14 +179,15 @@ def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list
     )
     head = (
         f"The work goes on from checkpoint {checkpoint.version}. It is derived from the "
-        "transcript, which wins where they differ; numbers in brackets are turns."
+        "transcript, which wins where they differ; turns and lines are those of the transcript."
     )
     blocks = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
     return "\n\n".join([head, *blocks])
 
 
-def _said(items: Iterable[Sourced]) -> list[str]:
-    return [f"- {one.text}" + (f" [{one.turn}]" if one.turn else "") for one in items]
+def _goal_title(checkpoint: Checkpoint) -> str:
+    turn = checkpoint.goal_turn
+    return f"Current topic, since turn {turn}" if turn else "Goal"
 
 
 def _box(one: Subtask) -> str:
@@ -179,7 +195,7 @@ def _box(one: Subtask) -> str:
 
 
 def _saved(checkpoint: Checkpoint) -> str:
-    if not checkpoint.version:
+    if not checkpoint.saved_at:
         return f"Not saved yet, {checkpoint.session}."
     return (
         f"Checkpoint {checkpoint.version} of {checkpoint.session}, window {checkpoint.window}, "
@@ -191,29 +207,36 @@ def progress_text(checkpoint: Checkpoint) -> str:
     """`progress.md`: the whole checkpoint for people."""
     environment = checkpoint.environment
     where = [
-        f"- folder {environment.cwd}" if environment.cwd else "",
-        f"- branch {environment.branch} at {environment.commit[:12]}" if environment.branch else "",
-        *(f"- {file.path}{'' if file.digest else ' (missing)'}" for file in environment.files),
+        *([f"folder {environment.cwd}"] if environment.cwd else []),
+        *environment_text(environment),
+        *(f"{file.path} ({file.words()})" for file in environment.files),
     ]
     parts = (
-        ("Constraints", _said(checkpoint.constraints)),
+        ("Constraints", said(checkpoint.constraints)),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
+        ("Next", next_step(checkpoint)),
         ("Current", [_box(one) for one in checkpoint.of("in_progress")]),
         ("Remaining", [_box(one) for one in checkpoint.of("planned")]),
         ("Completed", [_box(one) for one in checkpoint.of("done")]),
-        ("Open issues", _said(checkpoint.issues)),
-        ("Decisions", _said(checkpoint.decisions)),
-        ("Learnings", _said(checkpoint.learnings)),
-        ("Progress", _said(checkpoint.progress)),
-        ("Environment", [line for line in where if line]),
+        ("Open issues", said(checkpoint.issues)),
+        ("Last errors", [f"- {one.text} [turn {one.turn}]" for one in checkpoint.errors]),
+        ("Open questions", said(checkpoint.questions)),
+        ("Promised", said(checkpoint.commitments)),
+        ("Decisions", said(checkpoint.decisions)),
+        ("Learnings", said(checkpoint.learnings)),
+        ("Progress", said(checkpoint.progress)),
+        ("Commands", commands_text(checkpoint)),
+        ("Environment", [f"- {line}" for line in where]),
+        ("Not shown here", [f"- {one}" for one in checkpoint.left_out]),
     )
+    topic = f"Current topic, since turn {checkpoint.goal_turn}." if checkpoint.goal_turn else ""
     head = [
         f"# {checkpoint.goal.splitlines()[0] if checkpoint.goal else 'No goal yet'}",
         "",
         f"{_saved(checkpoint)} Derived from the transcript up to line {checkpoint.head.seq}, "
         "which wins where they differ.",
-        "",
-        checkpoint.goal,
+        *(["", topic] if topic else []),
+        *(["", checkpoint.goal] if "\n" in checkpoint.goal else []),
     ]
     blocks = [f"\n## {title}\n" + "\n".join(lines) for title, lines in parts if lines]
     return "\n".join([*head, *blocks]) + "\n"

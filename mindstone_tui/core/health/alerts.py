@@ -1,8 +1,13 @@
-"""Alerts: about what lasts and what planning could not solve, said once until it is over."""
+"""Alerts: something to do, and why now.
+
+What planning solves by itself is no alert, however full or busy the window is. What was said is not
+said again for a while, even when it was over in between.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
@@ -14,8 +19,18 @@ from mindstone_tui.core.health.metrics import MetricName, Snapshot
 BASELINE: Final = 10
 """Earlier turns that say what growth is usual."""
 BASELINE_LEAST: Final = 4
-SPIKE_LEAST: Final = 500
-"""Tokens below which no growth is worth a word."""
+RUNAWAY: Final = 0.25
+"""Share of the usable room that one turn must add before its growth is worth a word."""
+RUNAWAY_LEAST: Final = 4_000
+"""Tokens, whatever the room."""
+OVER_CEILING: Final = 0.02
+"""Beyond the ceiling by this share of the room, planning could not make room."""
+CROWDED: Final = 0.85
+"""Fullness from which a large share of tool results is in the way of something."""
+QUIET: Final = 100
+"""Turns for which an alert that was raised is not raised again, unless it is much worse."""
+MUCH_WORSE: Final = 1.5
+"""Times the value of the last time."""
 NO_HEADROOM: Final = 0.70
 """Share of the usable room from which protection is a problem of its own."""
 DISK_LOW: Final = 1 << 30
@@ -25,6 +40,8 @@ _NAMES: Final = {
     "protected": "The protected share",
     "repeating": "Repetition",
     "disk": "Disk space",
+    "loop": "Repeating one call",
+    "cut": "Prompts that are cut",
 }
 """Metrics whose own name does not read well in a sentence."""
 
@@ -56,16 +73,43 @@ def active(history: Sequence[Snapshot], settings: HealthSettings) -> tuple[Alert
     return tuple(alert for check in _CHECKS for alert in check(history, settings))
 
 
-def news(before: Sequence[Alert], now: Sequence[Alert]) -> tuple[Alert, ...]:
-    """What was not said yet, or became worse."""
+def news(
+    before: Sequence[Alert],
+    now: Sequence[Alert],
+    raised: Mapping[tuple[str, str], Raised],
+    turn: int,
+) -> tuple[Alert, ...]:
+    """What was not said yet or became worse, and was not said lately."""
     said = {(alert.metric, alert.level) for alert in before}
-    return tuple(alert for alert in now if (alert.metric, alert.level) not in said)
+    return tuple(
+        alert
+        for alert in now
+        if (alert.metric, alert.level) not in said
+        and _is_new(alert, raised.get((alert.metric, alert.level)), turn)
+    )
+
+
+class Raised(Part):
+    """When an alert was raised last, and how bad it was."""
+
+    turn: int
+    value: float | None = None
+
+
+def _is_new(alert: Alert, last: Raised | None, turn: int) -> bool:
+    if last is None or turn - last.turn >= QUIET:
+        return True
+    return (
+        alert.value is not None
+        and last.value is not None
+        and alert.value >= MUCH_WORSE * last.value > 0
+    )
 
 
 def over(before: Sequence[Alert], now: Sequence[Alert]) -> tuple[Alert, ...]:
-    """Alerts that cleared."""
+    """Critical alerts that cleared; nobody waits to hear of the others."""
     still = {alert.metric for alert in now}
-    cleared = [one.metric for one in before if one.level != "info" and one.metric not in still]
+    cleared = [one.metric for one in before if one.level == "critical" and one.metric not in still]
     names = {metric: metric.replace("_", " ").capitalize() for metric in cleared} | _NAMES
     return tuple(
         Alert(level="info", metric=metric, message=f"{names[metric]} is back to normal.")
@@ -86,15 +130,17 @@ def _lasts(
 
 
 def _utilization(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[Alert]:
-    mark, turns = settings.utilization / 100, settings.sustained_turns
+    turns = settings.sustained_turns
+    mark = max(settings.utilization / 100, history[-1].ceiling + OVER_CEILING)
     value = _lasts(history, "utilization", lambda one: one > mark, turns)
     if value is not None:
         yield Alert(
             level="critical",
             metric="utilization",
-            message=f"The window has been over {mark:.0%} for {turns} turns.",
+            message=f"The window has been over {mark:.0%} for {turns} turns: nothing in it may "
+            "leave, or what arrives is too large.",
             value=value,
-            remedy="/prune makes room; /context shows what takes it.",
+            remedy="/context shows what takes the room; /unpin or /prune makes some.",
         )
 
 
@@ -125,34 +171,40 @@ def _compression(history: Sequence[Snapshot], settings: HealthSettings) -> Itera
 
 
 def _burn(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[Alert]:
-    turns = settings.sustained_turns
-    ratios = [spike_ratio(history[: len(history) - back]) for back in range(turns)]
-    if ratios[0] is None or ratios[0] < settings.burn_spike:
+    ratio = spike_ratio(history)
+    if ratio is None or ratio < settings.burn_spike:
         return
-    lasting = all(ratio is not None and ratio >= settings.burn_spike for ratio in ratios)
+    added = history[-1].measured.burn_rate
+    share = added / max(history[-1].usable, 1)
     yield Alert(
-        level="critical" if lasting else "warning",
+        level="warning",
         metric="burn_rate",
-        message=f"This turn added {ratios[0]:.1f}× the usual tokens"
-        + (f", as the {turns - 1} before it did." if lasting else "."),
-        value=history[-1].measured.burn_rate,
-        remedy="If the agent repeats itself, interrupt it (Esc).",
+        message=f"This turn added {added:,.0f} tokens, {share:.0%} of the room and "
+        f"{ratio:.0f} times the usual.",
+        value=added,
+        remedy="/prune results shortens what tools said; Esc interrupts an agent that repeats "
+        "itself.",
     )
 
 
 def spike_ratio(history: Sequence[Snapshot]) -> float | None:
-    """The newest turn's growth against the usual one; None when that is not known yet."""
+    """The newest turn's growth against the usual one; None while it is no reason to act."""
     if not history:
         return None
     now = history[-1].measured.burn_rate
     earlier = [one.measured.burn_rate for one in history[:-1] if one.measured.burn_rate > 0]
-    if len(earlier) < BASELINE_LEAST or now < SPIKE_LEAST:
+    least = max(RUNAWAY * history[-1].usable, RUNAWAY_LEAST)
+    if len(earlier) < BASELINE_LEAST or now < least:
         return None
     return now / max(median(earlier[-BASELINE:]), 1.0)
 
 
+FIDELITY_TIMES: Final = 3
+"""A few probes may miss by chance; three times in a row they do not."""
+
+
 def _fidelity(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[Alert]:
-    value = _lasts(history, "fidelity", lambda one: one < settings.fidelity, 1)
+    value = _lasts(history, "fidelity", lambda one: one < settings.fidelity, FIDELITY_TIMES)
     if value is not None:
         yield Alert(
             level="warning",
@@ -166,11 +218,13 @@ def _fidelity(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator
 def _bloat(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[Alert]:
     most, turns = settings.tool_bloat / 100, settings.sustained_turns
     value = _lasts(history, "tool_bloat", lambda one: one > most, turns)
-    if value is not None:
+    crowded = all(one.measured.utilization >= CROWDED for one in history[-turns:])
+    if value is not None and crowded:
         yield Alert(
             level="warning",
             metric="tool_bloat",
-            message=f"Tool results have filled over {most:.0%} of the prompt for {turns} turns.",
+            message=f"Tool results have filled over {most:.0%} of a window that is nearly full "
+            f"for {turns} turns.",
             value=value,
             remedy="/prune results trims them; narrower commands say less.",
         )
@@ -200,8 +254,9 @@ def _repeating(history: Sequence[Snapshot], _settings: HealthSettings) -> Iterat
 
 def _recall(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[Alert]:
     newest, recent = history[-1], history[-settings.sustained_turns :]
-    lagging = len(recent) >= settings.sustained_turns and all(
-        one.measured.index_lag > 0 for one in recent
+    lags = [one.measured.index_lag for one in recent]
+    lagging = len(lags) >= settings.sustained_turns and all(
+        earlier < later for earlier, later in pairwise((0, *lags))
     )
     if newest.recall_failed:
         yield Alert(
@@ -228,6 +283,30 @@ def _recall(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[A
         )
 
 
+def _loop(history: Sequence[Snapshot], _settings: HealthSettings) -> Iterator[Alert]:
+    if said := history[-1].looping:
+        yield Alert(
+            level="warning",
+            metric="loop",
+            message=f"The same call was made again and again: {said}.",
+            remedy="Say what to do instead, /rewind to before it, or switch with /model.",
+        )
+
+
+def _cut(history: Sequence[Snapshot], _settings: HealthSettings) -> Iterator[Alert]:
+    if (found := history[-1].cut) is not None:
+        sent, counted = found
+        yield Alert(
+            level="critical",
+            metric="cut",
+            message=f"{sent:,} tokens were sent and the provider counted {counted:,}: it cuts "
+            "prompts without saying so.",
+            value=float(counted),
+            remedy=f"Set context.window to what it serves (about {counted:,}), or raise the "
+            "server's own limit.",
+        )
+
+
 def _disk(history: Sequence[Snapshot], _settings: HealthSettings) -> Iterator[Alert]:
     free = history[-1].disk_free
     if free is not None and free < DISK_LOW:
@@ -249,6 +328,8 @@ _CHECKS: Final = (
     _bloat,
     _protected,
     _repeating,
+    _loop,
+    _cut,
     _recall,
     _disk,
 )

@@ -1,7 +1,8 @@
 """Does what left the window still come back? A number, or the admission that nobody measured.
 
-Probes are drawn from what left: names, paths, decisions, the user's rules. Each is asked of recall
-the way a person would ask, and counts when its fact stands in what came back within the budget.
+Probes are drawn from what left: what people settled, what came of the work and what is open, the
+files it was about. Each is asked the way a person would ask, and counts when its fact stands in
+what came back within the budget.
 """
 
 from __future__ import annotations
@@ -10,23 +11,48 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal
 
-from mindstone_tui.core.context.extract import SourceMessage, facts_of, folded, holds
+from mindstone_tui.core.context.digest import outcomes_in
+from mindstone_tui.core.context.extract import (
+    SourceMessage,
+    folded,
+    holds,
+    names_in,
+    settled_in,
+    unchecked,
+)
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
-from mindstone_tui.core.words import tokens_of
+from mindstone_tui.core.statements import Statement, content_words, is_small_talk, prose, read
 
 GATE: Final = 0.85
 """What a change of prompts or ranking must not fall below."""
 PROBES: Final = 20
 TOP: Final = 6
-_SAYS_NOTHING: Final = re.compile(
-    r"(?:a|an|and|are|as|at|be|but|by|do|for|from|have|i|if|in|is|it|its|me|my|not|of|on|or|our|so"
-    r"|that|the|them|then|there|they|this|to|us|was|we|were|will|with|would|you|your)\Z",
+_PARTS: Final = re.compile(
+    r"[,;:.!?()…]+(?=\s|\Z)|\s[–—-]+\s"
+    r"|\b(?:must|should(?:n't)?|shall|is(?:n't)?|are(?:n't)?|was|were|do(?:es)?(?:n't)?|did|has|have"
+    r"|had|can(?:'t|not)?|could|will|won't|would|needs?|never|always|only|which|when|while|if"
+    r"|so|because|since|but|instead|and then|unless|until|please|make sure|ensure|remember"
+    r"|keep in mind|from now on|you|we|i(?:'m)?|(?:it|there|that)(?:'s)?|they|let's|not|no|actually"
+    r"|decided|decide|prefer|want|also|really|now|still|just|to be|be)\b",
     re.IGNORECASE,
 )
+"""Between these stands what a sentence is about."""
+_PHRASE_WORDS: Final = 7
+_PLAIN_VERB: Final = re.compile(
+    r"(?:to |use |using |go with |going with |stick with |on |for |in |at |of |by |with |the |an? "
+    r"|my |our |your )+",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
+_DISTINCT: Final = re.compile(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
+"""A name that nobody takes for a plain word."""
+_FILE: Final = re.compile(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
+_MENTIONED: Final = 2
+"""How often people must have used a name before it is asked for."""
 
-ProbeKind = Literal["rule", "decision", "path", "identifier", "number"]
+ProbeKind = Literal["rule", "correction", "decision", "open", "state", "path", "identifier"]
 
 
 class FidelityProbe(Part):
@@ -76,42 +102,115 @@ def draw(passages: Sequence[SourceMessage], limit: int = PROBES) -> tuple[Fideli
 
     Text that only a tool said is left out: nobody asked to keep it.
     """
+    talk = [one for one in passages if one.speaker != "tool"]
     found: dict[str, FidelityProbe] = {}
-    for passage in passages:
-        if passage.speaker != "tool":
-            for probe in _probes(passage):
-                found.setdefault(folded(probe.expected), probe)
-    probes = list(found.values())
-    rules = [one for one in probes if one.kind == "rule"][:limit]
-    rest = [one for one in probes if one.kind != "rule"]
+    for probe in (*_settled(talk), *_state(talk), *_names(talk)):
+        found.setdefault(folded(probe.expected), probe)
+    asked: dict[str, FidelityProbe] = {}
+    for probe in found.values():
+        asked.setdefault(folded(probe.query), probe)
+    probes = list(asked.values())
+    rules = [one for one in probes if one.kind in ("rule", "correction")][:limit]
+    rest = sorted(
+        (one for one in probes if one.kind not in ("rule", "correction")), key=lambda one: one.seq
+    )
     room = limit - len(rules)
     if len(rest) > room:
         rest = [rest[at * len(rest) // room] for at in range(room)] if room else []
     return (*rules, *rest)
 
 
-def _probes(passage: SourceMessage) -> Iterator[FidelityProbe]:
-    facts = facts_of([passage])
-
-    def probe(kind: ProbeKind, query: str, expected: str) -> FidelityProbe:
-        return FidelityProbe(
-            kind=kind, query=query, expected=expected, seq=passage.seq, turn=passage.turn
+def _settled(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+    """What stands, asked for by what it is about."""
+    for one in settled_in(talk).standing:
+        about = phrase(one.words)
+        if not about:
+            continue
+        kind, question = _question(one, about)
+        yield FidelityProbe(
+            kind=kind, query=question, expected=one.words, seq=one.line, turn=one.turn
         )
 
-    for rule in facts.constraints:
-        yield probe("rule", _words(rule), rule)
-    for decision in facts.decisions:
-        yield probe("decision", _words(decision), decision)
-    for path in facts.paths[:3]:
-        yield probe("path", f"What about {path}?", path)
-    for name in facts.identifiers[:3]:
-        yield probe("identifier", f"What about {name}?", name)
+
+def _question(one: Statement, about: str) -> tuple[ProbeKind, str]:
+    match one.kind:
+        case "decision" if one.reason:
+            return "decision", f"Why did we choose {about}?"
+        case "decision":
+            return "decision", f"What did we decide about {about}?"
+        case "correction":
+            return "correction", f"What is right about {about}?"
+        case "question":
+            return "open", f"What is still open about {about}?"
+        case "commitment":
+            return "open", f"What is still to be done about {about}?"
+        case "memory":
+            return "rule", f"What should be remembered about {about}?"
+    return "rule", f"What is the rule about {about}?"
 
 
-def _words(sentence: str, most: int = 8) -> str:
-    """The first words of a sentence that say something."""
-    words = tokens_of(sentence)
-    return " ".join([word for word in words if not _SAYS_NOTHING.match(word)][:most]) or sentence
+def phrase(words: str) -> str:
+    """What a sentence is about, in its own words, as somebody would name it in a question."""
+    said = read(words).core or words
+    for part in _PARTS.split(said.replace("`", "")):
+        bare = part.strip(" \"'*`-")
+        begun = _PLAIN_VERB.match(bare)
+        about = bare[begun.end() :] if begun and begun.end() < len(bare) else bare
+        chosen = " ".join(about.split()[:_PHRASE_WORDS])
+        if any(len(word) > 3 for word in content_words(chosen.lower())):
+            return chosen
+    return ""
+
+
+def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+    """What was done about a request, and what is still on a list."""
+    request: SourceMessage | None = None
+    for one in talk:
+        if one.speaker == "user":
+            request = None if is_small_talk(one.text) else one
+            continue
+        for box in unchecked(one.words)[:1]:
+            yield FidelityProbe(
+                kind="state",
+                query="What is still to be done?",
+                expected=box,
+                seq=one.seq,
+                turn=one.turn,
+            )
+        done = outcomes_in(one.words)
+        if request is not None and done and not done[-1].endswith("…"):
+            asked = next((each.text for each in prose(request.text)), "")
+            if about := phrase(asked):
+                yield FidelityProbe(
+                    kind="state",
+                    query=f"What was done about this: {about}?",
+                    expected=done[-1],
+                    seq=one.seq,
+                    turn=one.turn,
+                )
+
+
+def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+    """Files and names that people used more than once; plain words and fragments are none."""
+    used: dict[str, list[SourceMessage]] = {}
+    for one in talk:
+        for kind, name in names_in(one.words):
+            wanted = (
+                _FILE.fullmatch(name)
+                if kind == "path"
+                else _NAME.fullmatch(name) and _DISTINCT.search(name)
+            )
+            if wanted and kind != "number":
+                used.setdefault(name, []).append(one)
+    for name, where in used.items():
+        if len(where) >= _MENTIONED or where[0].speaker == "user":
+            yield FidelityProbe(
+                kind="path" if "/" in name or "." in name else "identifier",
+                query=f"What did we do with {name}?",
+                expected=name,
+                seq=where[0].seq,
+                turn=where[0].turn,
+            )
 
 
 async def measure(

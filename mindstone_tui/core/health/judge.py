@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.summary_call import Ask, ask_model
@@ -118,8 +119,8 @@ async def _list(ask: Ask, prompt: str, text: str, length: int | None, within: fl
     if reply.objection:
         raise _Unmeasured(reply.objection)
     try:
-        said = msgspec.json.decode(reply.text, type=list[str])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        said = read_as(reply.text, list[str])
+    except msgspec.DecodeError as error:
         raise _Unmeasured(f"the answer is no list of texts: {error}") from error
     if not said or (length is not None and len(said) != length):
         raise _Unmeasured(f"{len(said)} answers came back where {length or 'some'} were asked for")

@@ -10,6 +10,7 @@ tool-result bloat  share of tool results in the prompt
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from types import MappingProxyType
@@ -17,12 +18,16 @@ from typing import Final, Literal
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.conversation import ToolCalled, UsageReported
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     HealthMeasured,
+    Measure,
+    PromptPlanned,
     ToolResultsTrimmed,
 )
+from mindstone_tui.core.text import one_line
 
 MetricName = Literal[
     "utilization",
@@ -87,6 +92,14 @@ class TurnSample(Part):
     """The newest answers are nearly one and the same."""
     disk_free: int | None = None
     """Bytes."""
+    growth: float | None = None
+    """Tokens a turn, averaged as the report does."""
+    ceiling: float = 0.0
+    """Share of the usable room up to which planning lets the window fill."""
+    cut: tuple[int, int] | None = None
+    """Tokens that were sent, and how many of them the provider counted, when most are missing."""
+    looping: str = ""
+    """A call that was made again and again within the turn."""
 
 
 class Snapshot(Part):
@@ -98,6 +111,10 @@ class Snapshot(Part):
     vectors: bool = True
     repeating: bool = False
     disk_free: int | None = None
+    usable: int = 0
+    ceiling: float = 0.0
+    cut: tuple[int, int] | None = None
+    looping: str = ""
     at: str = ""
     """When it was measured."""
 
@@ -124,7 +141,12 @@ def measure(sample: TurnSample) -> Snapshot:
             index_lag=sample.index_lag,
             protected=round(sample.protected_tokens / usable, 4),
             window=sample.window,
+            growth=sample.growth,
         ),
+        usable=sample.usable,
+        ceiling=sample.ceiling,
+        cut=sample.cut,
+        looping=sample.looping,
         recall_failed=sample.recall_failed,
         vectors=sample.vectors,
         repeating=sample.repeating,
@@ -142,9 +164,11 @@ def sample_of(
     vectors: bool = True,
     repeating: bool = False,
     disk_free: int | None = None,
+    ceiling: float = 0.0,
 ) -> TurnSample:
     """A turn's numbers from the one accounting and from the lines that the turn wrote."""
     evicted = before = after = 0
+    lines = list(lines)
     for line in lines:
         match line.entry:
             case ContextWindowPruned(left=left):
@@ -174,7 +198,44 @@ def sample_of(
         vectors=vectors,
         repeating=repeating,
         disk_free=disk_free,
+        growth=report.velocity,
+        ceiling=ceiling,
+        cut=cut_by_provider(lines),
+        looping=looping_in(lines),
     )
+
+
+CUT_SHARE: Final = 0.6
+"""A provider that counts less than this of a prompt has not read all of it."""
+CUT_LEAST: Final = 2_000
+"""Tokens of a prompt below which counts differ for other reasons."""
+LOOPED: Final = 5
+"""The same call so often within one turn is a loop."""
+
+
+def cut_by_provider(lines: Iterable[Line]) -> tuple[int, int] | None:
+    """What was sent and what the provider counted of it, when it cannot have read all of it."""
+    sent: dict[int, int] = {}
+    for line in lines:
+        match line.entry:
+            case PromptPlanned(call=call, purpose="", measure=Measure(tokens=tokens)):
+                sent[call] = tokens
+            case UsageReported(call=call, purpose="", by="provider", usage=usage) if call in sent:
+                counted = usage.prompt or 0
+                if counted and sent[call] >= CUT_LEAST and counted < CUT_SHARE * sent[call]:
+                    return sent[call], counted
+    return None
+
+
+def looping_in(lines: Iterable[Line]) -> str:
+    """A call that was made again and again with the same arguments in these lines."""
+    made = Counter(
+        (line.entry.digest, f"{line.entry.name} {line.entry.shown}")
+        for line in lines
+        if isinstance(line.entry, ToolCalled)
+    )
+    often = [shown for (_, shown), times in made.items() if times >= LOOPED]
+    return one_line(often[0], 80) if often else ""
 
 
 ANSWERS: Final = 3

@@ -13,8 +13,15 @@ from mindstone_tui.core.config.settings import HealthSettings
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import TaskDone
 from mindstone_tui.core.entries.window import HealthMeasured
-from mindstone_tui.core.health.alerts import Alert, active, news, over
-from mindstone_tui.core.health.metrics import RANGES, MetricName, Snapshot, TurnSample, measure
+from mindstone_tui.core.health.alerts import Alert, Raised, active, news, over
+from mindstone_tui.core.health.metrics import (
+    RANGES,
+    MetricName,
+    Range,
+    Snapshot,
+    TurnSample,
+    measure,
+)
 
 KEPT: Final = 1_000
 """Turns that the monitor remembers."""
@@ -73,6 +80,7 @@ class Monitor:
             elif isinstance(line.entry, TaskDone):
                 self._history.clear()
         self._active = active(self.history, settings)
+        self._raised: dict[tuple[str, str], Raised] = {}
 
     @property
     def history(self) -> tuple[Snapshot, ...]:
@@ -89,9 +97,13 @@ class Monitor:
         snapshot = msgspec.structs.replace(measure(sample), at=at)
         self._history.append(snapshot)
         before, self._active = self._active, active(self.history, self.settings)
+        raised = news(before, self._active, self._raised, snapshot.turn)
+        self._raised |= {
+            (one.metric, one.level): Raised(turn=snapshot.turn, value=one.value) for one in raised
+        }
         return Checked(
             snapshot=snapshot,
-            raised=news(before, self._active),
+            raised=raised,
             over=over(before, self._active),
             active=self._active,
         )
@@ -136,7 +148,7 @@ def direction(values: Sequence[float]) -> Direction:
 
 
 def table(snapshot: Snapshot) -> tuple[tuple[MetricName, str, str], ...]:
-    """Each metric with its value in words and whether it is healthy, for `/health`."""
+    """Each metric with its value in words and the range that is usual, for `/health`."""
     rows: list[tuple[MetricName, str, str]] = []
     for name, healthy in RANGES.items():
         value = snapshot.value(name)
@@ -149,14 +161,34 @@ def table(snapshot: Snapshot) -> tuple[tuple[MetricName, str, str], ...]:
             "fidelity": f"{value:.1%}",
             "compression_ratio": f"{value:.1f}×",
             "eviction_rate": f"{value:g} exchange{'' if value == 1 else 's'}",
-            "burn_rate": f"{value:,.0f} tokens",
+            "burn_rate": _growth(snapshot),
         }[name]
-        rows.append((name, shown, "healthy" if healthy.holds(value) else "outside its range"))
+        rows.append((name, shown, "healthy" if healthy.holds(value) else _usual(healthy)))
     return tuple(rows)
 
 
-def health_text(monitor: Monitor) -> str:
-    """What `/health` says."""
+def _growth(snapshot: Snapshot) -> str:
+    """Tokens a turn, as `/budget` and the panel say them; older turns know only their own."""
+    measured = snapshot.measured
+    if measured.growth is None:
+        return f"{measured.burn_rate:,.0f} tokens"
+    return f"{measured.growth:+,.0f} a turn"
+
+
+def _usual(healthy: Range) -> str:
+    low, high = (
+        ""
+        if end is None
+        else (f"{end:.0%}" if healthy.unit == "ratio" and end <= 1 else f"{end:g}")
+        for end in (healthy.low, healthy.high)
+    )
+    if low and high:
+        return f"usual is {low} to {high}"
+    return f"usual is at least {low}" if low else f"usual is at most {high}"
+
+
+def health_text(monitor: Monitor, now: float | None = None) -> str:
+    """What `/health` says; `now` is how full the window is at this moment."""
     if not monitor.history:
         return "Nothing has been measured yet: health is taken after each turn."
     newest = monitor.history[-1]
@@ -168,7 +200,16 @@ def health_text(monitor: Monitor) -> str:
     alerts = [f"{alert.level}: {alert.message} {alert.remedy}".rstrip() for alert in monitor.alerts]
     found = monitor.trend()
     tail = [found.sentence() if found else "A trend needs five turns."]
-    return "\n".join([f"Turn {newest.turn}", *rows, *extra, *(alerts or ["No alerts."]), *tail])
+    since = f"; now the window is {now:.1%} full" if now is not None else ""
+    return "\n".join(
+        [
+            f"At the end of turn {newest.turn}{since}",
+            *rows,
+            *extra,
+            *(alerts or ["Nothing needs to be done."]),
+            *tail,
+        ]
+    )
 
 
 def health_data(monitor: Monitor) -> dict[str, object]:

@@ -16,6 +16,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import is_too_deep
 from mindstone_tui.core.disk import open_regular
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.transcript.encode import timestamp
@@ -77,17 +78,15 @@ def objects(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | Flaw]]:
 
 def decode(raw: bytes) -> Any:
     """Any JSON value, or a `Flaw`."""
+    if is_too_deep(raw):
+        return Flaw("nested too deeply")
     try:
         return msgspec.json.decode(raw)
-    except RecursionError:
-        return Flaw("nested too deeply")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         strict = str(error)
     # Other programs write lone surrogates and numbers without bound; both can be read.
     try:
         return json.loads(raw)
-    except RecursionError:
-        return Flaw("nested too deeply")
     except ValueError:
         return Flaw(f"not JSON: {strict}")
 

@@ -13,24 +13,23 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.extract import (
     SourceMessage,
-    facts_of,
     folded,
     holds,
-    is_decision,
-    is_lesson,
-    is_rule,
+    names_in,
     passages_of,
-    sentences,
+    settled_in,
 )
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
+from mindstone_tui.core.statements import Statement, StatementKind, prose, shortened
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
 from mindstone_tui.core.words import tokens_of
@@ -43,15 +42,25 @@ ALIKE: Final = 0.75
 """Shared words at which two texts say the same."""
 _SHOWN: Final = 8_000
 """Characters of one message that a model gets to see."""
-_LASTING: Final = re.compile(
-    r"\b(?:always|never|from now on|i prefer|i like|i hate|call me|my name is|in (?:the )?future"
-    r"|every time|by default)\b",
+_LESSON: Final = re.compile(
+    r"\b(?:root cause|turns? out|the (?:bug|problem|cause|reason|trick|fix) (?:was|is)|lesson"
+    r"|learned|learnt|because of this|caused by|was wrong|my mistake|note to self|gotcha)\b",
     re.IGNORECASE,
 )
-_ASKS_TO_BE_KEPT: Final = re.compile(
+_LEAST_LESSON: Final = 6
+"""Words below which a lesson does not say what it is about."""
+_ASKS: Final = re.compile(
     r"\b(?:remember (?:this|that)|memor(?:y|ise|ize)|ignore (?:all|any|previous)|system prompt)\b",
     re.IGNORECASE,
 )
+"""What a model says about memory is no finding; what a person says about it is one."""
+_KIND_OF: Final[dict[StatementKind, Kind]] = {
+    "rule": "preference",
+    "preference": "preference",
+    "memory": "fact",
+    "decision": "decision",
+    "correction": "lesson",
+}
 
 
 class ReviewFinding(Part):
@@ -180,8 +189,8 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
 def _read_findings(text: str, passages: Sequence[SourceMessage]) -> tuple[list[ReviewFinding], str]:
     """A model's findings, each checked against the messages it names; all or none by form."""
     try:
-        said = msgspec.json.decode(text, type=list[_Said])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        said = read_as(text, list[_Said])
+    except msgspec.DecodeError as error:
         return [], f"the answer is not in the form that was asked for: {error}"
     by_seq = {one.seq: one for one in passages}
     found = [
@@ -204,34 +213,49 @@ def _rests_on(said: _Said, sources: Sequence[SourceMessage]) -> bool:
     if not sources or len(sources) != len(said.sources) or cold_start(said.text[:1_000]):
         return False
     source = folded("\n".join(one.text for one in sources))
-    facts = facts_of([SourceMessage(seq=0, turn=0, speaker="assistant", text=said.text)])
-    names = (*facts.paths, *facts.identifiers, *facts.numbers)
-    return all(holds(source, folded(name)) for name in names)
+    return all(holds(source, folded(name)) for _, name in names_in(said.text))
 
 
 def findings_in(passages: Sequence[SourceMessage]) -> list[ReviewFinding]:
-    """Lasting rules of the user, decisions and lessons, as they were said."""
-    found: list[ReviewFinding] = []
-    for passage in passages:
-        if passage.speaker == "tool":
-            continue
-        for sentence in sentences(passage.text):
-            kind = _kind(passage, sentence)
-            if kind and not cold_start(sentence) and not _ASKS_TO_BE_KEPT.search(sentence):
-                found.append(
-                    ReviewFinding(
-                        kind=kind, name=_name(sentence), text=sentence, sources=(passage.seq,)
-                    )
-                )
-    return found
+    """What the user settled for good, corrections with what they correct, decisions and lessons.
+
+    What was superseded later on is not found any more.
+    """
+    found = [
+        ReviewFinding(
+            kind=_KIND_OF[one.kind],
+            name=_name(one.words),
+            text=_with_old(one),
+            sources=tuple(sorted({one.line, *([one.corrects.line] if one.corrects else [])})),
+        )
+        for one in settled_in(passages).standing
+        if one.kind in _KIND_OF
+        and (one.kind != "rule" or one.lasting)
+        and not cold_start(one.words)
+    ]
+    lessons = (
+        ReviewFinding(kind="lesson", name=_name(said), text=said, sources=(passage.seq,))
+        for passage in passages
+        if passage.speaker != "tool"
+        for said in (" ".join(one.text.split()) for one in prose(passage.words))
+        if _is_lesson(said)
+    )
+    return sorted([*found, *lessons], key=lambda one: one.sources)
 
 
-def _kind(passage: SourceMessage, sentence: str) -> Kind | None:
-    if passage.speaker == "user" and is_rule(sentence) and _LASTING.search(sentence):
-        return "preference"
-    if is_lesson(sentence):
-        return "lesson"
-    return "decision" if is_decision(sentence) else None
+def _with_old(one: Statement) -> str:
+    old = " ".join(one.old.split())
+    return f"{one.words} (It corrects: {shortened(old, 200)})" if old else one.words
+
+
+def _is_lesson(said: str) -> bool:
+    return (
+        bool(_LESSON.search(said))
+        and not said.endswith("?")
+        and len(said.split()) >= _LEAST_LESSON
+        and not cold_start(said)
+        and not _ASKS.search(said)
+    )
 
 
 def _name(sentence: str) -> str:

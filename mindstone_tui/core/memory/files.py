@@ -25,6 +25,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import is_too_deep
+from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.paths import AgentPlaces
@@ -135,7 +137,7 @@ def read_text(path: Path) -> str:
     if path.stat().st_size > LARGEST:
         raise ContinuityError(f"{path.name} is larger than a memory may be.", "Split it.")
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular(path, most=LARGEST, follow=False).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ContinuityError(f"{path.name} cannot be read: {error}.", "Restore it.") from error
 
@@ -169,7 +171,7 @@ def parse(text: str) -> Memory:
 def _value(text: str) -> Any:
     if text[:1] in ('"', "["):
         try:
-            return msgspec.json.decode(text)
+            return text if is_too_deep(text) else msgspec.json.decode(text)
         except msgspec.DecodeError:
             return text
     if text in ("true", "false"):

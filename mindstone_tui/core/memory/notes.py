@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context.extract import NOTE
+from mindstone_tui.core.context.digest import NOTE
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.disk import REAL, Disk, replace_file
 from mindstone_tui.core.entries import Line, Part

@@ -47,13 +47,28 @@ _PERSONAL: Final = (
         "something about health",
         re.compile(
             r"\b(?:diagnos\w{1,6}|illness|disease|therapy|therapist|medication|pregnan\w{1,3}"
-            r"|depress\w{1,4}|cancer|disabilit\w{1,3}|hiv)\b",
+            r"|depress\w{1,4}|cancer|disabilit\w{1,3}|hiv|allerg\w{1,4}|diabet\w{1,4}|asthma"
+            r"|insulin|surgery|adhd|autis\w{1,3})\b",
             re.IGNORECASE,
         ),
     ),
     (
         "something about money",
-        re.compile(r"\b(?:salary|my income|debts?|bank account|credit card|iban)\b", re.IGNORECASE),
+        re.compile(
+            r"\b(?:salary|my income|i earn|debts?|mortgage|bank account|credit card|iban"
+            r"|net worth)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "something about other people",
+        re.compile(
+            r"\b(?:my|our|his|her|their) (?:wife|husband|partner|girlfriend|boyfriend|sons?"
+            r"|daughters?|child(?:ren)?|kids?|mother|father|mum|mom|dad|parents?|brother|sister"
+            r"|friend|neighbou?r|boss|manager|colleague|co-?worker|landlord|doctor)\b"
+            r"|\b[A-Z][a-z]+(?:['’]s)? (?:birthday|phone|home address|is (?:sick|ill|pregnant"
+            r"|divorced|getting divorced|getting married|looking for a job))\b"
+        ),
     ),
     (
         "an identity document",

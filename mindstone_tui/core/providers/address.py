@@ -13,7 +13,7 @@ import msgspec
 
 from mindstone_tui.core.config.edit import nearest
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ConfigError, ProviderRefused, UnknownName, UsageError
 from mindstone_tui.core.paths import Places
@@ -77,7 +77,7 @@ def stored_keys(path: Path) -> dict[str, str]:
     """Every key in the file, by provider; refuses a file that others can read."""
     try:
         mode = path.stat().st_mode
-        raw = path.read_text(encoding="utf-8")
+        raw = read_regular(path).decode()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
@@ -91,7 +91,7 @@ def stored_keys(path: Path) -> dict[str, str]:
         )
     try:
         return msgspec.convert(tomllib.loads(raw), dict[str, str])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, or not of this form
         raise ConfigError(
             f"{path} is not a list of keys: {error}.", 'Each line is: provider = "key".'
         ) from error

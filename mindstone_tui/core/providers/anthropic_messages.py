@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Request
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.bounded_json import read_object
 from mindstone_tui.core.providers.dialect import (
     Chunk,
     Dialect,

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Part, Usage
 from mindstone_tui.core.lockdown import litellm_folder
-from mindstone_tui.core.providers.bounded_json import read_object
 
 _FILE: Final = "model_prices_and_context_window_backup.json"
 _TIER: Final = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any, Final
 
+from mindstone_tui.core.bounded_json import read_json, read_object
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderError, ProviderUnreachable, UnknownName
@@ -23,7 +24,6 @@ from mindstone_tui.core.providers import (
 )
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Delta, Finished, Options
-from mindstone_tui.core.providers.bounded_json import read_json, read_object
 from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.dialect import (
     Dialect,

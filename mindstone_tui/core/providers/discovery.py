@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import ipaddress
 import socket
 import threading
@@ -16,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Part
-from mindstone_tui.core.providers.bounded_json import read_object
 
 PATIENCE: Final = 0.5
 _WHOLE: Final = 1.5
@@ -171,6 +170,8 @@ def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
     parts = urlsplit(root)
     if not is_loopback(root) or parts.scheme != "http":
         return None
+    import http.client
+
     host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
     connection = http.client.HTTPConnection(host, parts.port or 80, timeout=patience)
     guard: threading.Timer | None = None

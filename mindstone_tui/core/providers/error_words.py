@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from mindstone_tui.core.providers.bounded_json import read_object
+from mindstone_tui.core.bounded_json import read_object
 
 _STATUS: Final = {
     "invalid_request_error": 400,

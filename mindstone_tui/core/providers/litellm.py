@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
 from mindstone_tui.core.lockdown import import_litellm

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Request
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.bounded_json import read_object
 from mindstone_tui.core.providers.dialect import (
     Chunk,
     Dialect,

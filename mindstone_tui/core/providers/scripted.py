@@ -30,6 +30,8 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import (
     ContextTooLong,
@@ -119,7 +121,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 def read_script(path: Path) -> Script:
     """Read a script, or name the file and the line that is wrong."""
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, most=LARGEST_BLOB)
     except OSError as error:
         raise UnknownName(
             f"The script {path} cannot be read: {error.strerror}.",
@@ -138,7 +140,7 @@ def read_script(path: Path) -> Script:
 
 def _reply(path: Path, number: int, line: bytes) -> ScriptedReply:
     try:
-        return msgspec.json.decode(line, type=ScriptedReply)
+        return read_as(line, ScriptedReply)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _wrong(path, number, str(error)) from error
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
-from mindstone_tui.core.providers.bounded_json import read_object
 from mindstone_tui.core.providers.tool_names import plain_id, valid_name
 
 _NAMES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-def _import_numpy_on_one_thread() -> None:
+def import_numpy_on_one_thread() -> None:
     """Import numpy so that its matrix library makes no threads of its own.
 
     They wait by spinning: on busy cores a product of a millisecond takes a hundred. The variables
@@ -19,6 +19,3 @@ def _import_numpy_on_one_thread() -> None:
     finally:
         for name in missing:
             del os.environ[name]
-
-
-_import_numpy_on_one_thread()

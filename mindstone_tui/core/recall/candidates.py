@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import apsw
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.embedding import (
     BYTES_A_TOKEN,
-    AskedTokens,
     Encoded,
-    Floats,
-    asked_tokens,
-    closeness,
-    signs,
 )
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate
 from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, TOKENIZER, passage_from
 from mindstone_tui.core.words import MOST_TERMS, quoted
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.recall.closeness import AskedTokens
+    from mindstone_tui.core.recall.vector_view import VectorView
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question."""
@@ -154,141 +152,6 @@ def _rarity(count: int, passages: int) -> float:
     return math.log(1 + (max(passages, count) - count + 0.5) / (count + 0.5))
 
 
-EXACT_UP_TO: Final = 20_000
-SHORTLIST: Final = 400
-"""How many of the nearest by sign are looked at again."""
-RESCORED: Final = 32
-"""How many of those have their numbers read from the store."""
-_BACKGROUND: Final = 256
-_BLOCK: Final = 1 << 17
-
-Rows = NDArray[np.int64]
-Places = NDArray[np.intp]
-ReadFloats = Callable[[Sequence[int]], dict[int, bytes]]
-
-
-class VectorView:
-    """Vectors by passage row; grows as they are stored."""
-
-    def __init__(self, dims: int, *, exact_up_to: int = EXACT_UP_TO) -> None:
-        self._dims = dims
-        self._exact_up_to = exact_up_to
-        self._width = -(-dims // 64)
-        self._count = 0
-        self._rows: Rows = np.empty(0, np.int64)
-        # One line of memory for each 64 numbers: scanning those is four times faster.
-        self._signs: NDArray[np.uint64] = np.empty((self._width, 0), np.uint64)
-        self._floats: Floats | None = np.empty((0, dims), np.float32)
-        self._order: Places | None = None
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, rows: Sequence[int], packed: Sequence[bytes], read: ReadFloats) -> None:
-        """Take in vectors that were stored since; `read` gives numbers while they are kept."""
-        if not rows:
-            return
-        first, self._count = self._count, self._count + len(rows)
-        self._reserve()
-        joined = b"".join(bits.ljust(8 * self._width, b"\0") for bits in packed)
-        self._signs[:, first : self._count] = (
-            np.frombuffer(joined, np.uint64).reshape(len(rows), -1).T
-        )
-        self._rows[first : self._count] = rows
-        self._order = None
-        if self._floats is not None and self._count <= self._exact_up_to:
-            numbers = read(rows)
-            fresh = np.frombuffer(b"".join(numbers[row] for row in rows), np.float32)
-            self._floats = np.concatenate((self._floats, fresh.reshape(len(rows), -1)))
-        else:
-            self._floats = None
-
-    def nearest(
-        self, asked: Floats, count: int, allowed: Rows | None, read: ReadFloats
-    ) -> tuple[dict[int, float], float]:
-        """The nearest rows with their cosines, best first, and the collection's mean cosine."""
-        places = None if allowed is None else self._places(allowed)
-        if not self._count or (places is not None and not len(places)):
-            return {}, 0.0
-        if self._floats is not None:
-            cosines = self._floats @ asked
-            among = np.arange(self._count) if places is None else places
-            best = among[_highest(cosines[among], count)]
-            return self._named(best, cosines[best]), float(cosines.mean())
-        spread = np.linspace(0, self._count - 1, min(_BACKGROUND, self._count)).astype(np.intp)
-        mean = float(self._estimates(asked, spread).mean())
-        near = self._nearest_by_sign(asked, max(SHORTLIST, 2 * count), places)
-        estimates = self._estimates(asked, near)
-        order = _highest(estimates, count)
-        found = self._named(near[order], estimates[order])
-        for row, numbers in read(list(found)[:RESCORED]).items():
-            found[row] = float(np.frombuffer(numbers, np.float32) @ asked)
-        return dict(sorted(found.items(), key=lambda item: -item[1])), mean
-
-    def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
-        """Cosines of the rows that have a vector; estimates where only signs are kept."""
-        places = self._places(np.array(rows, np.int64))
-        if not len(places):
-            return {}
-        if self._floats is not None:
-            return self._named(places, self._floats[places] @ asked)
-        return self._named(places, self._estimates(asked, places))
-
-    def _reserve(self) -> None:
-        """Room for what is counted; doubling keeps growth cheap."""
-        if self._count > len(self._rows):
-            room = max(self._count, 2 * len(self._rows), 1024)
-            rows, packed = self._rows, self._signs
-            self._rows = np.zeros(room, np.int64)
-            self._rows[: len(rows)] = rows
-            self._signs = np.zeros((self._width, room), np.uint64)
-            self._signs[:, : packed.shape[1]] = packed
-
-    def _places(self, rows: Rows) -> Places:
-        """Where rows stand in memory; those without a vector are left out."""
-        if not self._count or not len(rows):
-            return np.empty(0, np.intp)
-        kept = self._rows[: self._count]
-        if self._order is None:
-            self._order = np.argsort(kept, kind="stable")
-        at = np.searchsorted(kept, rows, sorter=self._order)
-        places = self._order[np.minimum(at, self._count - 1)]
-        return np.asarray(places[kept[places] == rows], np.intp)
-
-    def _named(self, places: Places, values: Floats) -> dict[int, float]:
-        return dict(zip(self._rows[places].tolist(), values.tolist(), strict=True))
-
-    def _nearest_by_sign(self, asked: Floats, count: int, places: Places | None) -> Places:
-        """Places whose signs differ least; a histogram finds the bound without sorting."""
-        packed = signs(asked[None, :]).tobytes().ljust(8 * self._width, b"\0")
-        wanted = np.frombuffer(packed, np.uint64)
-        differing = np.zeros(self._count, np.int16)
-        for start in range(0, self._count, _BLOCK):
-            end = min(start + _BLOCK, self._count)
-            for line, word in zip(self._signs, wanted, strict=True):
-                differing[start:end] += np.bitwise_count(line[start:end] ^ word)
-        among = differing if places is None else differing[places]
-        bound = int(np.searchsorted(np.bincount(among).cumsum(), min(count, len(among))))
-        near = np.flatnonzero(among <= bound)
-        return np.asarray(near if places is None else places[near], np.intp)
-
-    def _estimates(self, asked: Floats, places: Places) -> Floats:
-        """Cosines as far as signs tell them: right on average, off by a few hundredths."""
-        packed = np.ascontiguousarray(self._signs[:, places].T).view(np.uint8)
-        rows = np.unpackbits(packed, axis=1, bitorder="little")[:, : self._dims]
-        products = 2 * (rows.astype(np.float32) @ asked) - asked.sum()
-        return np.asarray(products / np.sqrt(self._dims * 2 / np.pi), np.float32)
-
-
-def _highest(values: Floats, count: int) -> Places:
-    """Places of the highest values, best first."""
-    if len(values) > count:
-        chosen = np.argpartition(-values, count - 1)[:count]
-    else:
-        chosen = np.arange(len(values))
-    return np.asarray(chosen[np.argsort(-values[chosen], kind="stable")], np.intp)
-
-
 FROM_WORDS: Final = 100
 FROM_MEANING: Final = 100
 WITH_NEIGHBOURS: Final = 50
@@ -302,6 +165,7 @@ BY_CHANCE: Final = 0.04
 """Closeness that a passage gains each time its length grows by a factor of e."""
 FEW_TOKENS: Final = 20
 """The length from which that shows."""
+_A_FEW_BYTES: Final = FEW_TOKENS * BYTES_A_TOKEN
 DERIVED: Final = frozenset({"handoff_replayed"})
 """Kinds whose words stand elsewhere in history already."""
 _SHORT_HISTORY: Final = 24
@@ -361,7 +225,7 @@ class Gatherer:
         """Which making of the vectors it looks at; empty for none."""
         self._database = database
         self._lexicon = Lexicon(database)
-        self._view = VectorView(dims) if dims else None
+        self._view = _view_of(dims) if dims else None
         self._last_place = 0
         self._background: list[bytes] = []
         self._background_of = 0
@@ -448,7 +312,7 @@ class Gatherer:
         )
         return frozenset(row[0] for row in found)
 
-    def _allowed_rows(self, allowed: Filter) -> Rows | None:
+    def _allowed_rows(self, allowed: Filter) -> frozenset[int] | None:
         if not allowed.narrows:
             return None
         found = self._database.execute(
@@ -461,7 +325,7 @@ class Gatherer:
                 json.dumps(sorted(allowed.kinds)),
             ),
         )
-        return np.array([row[0] for row in found], np.int64)
+        return frozenset(row[0] for row in found)
 
     def _read_around(self, chosen: Sequence[int], allowed: Filter) -> list[_Read]:
         """The chosen rows, and around the strongest of them two messages on either side."""
@@ -513,19 +377,25 @@ class Gatherer:
     ) -> dict[int, float]:
         if asked is None or not len(asked.token_vectors):
             return {}
+        from mindstone_tui.core.recall.closeness import asked_tokens, closeness
+
         tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
         stored = self._tokens(rows)
         usual = self._usual_closeness(tokens, passages)
-        values = closeness(tokens, list(stored.values())) - usual
-        sizes = np.array([len(kept) for kept in stored.values()]) / BYTES_A_TOKEN
+        measured = closeness(tokens, list(stored.values())).tolist()
         # The more a passage says, the more of it is close to anything by chance.
-        values -= BY_CHANCE * np.log(np.maximum(sizes / FEW_TOKENS, 1.0))
-        return dict(zip(stored, values.tolist(), strict=True))
+        return {
+            row: near - usual - BY_CHANCE * math.log(max(len(kept) / _A_FEW_BYTES, 1.0))
+            for (row, kept), near in zip(stored.items(), measured, strict=True)
+        }
 
     def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
+        from mindstone_tui.core.recall.closeness import closeness
+
         if passages > 1.25 * self._background_of or len(self._background) < BACKGROUND // 2:
-            spread = np.linspace(1, passages, min(BACKGROUND, passages)).astype(np.int64)
-            self._background = list(self._tokens(spread.tolist()).values())
+            some = min(BACKGROUND, passages)
+            spread = [1 + at * (passages - 1) // max(some - 1, 1) for at in range(some)]
+            self._background = list(self._tokens(spread).values())
             self._background_of = passages
         measured = closeness(tokens, self._background).mean() if self._background else 0.0
         return _usual(float(measured), USUAL_CLOSENESS, passages)
@@ -557,6 +427,14 @@ class Gatherer:
         return {entry: (injected, used) for entry, injected, used in found}
 
 
+def _view_of(dims: int) -> VectorView:
+    """An empty view; from here on numpy is loaded."""
+    import_numpy_on_one_thread()
+    from mindstone_tui.core.recall.vector_view import VectorView
+
+    return VectorView(dims)
+
+
 def _choose(signals: Signals) -> list[int]:
     """The best by words and the best by meaning, in turn: the strongest of each come first."""
     by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
@@ -570,11 +448,13 @@ def _beside(read: _Read) -> tuple[int, int]:
     return first - 1, first + passage.pieces
 
 
-def _kept(scores: dict[int, float], rows: Rows | None, hidden: Collection[int]) -> dict[int, float]:
+def _kept(
+    scores: dict[int, float], rows: Collection[int] | None, hidden: Collection[int]
+) -> dict[int, float]:
     """The scores of rows that may be shown."""
     if rows is None and not hidden:
         return scores
-    among = scores.keys() if rows is None else scores.keys() & set(rows.tolist())
+    among = scores.keys() if rows is None else scores.keys() & set(rows)
     return {row: score for row, score in scores.items() if row in among and row not in hidden}
 
 

@@ -1,8 +1,8 @@
 """Meaning as numbers: the embedder protocol, the model that ships with the package, remote ones.
 
-The embedded model answers offline, right after installation. It is loaded on first use and blocks
-while it works, so callers run it in a thread. Vectors carry the name of their model and are never
-compared with another model's.
+The embedded model answers offline, right after installation. It is loaded on first use, and numpy
+with it, and blocks while it works, so callers run it in a thread. Vectors carry the name of their
+model and are never compared with another model's.
 """
 
 from __future__ import annotations
@@ -11,23 +11,28 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
-from mindstone_tui.core.words import STOPWORDS
+from mindstone_tui.core.recall import import_numpy_on_one_thread
 
-Floats = NDArray[np.float32]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float32]
+else:
+    Floats = Any
 
 LONGEST_INPUT: Final = 256
 """Tokens the embedded model was trained on; more are cut."""
 
 TOKEN_BITS: Final = 256
 """Dimensions of a token that are kept as signs: the rest adds size, not quality."""
+BYTES_A_TOKEN: Final = TOKEN_BITS // 8
 
 
 class Encoded(msgspec.Struct, frozen=True):
@@ -78,11 +83,16 @@ class EmbeddedModel:
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""
         rows = [self.encode(text).vector for text in texts]
+        import_numpy_on_one_thread()
+        import numpy as np
+
         return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
 
     def encode(self, text: str) -> Encoded:
         """The text's vector and its tokens' vectors, from one run."""
         tokenizer, model = self._runtime or self._load()
+        import numpy as np
+
         encoding = tokenizer.encode(text)
         ids = np.array([encoding.ids], np.int64)
         pooled, hidden = model.run(
@@ -109,6 +119,7 @@ def _load_runtime() -> tuple[Any, Any]:
     try:
         from tokenizers import Tokenizer
 
+        import_numpy_on_one_thread()
         onnxruntime = import_onnxruntime()
         tokenizer = Tokenizer.from_str((home / "tokenizer.json").read_text(encoding="utf-8"))
         tokenizer.enable_truncation(LONGEST_INPUT)
@@ -156,6 +167,9 @@ class RemoteEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One request for all texts; a wrong count or size is an error, not a guess."""
+        import_numpy_on_one_thread()
+        import numpy as np
+
         if not texts:
             return np.empty((0, self._dims), np.float32)
         try:
@@ -172,7 +186,8 @@ class RemoteEmbedder:
                 f"{self.name} gave vectors of shape {rows.shape}, not {(len(texts), self._dims)}.",
                 "Words still work; choose another embedding model if this goes on.",
             )
-        return unit(rows)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)
 
 
 def open_embedder(name: str) -> Embedder:
@@ -188,83 +203,3 @@ def _embedded_model() -> EmbeddedModel:
 
 def _through_litellm(**request: Any) -> Any:
     return import_litellm().embedding(**request)
-
-
-def unit(rows: Floats) -> Floats:
-    """Rows scaled to length one; a zero row stays zero."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)
-
-
-def signs(rows: Floats) -> NDArray[np.uint8]:
-    """The signs of each row's numbers, eight a byte."""
-    return np.packbits(rows > 0, axis=-1, bitorder="little")
-
-
-BYTES_A_TOKEN: Final = TOKEN_BITS // 8
-_SCALE: Final = float(np.sqrt(TOKEN_BITS * 2 / np.pi) * np.sqrt(TOKEN_BITS / 384))
-"""Turns a product with signs into an estimate of the cosine."""
-
-_BLOCK: Final = 512
-"""Tokens unpacked at a time: what stays in the processor's cache."""
-
-
-class AskedTokens(msgspec.Struct, frozen=True):
-    """The telling tokens of a question and how much each counts."""
-
-    vectors: Floats
-    weights: Floats
-
-
-def passage_tokens(encoded: Encoded) -> bytes:
-    """The signs of a passage's telling tokens, `BYTES_A_TOKEN` each."""
-    telling = [at for at, piece in enumerate(encoded.pieces) if _tells(piece)]
-    return signs(encoded.token_vectors[telling, :TOKEN_BITS]).tobytes() if telling else b""
-
-
-def asked_tokens(encoded: Encoded, rarity: Callable[[str], float]) -> AskedTokens:
-    """The question's telling tokens; a word's rarity is shared by the tokens it is made of."""
-    words = _whole_words(encoded.pieces)
-    telling = [span for span in words if _tells(span[0])] or words
-    chosen = [at for _, places in telling for at in places]
-    weights = [rarity(word) / len(places) for word, places in telling for _ in places]
-    return AskedTokens(
-        np.ascontiguousarray(encoded.token_vectors[chosen, :TOKEN_BITS]),
-        np.array(weights, np.float32) + np.float32(1e-6),
-    )
-
-
-def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> NDArray[np.float32]:
-    """For each passage the weighted mean, over the question's tokens, of the best match."""
-    found = np.zeros(len(passages), np.float32)
-    filled = [at for at, kept in enumerate(passages) if kept]
-    if not filled or not len(asked.weights):
-        return found
-    packed = np.frombuffer(b"".join(passages[at] for at in filled), np.uint8)
-    rows = packed.reshape(-1, BYTES_A_TOKEN)
-    products = np.empty((len(rows), len(asked.vectors)), np.float32)
-    for start in range(0, len(rows), _BLOCK):
-        bits = np.unpackbits(rows[start : start + _BLOCK], axis=1, bitorder="little")
-        products[start : start + _BLOCK] = bits.astype(np.float32) @ asked.vectors.T
-    # A product with ±1 is twice the product with 0/1, less the plain sum.
-    products = 2 * products - asked.vectors.sum(axis=1)
-    sizes = [len(passages[at]) // BYTES_A_TOKEN for at in filled]
-    starts = np.concatenate(([0], np.cumsum(sizes[:-1]))).astype(np.intp)
-    best = np.maximum.reduceat(products, starts, axis=0) / np.float32(_SCALE)
-    found[filled] = best @ (asked.weights / asked.weights.sum())
-    return found
-
-
-def _tells(piece: str) -> bool:
-    return piece not in STOPWORDS and any(char.isalnum() for char in piece)
-
-
-def _whole_words(pieces: Sequence[str]) -> list[tuple[str, list[int]]]:
-    words: list[tuple[str, list[int]]] = []
-    for at, piece in enumerate(pieces):
-        if piece.startswith("##") and words:
-            word, places = words[-1]
-            words[-1] = (word + piece[2:], [*places, at])
-        else:
-            words.append((piece, [at]))
-    return words

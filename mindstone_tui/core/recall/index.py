@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 
 import apsw
 import msgspec
-import numpy as np
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
@@ -27,8 +26,6 @@ from mindstone_tui.core.recall.embedding import (
     Embedder,
     Encoded,
     Floats,
-    passage_tokens,
-    signs,
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.passages import Chunker, Passage
@@ -219,6 +216,8 @@ class RecallIndex:
         def work() -> SearchResult:
             with self._database:  # One state of the file, whatever others write meanwhile.
                 ours = meaning if self._vectors_are_ours() else None
+                if ours is not None:
+                    self._view_vectors()
                 gathered = self._gatherer.gather(question, ours, allowed)
             hits = rank(
                 question,
@@ -266,17 +265,17 @@ class RecallIndex:
         return self._vectors_are_ours() and self._gatherer.has_meaning(allowed)
 
     def _vectors_are_ours(self) -> bool:
-        """Whether there are vectors of this very model; the view of them is made on first use."""
-        embedder = self._embedder
-        if embedder is None or not self._can_vectors:
+        """Whether there are vectors of this very model."""
+        if self._embedder is None or not self._can_vectors:
             return False
-        if self._tables.fact("model") != embedder.name:
-            return False
+        return self._tables.fact("model") == self._embedder.name
+
+    def _view_vectors(self) -> None:
+        """Look at the vectors as they are now; the view of them is made on first use."""
         generation = self._tables.fact("generation")
         if self._gatherer.generation != generation:
             dims = int(self._tables.fact("dims"))
             self._gatherer = Gatherer(self._database, dims, generation)
-        return True
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run one step alone; a damaged or replaced file is exchanged for a good one first."""
@@ -304,7 +303,8 @@ def encode(embedder: Embedder, text: str) -> Encoded:
     """A text's meaning, with its tokens where the model can tell them apart."""
     if tells_tokens_apart(embedder):
         return embedder.encode(text)
-    return Encoded(embedder.embed([text])[0], (), np.empty((0, 0), np.float32))
+    vector = embedder.embed([text])
+    return Encoded(vector[0], (), vector[:0])
 
 
 def ask_once(embedder: Embedder | None, query: str) -> Asked:
@@ -368,6 +368,10 @@ def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:
 
 
 def _meaning_of(encoded: Encoded) -> Meaning:
+    import numpy as np
+
+    from mindstone_tui.core.recall.closeness import passage_tokens, signs
+
     vector = np.ascontiguousarray(encoded.vector, np.float32)
     return Meaning(vector.tobytes(), signs(vector[None, :]).tobytes(), passage_tokens(encoded))
 
@@ -412,6 +416,8 @@ class EmbedsOnce:
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""
         rows = [self.encode(text).vector for text in texts]
+        import numpy as np
+
         return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
 
     def encode(self, text: str) -> Encoded:

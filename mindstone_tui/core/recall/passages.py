@@ -319,11 +319,3 @@ def _make(
         )
         for piece, (text, form) in enumerate(pieces)
     ]
-
-
-_SENTENCES: Final = re.compile(r"(?<=[.!?。！？؟])\s+|\n+")
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, trimmed."""
-    return [part for each in _SENTENCES.split(text) if (part := each.strip())]

@@ -14,10 +14,11 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.recall.candidates import Gathered
-from mindstone_tui.core.recall.passages import Passage, sentences
+from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, only_asks, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
+from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 Intent = Literal["nothing", "asks", "tells"]
@@ -145,7 +146,7 @@ def intent_of(message: str) -> Intent:
         return "nothing"
     if _REFERS_TO_THE_PAST.search(text) or _TELL_ME.search(text):
         return "asks"
-    parts = [part for part in sentences(text) if not _REQUEST.search(part)]
+    parts = [part for part in parts_of(text) if not _REQUEST.search(part)]
     if any(only_asks(part) for part in parts):
         return "asks"
     return "asks" if len(parts) == 1 and _QUESTION_WORD.search(text) else "tells"
@@ -309,7 +310,7 @@ def _direction(text: str, roots: tuple[str, ...]) -> int:
     Who asks "do you play an instrument?" says nothing of themselves: the other one will.
     """
     parts = [
-        (part, sum(word.startswith(roots) for word in words_of(part))) for part in sentences(text)
+        (part, sum(word.startswith(roots) for word in words_of(part))) for part in parts_of(text)
     ]
     most = max((shared for _, shared in parts), default=0)
     turned = {_addresses(part) for part, shared in parts if shared == most}

@@ -11,12 +11,12 @@ import hashlib
 import os
 import secrets
 from collections.abc import Collection, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import apsw
 import msgspec
-import sqlite_vec  # type: ignore[import-untyped]
 
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import IndexUnavailable
@@ -178,12 +178,20 @@ def _load_vectors(database: apsw.Connection) -> bool:
     """Add sqlite-vec to this connection; without it words still work."""
     try:
         database.enable_load_extension(True)
-        database.load_extension(sqlite_vec.loadable_path())
-    except (apsw.Error, AttributeError):
+        database.load_extension(_vector_extension())
+    except (apsw.Error, ModuleNotFoundError):
         return False
     finally:
         database.enable_load_extension(False)
     return True
+
+
+def _vector_extension() -> str:
+    """Where sqlite-vec's library lies; its Python package is not imported, for it loads numpy."""
+    found = find_spec("sqlite_vec")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("sqlite_vec")
+    return str(Path(found.origin).with_name("vec0"))
 
 
 SITTING_GAP: Final = 3600.0

@@ -14,8 +14,17 @@ allowed by its label (`github-token:1f3a`) or by the text itself. The work is li
 """
 
 from mindstone_tui.core.redaction.findings import Finding, Redacted, told
-from mindstone_tui.core.redaction.known import secrets_of
+from mindstone_tui.core.redaction.known import password_in, secrets_of, without_password
 from mindstone_tui.core.redaction.pieces import RedactedPieces
 from mindstone_tui.core.redaction.redactor import Redactor
 
-__all__ = ["Finding", "Redacted", "RedactedPieces", "Redactor", "secrets_of", "told"]
+__all__ = [
+    "Finding",
+    "Redacted",
+    "RedactedPieces",
+    "Redactor",
+    "password_in",
+    "secrets_of",
+    "told",
+    "without_password",
+]

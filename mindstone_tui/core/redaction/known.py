@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
 from mindstone_tui.core.redaction.scan import LEAST_RUN, Scan
 
-__all__ = ["KnownValues", "secrets_of"]
+__all__ = ["KnownValues", "password_in", "secrets_of", "without_password"]
 
 _SHORTEST = 8
 _SECRET_NAME = re.compile(
@@ -20,18 +20,40 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS_VALUE = re.compile(r"(?:true|false|none|null|yes|no|\d{1,12}|/[\w./-]*|~/.*)\Z", re.I)
+_USER_INFO = re.compile(r"(://[^:/?#]*):[^/]*@")
+_PASSWORD_OPTION = re.compile(r"((?:password|passfile|sslpassword)=)[^&]*", re.IGNORECASE)
 _RUN = re.compile(rf"[A-Za-z0-9_-]{{{LEAST_RUN},}}")
 
 
 def secrets_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables whose names say that their values are secret."""
-    return {
+    """The variables whose names say that their values are secret, and passwords in addresses."""
+    named = {
         name: value
         for name, value in environ.items()
         if len(value) >= _SHORTEST
         and _SECRET_NAME.search(name)
         and not _HARMLESS_VALUE.match(value)
     }
+    inside = {name: password_in(value) for name, value in environ.items() if "://" in value}
+    return {**named, **{name: value for name, value in inside.items() if value}}
+
+
+def password_in(url: str) -> str:
+    """The password in an address; empty where there is none, or one too short to look for."""
+    try:
+        password = unquote(urlsplit(url).password or "")
+    except ValueError:
+        return ""
+    return password if len(password) >= _SHORTEST else ""
+
+
+def without_password(url: str) -> str:
+    """An address that can be shown: whatever stands between the user's name and the host is gone.
+
+    An option of the query that is called password is blackened, too.
+    """
+    shown = _USER_INFO.sub(r"\1:***@", url)
+    return _PASSWORD_OPTION.sub(r"\1***", shown)
 
 
 class KnownValues:

@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.config.settings import ModelSettings, Settings
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
-from mindstone_tui.core.context.extract import as_text, folded, holds, passages_of, sentences
+from mindstone_tui.core.context.extract import as_text, folded, holds, passages_of
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.entries import Line, Message, Part, Request
@@ -32,6 +32,7 @@ from mindstone_tui.core.providers.registry import resolve
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
 from mindstone_tui.core.replay.what_if import PriceOf, WhatIfOutcome, no_prices, outcome_of
+from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import query_terms, words_of
 
@@ -70,7 +71,7 @@ def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
 
 def _derived(text: str) -> list[AnswerPiece]:
     """A summary line by line: each may say which turn it was made from."""
-    lines = [line for block in text.splitlines() for line in sentences(block)] or [text]
+    lines = [line for block in text.splitlines() for line in parts_of(block)] or [text]
     found = []
     for line in lines:
         named = _TURN.findall(line)
@@ -328,13 +329,17 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Co
 
 
 def probes_of_session(source: History, limit: int = PROBES) -> tuple[ComparisonProbe, ...]:
-    """Questions drawn from any session: its rules, decisions and names.
+    """Questions drawn from any session: what was settled, what came of it, what it was about.
 
     A rule that the user gave counts as a correction, a decision as a reason: those are what a
-    conversation turns on. What was outdated by it cannot be known without a model.
+    conversation turns on.
     """
     lines = [source.whole(one) for one in source.read() if isinstance(one, Line)]
-    families: dict[str, Family] = {"rule": "correction", "decision": "why"}
+    families: dict[str, Family] = {
+        "rule": "correction",
+        "correction": "correction",
+        "decision": "why",
+    }
     return tuple(
         ComparisonProbe(
             family=families.get(one.kind, "fact"),

@@ -150,7 +150,7 @@ class InMemoryTranscript(Transcript):
         """Nothing is ever unsaved."""
         return []
 
-    def look(self) -> None:
+    def look(self, *, fetch: bool = True) -> None:
         """Nobody else writes here."""
 
     def keep_blob(self, data: bytes) -> Blob:

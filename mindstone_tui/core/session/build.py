@@ -18,7 +18,7 @@ from mindstone_tui.core.agent.memories import Memories, RecentHistory
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.agent.undo import FileKeeper
-from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.config import Loaded, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ApprovalSettings
@@ -34,11 +34,12 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
 from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
@@ -55,6 +56,7 @@ from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.values import Value
 
 
@@ -80,19 +82,19 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Take in what other surfaces write while idle."""
     offered: tuple[str, ...] = ()
     """The only tools that are offered; empty for all."""
+    guest: Guest | None = None
+    """A program that brings its own tools and instructions."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> Loaded:
         """The user's settings, with what this surface wants otherwise."""
         flags: dict[str, object] = {}
         if self.max_rounds:
             flags["tools.max_rounds"] = self.max_rounds
         if self.approve:
             flags["approvals.mode"] = self.approve
-        return load(
-            self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd
-        ).settings
+        return load(self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd)
 
     def for_child(
         self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
@@ -155,7 +157,13 @@ async def open_session(opening: Opening) -> Session:
         await services.close()
         context.transcript.close()
         raise
-    session = Session(services, Lease(services.places), wait=opening.wait)
+    store, seconds = services.store, context.settings.history.lease
+    lease = (
+        SharedLease(services.places, context.transcript, store, seconds)
+        if store is not None
+        else Lease(services.places)
+    )
+    session = Session(services, lease, wait=opening.wait)
     session.start(follow=opening.follow)
     warm_up(context.provider)
     return session
@@ -175,7 +183,8 @@ class _Assembly:
 
     def __init__(self, opening: Opening) -> None:
         self.opening = opening
-        self.settings = opening.settings()
+        loaded = opening.settings()
+        self.settings, self.unheeded = loaded.settings, loaded.unheeded
         self.home = opening.places
         self.places = opening.places.session(opening.key)
 
@@ -183,7 +192,21 @@ class _Assembly:
 
     @cached_property
     def redactor(self) -> Redactor:
-        return Redactor(secrets_of(self.opening.environ))
+        known = dict(secrets_of(self.opening.environ))
+        for url in (self.settings.history.url, *self.settings.history.sessions.values()):
+            if password := password_in(url):
+                known[f"history-password-{len(known)}"] = password
+        return Redactor(known)
+
+    @cached_property
+    def _store(self) -> HistoryStore | None:
+        """The server that keeps this history; None where the files do."""
+        if not self.settings.history.address_for(self.opening.key):
+            return None
+        # Deferred: nobody else needs what talks to a server.
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.settings.history, self.opening.key)
 
     @cached_property
     def transcript(self) -> Transcript:
@@ -195,6 +218,7 @@ class _Assembly:
             disk=self.opening.disk,
             clean=lambda text: self.redactor.redact(text).text,
             channel=self.opening.channel,
+            upstream=self._store,
         )
 
     @cached_property
@@ -240,8 +264,10 @@ class _Assembly:
     @cached_property
     def tools(self) -> ToolRegistry:
         settings, only = self.settings.tools, self.opening.offered
-        # Whoever is offered named tools only starts no servers for more.
-        served = msgspec.structs.replace(settings, mcp={}) if only else settings
+        guest = self.opening.guest
+        # Whoever is offered named tools only, or none of ours, starts no servers for more.
+        few = bool(only) or (guest is not None and not guest.own_tools)
+        served = msgspec.structs.replace(settings, mcp={}) if few else settings
         servers = Servers(
             served, self.home.tool_pins, environ=self.opening.environ, cwd=self.workspace.cwd
         )
@@ -330,7 +356,13 @@ class _Assembly:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks(self.context, self.memories, self.health, self.opening.cwd)
+        return Tasks(
+            self.context,
+            self.memories,
+            self.health,
+            self.opening.cwd,
+            trusted=lambda: self.project.instructions().state == "trusted",
+        )
 
     @cached_property
     def handoffs(self) -> Handoffs:
@@ -395,12 +427,12 @@ class _Assembly:
             tools=self.tools,
             cwd=self.opening.cwd,
             home=self.home,
+            guest=self.opening.guest,
         )
         delegations = Delegations(
             self.context,
             self.opening.key,
             self._assemble_child,
-            self.modes,
             DelegationLimits(
                 tokens=self.settings.tools.delegate_tokens,
                 calls=self.settings.tools.delegate_calls,
@@ -415,6 +447,7 @@ class _Assembly:
             cwd=self.opening.cwd,
             history=self.history,
             past=self.past,
+            unheeded=self.unheeded,
             memories=self.memories,
             health=self.health,
             tasks=self.tasks,
@@ -425,4 +458,5 @@ class _Assembly:
             tools=self.tools,
             project=self.project,
             prompts=self._prompts,
+            store=self._store,
         )

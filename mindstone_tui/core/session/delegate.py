@@ -10,7 +10,6 @@ from collections.abc import Callable
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.turn import take_turn
-from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.events.from_entry import announcements
@@ -32,13 +31,11 @@ class Delegations:
         context: TurnContext,
         key: SessionKey,
         open_child: OpenChild,
-        modes: Modes,
         limits: delegation.DelegationLimits,
     ) -> None:
         self._context = context
         self._key = key
         self._open_child = open_child
-        self._modes = modes
         self._limits = limits
         self._running = 0
 
@@ -60,18 +57,18 @@ class Delegations:
         try:
             text, ending, spent = await self._work(plan)
         except asyncio.CancelledError:
-            nothing = delegation.Brought(text="", tokens=0)
+            nothing = delegation.Brought(whole="", text="", tokens=0)
             never = delegation.ended(plan, nothing, "interrupted", delegation.Spent())
             self._context.window.record(never, turn)
             raise
         finally:
             self._running -= 1
-        brought = await delegation.bring_back(text, plan.limits, self._modes.means.summarizer)
+        brought = delegation.bring_back(text, plan.limits, self._context.count)
         line = self._context.window.record(delegation.ended(plan, brought, ending, spent), turn)
         for event in announcements(line):
             self._context.tell(event)
         return ToolResult(
-            text=delegation.result_text(plan, brought, ending, spent),
+            text=delegation.result_text(plan, brought, ending, spent, line.id),
             status="ok" if ending == "done" else "error",
             finding=f"sub-agent {ending}, {spent.calls} calls, {spent.tokens:,} tokens"
             + ("" if spent.cost is None else f", ${spent.cost:.4f}"),

@@ -26,15 +26,21 @@ from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 
 def fork_session(
-    context: TurnContext, history: History, child: SessionPlaces, turn: int | None
+    context: TurnContext,
+    history: History,
+    child: SessionPlaces,
+    turn: int | None,
+    upstream: HistoryStore | None = None,
 ) -> None:
     """Copy the window up to a turn into a new session; each line names the one it came from.
 
     Only the window is copied, so a fork costs the window and not the history; what lies before it
-    stays in the parent, which the header names with its exact place.
+    stays in the parent, which the header names with its exact place. With an `upstream` the fork
+    is kept there, too.
     """
     last = context.transcript.last_turn if turn is None else turn
     found = history.turn(last) if last > 0 else []
@@ -46,7 +52,11 @@ def fork_session(
     lines = _window_after(history, context.window.fold, last, room=context.report().usable)
     point = ForkPoint(session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash)
     forked = Transcript(
-        child, clean=context.transcript.clean, channel=context.transcript.channel, forked_from=point
+        child,
+        clean=context.transcript.clean,
+        channel=context.transcript.channel,
+        forked_from=point,
+        upstream=upstream,
     )
     try:
         for digest in _kept_beside(lines):

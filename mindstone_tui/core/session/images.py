@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.transcript import Transcript
@@ -17,7 +18,7 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 def attach(path: Path, transcript: Transcript) -> Image:
     """Keep a picture beside the transcript; raises a `UsageError` for anything else."""
     try:
-        data = path.expanduser().read_bytes()
+        data = read_regular(path.expanduser(), most=LARGEST_BLOB)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", "Check the path of the picture."

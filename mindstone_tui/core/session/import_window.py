@@ -30,6 +30,7 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, counter_for, rough_count
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 
 class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +120,15 @@ def _newest_that_fit(
 
 
 CHANNEL: Final = "import"
+_CHARACTERS_IN_TWO_TOKENS: Final = 7
 
 
-def plan_imported_window(places: SessionPlaces, settings: Settings, index: RecallIndex) -> None:
+def plan_imported_window(
+    places: SessionPlaces,
+    settings: Settings,
+    index: RecallIndex,
+    upstream: HistoryStore | None = None,
+) -> None:
     """Write down which part of an imported history is in the window.
 
     Runs after indexing: the newest exchange that stays outside is read back from the index, and
@@ -146,7 +153,7 @@ def plan_imported_window(places: SessionPlaces, settings: Settings, index: Recal
         prune = plan(0)
         if prune is not None:
             prune = plan(_tokens_through(history, prune.left[-1].span.last))
-        transcript = Transcript(places, channel=CHANNEL, create=False)
+        transcript = Transcript(places, channel=CHANNEL, create=False, upstream=upstream)
         try:
             transcript.append(prune or WindowCarried(state=open_fold(history).state))
         finally:
@@ -172,7 +179,9 @@ def _state_before(history: History) -> WindowState | None:
 def _tokens_through(history: History, last: int) -> int:
     """Roughly how much was said up to a line: nobody needs it exactly, and history is long."""
     return sum(
-        rough_count(item.entry.text)
+        len(item.entry.text) * 2 // _CHARACTERS_IN_TWO_TOKENS
+        if item.entry.text.isascii()
+        else rough_count(item.entry.text)
         for item in history.read(0, last)
         if isinstance(item, Line)
         and isinstance(item.entry, UserMessage | AssistantMessage | ToolReturned)

@@ -1,26 +1,39 @@
-"""The right to take a turn in a session: one program at a time, whichever has it.
+"""The right to take a turn in one session: on this machine, and across machines.
 
-It is the kernel's lock on a file beside the transcript. Whoever waits looks again shortly; a
-program that dies gives it back by dying.
+On one machine the kernel keeps it: a crash leaves nothing behind. Across machines the server keeps
+it for some seconds, and it is renewed while a turn runs. A machine that stops answering loses it,
+and whatever it still tries to write is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
+import secrets
+import socket
+import threading
 from collections.abc import Callable
 from typing import Final
 
 from mindstone_tui.core.disk import REAL, place_error
-from mindstone_tui.core.errors import SessionBusy
+from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
 from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 
 _LOOK_AGAIN: Final = 0.05
+_ASK_AGAIN: Final = 0.25
+"""Seconds between two looks at a lease that the server keeps."""
+_BEATS: Final = 3
+"""How often a lease is renewed before it would run out."""
 
 
 class Lease:
     """The right to take a turn in one session."""
+
+    pause = _LOOK_AGAIN
 
     def __init__(self, places: SessionPlaces) -> None:
         self._places = places
@@ -60,10 +73,78 @@ class Lease:
             if not told:
                 on_wait()
                 told = True
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(self.pause)
 
     def give_back(self) -> None:
         """Let others have it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+class SharedLease(Lease):
+    """The same across machines: this machine's own, and the server's."""
+
+    pause = _ASK_AGAIN
+
+    def __init__(
+        self, places: SessionPlaces, transcript: Transcript, store: HistoryStore, seconds: float
+    ) -> None:
+        super().__init__(places)
+        self._transcript = transcript
+        self._store = store
+        self._seconds = seconds
+        self._holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
+        self._grant: Grant | None = None
+        self._lost = False
+        self._done = threading.Event()
+        self.on_lost: Callable[[], object] = lambda: None
+        """Told, from another thread, when another machine took over while this one had it."""
+
+    @property
+    def held(self) -> bool:
+        """Whether this process has it, as far as it knows."""
+        return super().held and not self._lost
+
+    def try_take(self) -> bool:
+        """Take it if nobody has it, here or elsewhere."""
+        if self._grant is not None:
+            return True
+        if not super().try_take():
+            return False
+        try:
+            grant = self._store.take(self._places.key, self._holder, self._seconds)
+        except HistoryAway as error:
+            super().give_back()
+            raise EntryNotSaved(
+                f"NOT SAVED: {error.what}", "Nothing was begun; send it again when it is back."
+            ) from error
+        if grant is None:
+            super().give_back()
+            return False
+        self._grant, self._lost = grant, False
+        self._transcript.hold(grant)
+        self._done = threading.Event()
+        threading.Thread(
+            target=self._renew, args=(grant, self._done), name="lease", daemon=True
+        ).start()
+        return True
+
+    def give_back(self) -> None:
+        """Let others have it; if the server cannot be told, it runs out by itself."""
+        grant, self._grant = self._grant, None
+        if grant is not None:
+            self._done.set()
+            self._transcript.hold(None)
+            with contextlib.suppress(MindstoneError):
+                self._store.give_back(self._places.key, grant)
+        super().give_back()
+
+    def _renew(self, grant: Grant, done: threading.Event) -> None:
+        while not done.wait(self._seconds / _BEATS):
+            # A server that is away is no reason to stop: the next line that is written says so.
+            with contextlib.suppress(HistoryAway):
+                if not self._store.renew(self._places.key, grant) and not done.is_set():
+                    self._lost = True
+                    self.on_lost()
+                    return

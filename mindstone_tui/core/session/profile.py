@@ -146,6 +146,11 @@ def list_described(home: Places, wanted: SessionFilter | None = None) -> list[Li
     return sorted(chosen, key=lambda each: each.used, reverse=True)
 
 
+def as_listed(summary: SessionSummary) -> ListedSession:
+    """A session of which no more is known, because it is not on this machine."""
+    return ListedSession(**msgspec.structs.asdict(summary), used=summary.updated)
+
+
 def _listed(home: Places, summary: SessionSummary, *, fresh: bool) -> ListedSession:
     places = home.session(SessionKey(summary.agent, summary.main))
     profile = (profile_of(places) if fresh else _stored(places)) or SessionProfile()

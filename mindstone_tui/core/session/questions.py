@@ -6,7 +6,7 @@ it; the first one on disk holds, and every later one comes to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
@@ -77,10 +77,12 @@ class SharedQuestions:
                 self._elsewhere.clear()
                 self._shown.clear()
 
-    def find(self, lines: Sequence[Line]) -> None:
+    def find(self) -> None:
         """Take up what is open in a turn that runs elsewhere."""
-        for line in lines:
-            self.hear(line)
+        transcript = self._context.transcript
+        with transcript.history() as history:
+            for line in history.turn(transcript.last_turn):
+                self.hear(history.whole(line))
 
     def _ask(self, asked: ToolAsked, line: Line) -> None:
         self._elsewhere[asked.call] = asked

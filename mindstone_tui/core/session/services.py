@@ -17,6 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
     cut_sections,
@@ -28,7 +29,7 @@ from mindstone_tui.core.context.modes import Modes
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
 from mindstone_tui.core.errors import (
@@ -39,12 +40,12 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.agent_files import resolve_reference
 from mindstone_tui.core.session.fork import fork_session
+from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.prompt_files import PromptFiles
@@ -58,6 +59,7 @@ from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import ProjectInstructions
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
@@ -91,6 +93,8 @@ class SessionServices:
         tools: ToolRegistry,
         project: Project,
         prompts: PromptFiles,
+        store: HistoryStore | None = None,
+        unheeded: str = "",
     ) -> None:
         self.context = context
         self.home = home
@@ -107,6 +111,10 @@ class SessionServices:
         self.tools = tools
         self.project = project
         self.prompts = prompts
+        self.store = store
+        """The server that keeps this history; None where the files do."""
+        self.unheeded = unheeded
+        """What the project's settings asked for and did not get, in a sentence."""
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
@@ -160,6 +168,9 @@ class SessionServices:
         """Write this session to a file."""
 
         def work() -> None:
+            # Deferred: the page's Markdown renderer is large, and few sessions are exported.
+            from mindstone_tui.core.interchange.export import export
+
             with History(self.places) as history:
                 text = "".join(export(history, kind, clean=self.context.transcript.clean))
             replace_file(path, text.encode())
@@ -174,21 +185,43 @@ class SessionServices:
 
     def free_name(self) -> str:
         """A name for a new session of this agent that nobody has yet."""
-        taken = {each.key.main for each in self.home.sessions() if each.key.agent == self.key.agent}
+        known = [each.key for each in self.home.sessions()]
+        if self.store is not None:
+            known += [each.key for each in self.store.sessions()]
+        taken = {key.main for key in known if key.agent == self.key.agent}
         number = 2
         while f"{self.key.main}-{number}" in taken:
             number += 1
         return f"{self.key.main}-{number}"
+
+    def exists(self, key: SessionKey) -> bool:
+        """Whether there is such a session already."""
+        if self.home.session(key).transcript.exists():
+            return True
+        store = self._store_of(key)
+        if store is None:
+            return False
+        with contextlib.closing(store):
+            return store.find(key) is not None
 
     def fork(self, name: str, turn: int | None) -> SessionKey:
         """Start another session from a turn of this one."""
         key = SessionKey.parse(
             name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
         )
-        if self.home.session(key).transcript.exists():
+        if self.exists(key):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
-        fork_session(self.context, self._history, self.home.session(key), turn)
+        child = self.home.session(key)
+        fork_session(self.context, self._history, child, turn, self._store_of(key))
         return key
+
+    def _store_of(self, key: SessionKey) -> HistoryStore | None:
+        """The server that keeps another session, to be closed after use; None for files."""
+        if not self.context.settings.history.address_for(key):
+            return None
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.context.settings.history, key)
 
     # Around a turn
 
@@ -203,10 +236,13 @@ class SessionServices:
             entries=self.context.transcript.head.seq + 1,
         )
 
-    def catch_up(self) -> list[Line]:
-        """Take in what other surfaces wrote, and say what it was."""
+    def catch_up(self, *, fetch: bool = True) -> list[Line]:
+        """Take in what other surfaces wrote, and say what it was.
+
+        Without `fetch` only what is on this machine: whoever listens brings the rest.
+        """
         known = self.context.transcript.replacements
-        self.context.transcript.look()
+        self.context.transcript.look(fetch=fetch)
         self.context.window.catch_up()
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
@@ -223,13 +259,6 @@ class SessionServices:
             return []
         found_changed = self.context.files.recover()
         return [*found_changed, *close_open_turn(self.context, self._history)]
-
-    def lines_of_turn(self) -> list[Line]:
-        """Everything recorded of the newest turn."""
-        return [
-            self._history.whole(line)
-            for line in self._history.turn(self.context.transcript.last_turn)
-        ]
 
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
@@ -263,6 +292,10 @@ class SessionServices:
         self._note_memory_use(lines, answer)
         async for event in self._measure_health(lines):
             yield event
+        if any(isinstance(line.entry, SummaryDerived) and line.entry.state for line in lines) and (
+            offered := offer_review(self.context.transcript)
+        ):
+            yield events.Noticed(message=offered)
         if self.recall.failure:
             message = f"Recall does not work: {self.recall.failure}"
             self.recall.failure = ""
@@ -384,6 +417,7 @@ def turn_services(
     tools: ToolRegistry,
     cwd: Path,
     home: Places,
+    guest: Guest | None = None,
 ) -> TurnServices:
     """What a live session does for its turns."""
     told: set[str] = set()
@@ -395,6 +429,8 @@ def turn_services(
         if prompts.refresh():
             tools.add({"skill": skill_tool(prompts.skills)})
         found += project.hook_problems(home.hooks)
+        if guest is not None:
+            guest.offer(tools.offered, tools.usable())
         if unread := project.unread():
             found.append(unread)
         fresh = [each for each in found if each not in told]
@@ -421,6 +457,9 @@ def turn_services(
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
         skills = prompts.section()
         beside = (*said, *([skills] if skills else ()), *([task] if task else ()))
+        if guest is not None and (brought := guest.section()) is not None:
+            # A program says itself who answers; what is remembered stands behind that.
+            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
         sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
@@ -439,4 +478,5 @@ def turn_services(
         digest=digest,
         recall=recall.gather,
         recalls=lambda: recall.on,
+        propose=memories.propose_said,
     )

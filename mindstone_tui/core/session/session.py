@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,20 +20,17 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
-from mindstone_tui.core.commands.registry import Command
-from mindstone_tui.core.entries import Image, Line
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
+    ClientMatched,
     MessageQueued,
     MessageWithdrawn,
     TurnEnding,
-    UserMessage,
 )
-from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import (
     Bug,
     DamagedTranscript,
     EntryNotSaved,
-    ExitCode,
     Interrupted,
     MindstoneError,
     PlaceError,
@@ -40,145 +38,26 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
+from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.images import attach
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.inbox import (
+    AskedCommand,
+    AskedPrompt,
+    Inbox,
+    Item,
+    SentMessage,
+    end_command,
+    run_command,
+    stopped,
+)
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.tools.prompt_files import PromptFile
 from mindstone_tui.core.transcript.follow import changes
 
-
-class SentMessage(msgspec.Struct, frozen=True):
-    """A message on its way to a turn."""
-
-    text: str
-    images: tuple[Image, ...] = ()
-    queued: str = ""
-    """Id of the entry it waits in, once it had to wait."""
-
-    @property
-    def message(self) -> UserMessage:
-        """What its turn writes down."""
-        return UserMessage(text=self.text, images=self.images, queued=self.queued)
-
-
-class AskedCommand(msgspec.Struct, frozen=True):
-    """A command on its way to be run."""
-
-    command: Command
-    line: str
-    argument: str
-
-
-class AskedPrompt(msgspec.Struct, frozen=True):
-    """A command that a file holds, on its way to become a message."""
-
-    prompt: PromptFile
-    line: str
-    argument: str
-
-
-Item = SentMessage | AskedCommand | AskedPrompt
-
-
-class Inbox:
-    """First come, first served; `idle` is set while nothing waits and nothing is done."""
-
-    def __init__(self) -> None:
-        self.idle = asyncio.Event()
-        self.idle.set()
-        self.serving = False
-        self._waiting: deque[Item] = deque()
-        self._knock = asyncio.Event()
-
-    def put(self, item: Item, *, first: bool = False) -> None:
-        """Ask for something, after everything else or before it."""
-        self.idle.clear()
-        if first:
-            self._waiting.appendleft(item)
-        else:
-            self._waiting.append(item)
-        self._knock.set()
-
-    async def take(self) -> Item:
-        """The next thing to do; `done` must follow."""
-        while not self._waiting:
-            self._knock.clear()
-            await self._knock.wait()
-        self.serving = True
-        return self._waiting.popleft()
-
-    def done(self) -> bool:
-        """What was taken is done; whether there is nothing else."""
-        self.serving = False
-        if not self._waiting:
-            self.idle.set()
-        return not self._waiting
-
-    def take_back(self, queued: str) -> bool:
-        """Remove a queued message; False when it does not wait any more."""
-        for item in self._waiting:
-            if isinstance(item, SentMessage) and item.queued == queued:
-                self._waiting.remove(item)
-                return True
-        return False
-
-    def empty(self) -> list[Item]:
-        """Take everything out."""
-        items = list(self._waiting)
-        self._waiting.clear()
-        if not self.serving:
-            self.idle.set()
-        return items
-
-
-Emit = Callable[[events.AnyEvent], None]
-
-
-async def run_command(asked: AskedCommand, services: SessionServices, emit: Emit) -> None:
-    """Run a command to its one end; never raises."""
-    context = services.context
-    text: list[str] = []
-    failure: MindstoneError | None = None
-    try:
-        async for event in asked.command.handler(services, asked.argument):
-            if isinstance(event, events.CommandPrinted):
-                text.append(event.text)
-                if not event.ok:
-                    failure = MindstoneError("")
-            emit(event)
-        if asked.command.changes_window:
-            emit(events.ContextReported(report=context.report()))
-    except asyncio.CancelledError as cancelled:
-        failure = stopped(cancelled)
-    except MindstoneError as error:
-        failure = error
-    except Exception as error:  # a bug in a command ends the command, not the session
-        context.report_bug(error)
-        failure = Bug(error)
-    if failure is not None and failure.what:
-        text.append(failure.sentence)
-    if asked.command.changes_window:
-        run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
-        with contextlib.suppress(EntryNotSaved):
-            context.window.record(run)
-    end_command(asked.line, failure, emit)
-
-
-def end_command(line: str, failure: MindstoneError | None, emit: Emit) -> None:
-    """Say why a command failed, if it did, and that it is over."""
-    if failure is not None and failure.what:
-        emit(events.CommandPrinted(command=line, text=failure.sentence, ok=False))
-    code = ExitCode.DONE if failure is None else failure.exit_code
-    emit(events.CommandEnded(command=line, ok=failure is None, exit_code=code))
-
-
-def stopped(cancelled: asyncio.CancelledError) -> Interrupted:
-    """A cancellation as the end of what was cancelled, not of the task."""
-    if (task := asyncio.current_task()) is not None:
-        task.uncancel()
-    return Interrupted(str(cancelled) or "Interrupted.")
+if TYPE_CHECKING:
+    from mindstone_tui.core.shared.copies import Feed
 
 
 class Session:
@@ -203,6 +82,7 @@ class Session:
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._feed: Feed | None = None
         self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
@@ -219,13 +99,30 @@ class Session:
         self._context.tell = self._emit
         self.services.on_vectors = self._vectors_followed
         self._owner = asyncio.create_task(self._run_queue(), name="session")
+        if isinstance(self._lease, SharedLease):
+            self._lease.on_lost = partial(
+                asyncio.get_running_loop().call_soon_threadsafe,
+                self.interrupt,
+                "Another machine took over this session.",
+            )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
+            self._listen()
         self._emit(self.services.ready())
+        if self.services.unheeded:
+            self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
         self._emit(events.ContextReported(report=self._context.report()))
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
+
+    def _listen(self) -> None:
+        """Have what other machines write brought here as they write it, until this is closed."""
+        if self.services.store is not None:
+            from mindstone_tui.core.shared.copies import Feed
+
+            self._feed = Feed(self.services.places, self.services.store.another())
+            self._feed.start()
 
     def _on_replaced(self, what: str) -> None:
         """Another history stands in this one's place: a turn of the old one cannot go on in it."""
@@ -259,6 +156,8 @@ class Session:
         *,
         attachments: Sequence[Attachment] = (),
         steer: bool = False,
+        before: Sequence[ForeignExchange] = (),
+        matched: ClientMatched | None = None,
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
@@ -267,7 +166,7 @@ class Session:
         if self._closing:
             raise UsageError("This session is closed.", "Open it again.")
         images = tuple(attach(each.path, self._context.transcript) for each in attachments)
-        said = SentMessage(text, images)
+        said = SentMessage(text, images, before=tuple(before), matched=matched)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
@@ -290,7 +189,7 @@ class Session:
                 self._inbox.put(AskedPrompt(prompt, line, given.strip()))
             return
         asked = AskedCommand(command, line, argument)
-        if command.changes_window:
+        if asked.changes_window:
             self._inbox.put(asked)
             return
         looking = asyncio.create_task(self._run_command(asked), name=command.name)
@@ -339,6 +238,10 @@ class Session:
             if not task.cancelling():
                 task.cancel(why or None)
 
+    async def settled(self) -> None:
+        """Wait until nothing runs and nothing waits."""
+        await self._inbox.idle.wait()
+
     async def close(self) -> None:
         """Finish, and end the stream: a running turn is interrupted, its chores are done.
 
@@ -358,6 +261,8 @@ class Session:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.stop)
         await self.services.close()
         head = self._context.transcript.head
         if (path := self._rescue()) is not None:
@@ -412,8 +317,12 @@ class Session:
 
     def _remind(self) -> None:
         """Say what was queued when the program stopped, unless another one still has it."""
-        if not self._lease.try_take():
-            self._questions.find(self.services.lines_of_turn())
+        try:
+            if not self._lease.try_take():
+                self._questions.find()
+                return
+        except EntryNotSaved as error:
+            self._complain(error)
             return
         self._lease.give_back()
         for text in self.services.never_sent():
@@ -506,10 +415,15 @@ class Session:
             if not self._lease.try_take() and self._wait and not said.queued:
                 said = self._queue(said)
             await self._take_lease()
+            for exchange in said.before:
+                number = self._context.transcript.last_turn + 1
+                self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
             async for event in take_turn(self._context, said.message, origin):
                 if isinstance(event, events.TurnStarted):
                     turn = self._turn = event.turn
+                    if said.matched is not None:
+                        self._context.window.record(said.matched, turn)
                     self._complained.clear()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
@@ -588,7 +502,7 @@ class Session:
             # While a turn of ours runs, all that others can add to it is an answer.
             if not self._inbox.serving or self._questions.waiting:
                 try:
-                    self._take_in(self.services.catch_up())
+                    self._take_in(self.services.catch_up(fetch=False))
                 except MindstoneError as error:
                     self._complain(error)
 

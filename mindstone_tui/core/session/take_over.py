@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import ensure_folder, open_regular
 from mindstone_tui.core.interchange.import_many import import_each
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
@@ -26,8 +28,12 @@ from mindstone_tui.core.session.import_window import plan_imported_window
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.profile import profile_of
 from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _CHUNK: Final = 1 << 20
+_REMEMBERED: Final = 512
+_SHORT: Final = 20_000
+"""Characters of a text that is remembered clean."""
 
 
 class Importer:
@@ -52,6 +58,8 @@ class Importer:
         self._on_busy = on_busy
         self._embedder = open_embedder(settings.recall.embedder)
         self._redactor = Redactor(secrets_of(environ))
+        # The reader compares a message clean, and the transcript cleans it again.
+        self._clean_short = lru_cache(_REMEMBERED)(self._cleaned)
         self._lease: Lease | None = None
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
@@ -90,7 +98,8 @@ class Importer:
         ensure_folder(own.folder)
         self._lease = Lease(own)
         asyncio.run(self._lease.take(wait=True, on_wait=lambda: self._on_busy(key)))
-        return Transcript(own, clean=self._clean, channel="import")
+        upstream = upstream_of(self._home, self._settings.history, key)
+        return Transcript(own, clean=self._clean, channel="import", upstream=upstream)
 
     def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
         """Make it findable, then record which part of it is in the window."""
@@ -98,7 +107,8 @@ class Importer:
         try:
             bring_up_to_date(own, index, self._progress, wait=self._wait)
             if report.added:
-                plan_imported_window(own, self._settings, index)
+                upstream = upstream_of(self._home, self._settings.history, own.key)
+                plan_imported_window(own, self._settings, index, upstream)
         finally:
             index.close()
         profile_of(own)
@@ -109,7 +119,19 @@ class Importer:
             self._lease = None
 
     def _clean(self, text: str) -> str:
+        return self._clean_short(text) if len(text) <= _SHORT else self._cleaned(text)
+
+    def _cleaned(self, text: str) -> str:
         return self._redactor.redact(text).text
+
+
+def upstream_of(home: Places, history: HistorySettings, key: SessionKey) -> HistoryStore | None:
+    """The server that a session is written to; None for files."""
+    if not history.address_for(key):
+        return None
+    from mindstone_tui.core.shared.copies import upstream_for
+
+    return upstream_for(home, history, key)
 
 
 def _records_in(file: Path) -> int:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ToolSettings
-from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.tools.base import Tool
@@ -92,8 +93,8 @@ class Servers:
 
     def _read(self) -> Pins:
         try:
-            return msgspec.json.decode(self._pins_file.read_bytes(), type=Pins)
-        except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+            return read_as(read_regular(self._pins_file), Pins)
+        except (OSError, msgspec.DecodeError):
             return {}
 
     def _write(self, pins: Pins) -> None:
@@ -119,6 +120,10 @@ class ToolRegistry:
         """Take tools in, and offer those that may be; what is switched off stays off."""
         self.all |= tools
         self.offered |= {name: tool for name, tool in tools.items() if self._may_offer(name)}
+
+    def usable(self) -> dict[str, Tool]:
+        """All that may be offered."""
+        return {name: tool for name, tool in self.all.items() if self._may_offer(name)}
 
     def switch(self, name: str, *, on: bool) -> bool:
         """Offer a tool to the model or not; False when there is no such tool."""

@@ -14,7 +14,9 @@ from typing import Final
 import apsw
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.paths import Places, SessionPlaces
 
@@ -69,7 +71,7 @@ def progress_of(home: Places) -> VectorProgress:
         if free is not False:
             return VectorProgress()
     try:
-        told = msgspec.json.decode(progress_file(home).read_bytes(), type=VectorProgress)
+        told = read_as(read_regular(progress_file(home)), VectorProgress)
     except (OSError, msgspec.MsgspecError):
         return VectorProgress(running=True)
     return msgspec.structs.replace(told, running=True)

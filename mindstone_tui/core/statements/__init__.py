@@ -8,7 +8,14 @@ is reworded, and the same history gives the same answer.
 
 from __future__ import annotations
 
-from mindstone_tui.core.statements.recogniser import kind_of_sentence, recognise
+from mindstone_tui.core.statements.clause import read
+from mindstone_tui.core.statements.content import content_words
+from mindstone_tui.core.statements.recogniser import (
+    is_small_talk,
+    kind_of_sentence,
+    recognise,
+    restate,
+)
 from mindstone_tui.core.statements.register import (
     Register,
     advance,
@@ -19,6 +26,7 @@ from mindstone_tui.core.statements.register import (
 )
 from mindstone_tui.core.statements.splitter import (
     Sentence,
+    parts_of,
     pieces,
     prose,
     sentences,
@@ -45,12 +53,17 @@ __all__ = [
     "StatementKind",
     "Utterance",
     "advance",
+    "content_words",
+    "is_small_talk",
     "keep",
     "kind_of_sentence",
+    "parts_of",
     "pieces",
     "prose",
+    "read",
     "recognise",
     "replaces",
+    "restate",
     "sentences",
     "settle",
     "shortened",

@@ -474,9 +474,14 @@ CORRECTION: Final = (
     cue(
         "correction",
         "You mixed up the two environments: blue is live.",
-        "conflating confused confusing forgetting misread misunderstanding misunderstood "
-        "mixed mixing overlooking",
+        "conflating confused confusing forgetting forgot ignored isn't misread missed "
+        "misunderstanding misunderstood mixed mixing overlooked overlooking referring skipped "
+        "talking",
         within=(
+            r"\byou (?:completely |still |also )?(?:forgot|missed|skipped|ignored|overlooked)"
+            r" (?!it\b|that\b|this\b|me\b)(?:\w+[ ,.]){3,}",
+            r"(?:\A|, )i(?:'m| am| was) (?:referring to|talking about) (?!you)\w.{6,}",
+            r"\bisn't just\b.{3,60}\bit'?s (?:for|also|about|a|the)\b",
             r"\byou(?:'re| are|'ve| have)? (?:\w+ )?(?:confusing|mixing|mixed|overlooking"
             r"|misunderstood|misread|misunderstanding|conflating|confused)\b.{3,}",
         ),

@@ -91,7 +91,10 @@ COMMITMENT: Final = (
         "commitment",
         "I'll send you the schema tomorrow.",
         "about going i'll plan promise still will",
-        start=(r"going to \w+ .{2,60}\b(?:tomorrow|later|tonight|next|soon|this week)\b",),
+        start=(
+            r"still (?:need|have) to (?!figure|decide|settle|agree|clarify|know|see\b)\w+ .{3,}",
+            r"going to \w+ .{2,60}\b(?:tomorrow|later|tonight|next|soon|this week)\b",
+        ),
         within=(
             r"(?<!maybe )(?<!sure )(?<!if )(?<!think )(?<!hope )(?<!doubt )(?<!guess "
             r")(?<!when )(?<!what )(?<!how )\bi(?:'ll| will|'m going to|'m gonna"

@@ -17,7 +17,7 @@ from mindstone_tui.core.statements.clause import Clause, after_denial, clause_st
 from mindstone_tui.core.statements.content import content_words, parts, reason_of
 from mindstone_tui.core.statements.cue import VERB, Cue
 from mindstone_tui.core.statements.cues import cues_in
-from mindstone_tui.core.statements.splitter import Sentence, prose, shortened
+from mindstone_tui.core.statements.splitter import Sentence, prose, sentences, shortened
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
 
 LONGEST_WORDS: Final = 600
@@ -116,6 +116,7 @@ _MODEL_ASKS: Final = re.compile(
 _LOOKED_AT: Final = 200
 _PRINTED_OPENS: Final = re.compile(
     r"[⨯✖❌✗×]|\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|error (?:code|\w+ing)\b"
+    r"|\[[\w ]{2,20}\]: |[a-z][\w.-]{1,20} --[a-z][\w-]+[ =]"
     r"|failed to \w+ \w+:|\[(?:info|debug|error|warn)\b|(?:info|debug|error|warn(?:ing)?):"
     r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
     r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]{1,80}:\d+:\d*|[\w./-]{1,80}\.\w{1,4}:\d+\b)"
@@ -124,6 +125,18 @@ _PRINTED_HOLDS: Final = re.compile(
     r"(?:error|warning|exception): |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]|[;{}]\s*\Z"
     r"|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
 )
+_GREETS: Final = re.compile(
+    r"(?:who|what) (?:are|r) you\b|what (?:can|do) you do\b|how are (?:you|things)\b"
+    r"|my name(?:'s| is)|i(?:'m| am) (?:called )?[a-z]+[.!]*\Z|nice to meet"
+    r"|good (?:morning|evening|afternoon|night|day)|(?:many )?thank|hello|hi\b|hey\b|bye\b|see you"
+    r"|test(?:ing)?[.!]*\Z|tell me (?:a joke|about you)"
+)
+_SAYS_LITTLE: Final = 2
+"""Telling words without which a message only goes on with what was said before it."""
+_COMMAND_WORDS: Final = 3
+_TALK_READ: Final = 4_000
+_SHOUTED: Final = 30
+"""Capitals of a sentence that nobody writes calmly."""
 _PRINTED_CALL: Final = re.compile(r"[\w.]+\(.*\);?\Z")
 _PRINTED_PLACE: Final = re.compile(r"\S:\d+:\d+\W*\Z")
 _PRINTED_SIGNS: Final = frozenset(";{}=<>&|:")
@@ -140,6 +153,29 @@ def kind_of_sentence(sentence: str) -> StatementKind | None:
     """The kind of one sentence by itself, said by a person."""
     found = recognise(Utterance(speaker="user", text=sentence, line=0))
     return found[0].kind if found else None
+
+
+def is_small_talk(text: str) -> bool:
+    """Whether a message asks for nothing by itself: a greeting, thanks, a name, a bare yes."""
+    if text.startswith("/") and len(text.split()) <= _COMMAND_WORDS:
+        return True
+    for sentence in sentences(text[:_TALK_READ]):
+        if sentence.form == "code":
+            return False
+        clause = read(sentence.text)
+        core = clause.core or clause.whole
+        if not _GREETS.match(core) and len(content_words(core)) >= _SAYS_LITTLE:
+            return False
+    return True
+
+
+def restate(kind: StatementKind, words: str, at: Pointer, turn: int = 0) -> Statement:
+    """A statement that was recognised earlier and is known by its kind and its words."""
+    clause = read(words)
+    sentence = Sentence(text=words, start=at.start)
+    cue = next((one for one in cues_in(clause) if one.kind == kind), None)
+    said = Utterance(speaker="user", text=words, line=at.line, turn=turn)
+    return _statement(kind, cue, sentence, clause, said)
 
 
 def _found(utterance: Utterance) -> Iterator[Statement]:
@@ -173,6 +209,8 @@ def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
             and sentence.form == "prose"
             and "\n\n" not in utterance.text[printed : sentence.start]
         )
+        if _is_shouted(sentence.text):
+            continue
         if shown and not _PERSON.search(clause.whole):
             continue
         if follows and not _MYSELF.search(clause.whole):
@@ -271,6 +309,12 @@ def _statement(
         permits=cue is not None and cue.permits,
         lasting=stressed or (cue is not None and cue.lasting),
     )
+
+
+def _is_shouted(sentence: str) -> bool:
+    """Whether somebody only vents: a long sentence in capitals, about nothing in particular."""
+    capitals, small = sum(map(str.isupper, sentence)), sum(map(str.islower, sentence))
+    return capitals > _SHOUTED and capitals > 4 * small
 
 
 def _is_printed(sentence: str) -> bool:

@@ -33,6 +33,21 @@ _PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
 RULE: Final = (
     cue(
         "rule",
+        "HTTP only through the client in src/api; no axios outside that file.",
+        "no only",
+        start=(
+            r"(?!(?:it|this|that|i|we|they|he|she|there|you|if|when|the (?:error|issue|problem))\b)"
+            r"[^,;?!]{2,60} only (?:via|through|from|imports?|uses?|calls?|composes?|drives?)\b",
+        ),
+        within=(
+            r"(?:\A|[,;:—–-] *)no [\w`\"'/.-]+(?: [\w`\"'/.-]+){0,3} (?:in|outside|inside) "
+            r"(?:the |this |that |any )?(?:files?|screens?|components?|modules?|tasks?|tests?|code"
+            r"|styles?)\b",
+            r"\bshould be \w+ed only (?:for|if|when|by|in|from|after|once)\b",
+        ),
+    ),
+    cue(
+        "rule",
         "It's fine to push to main again.",
         "allowed can cancel drop fine forget ignore lift may ok okay scrap",
         within=(
@@ -110,6 +125,7 @@ RULE: Final = (
             r"\bwe (?:will |should )?never (?!read\b|set\b|put\b)" + VERB + r"\b",
             r"(?<!if )\b(?:we|i)(?: basically| really)? never want\b",
             r"(?:\A|[,;:(] *)never (?:an?|more than) \w",
+            r", (?:and )?never [`\"']?[\w.-]*\d",
             r"\b(?:make|ensure|so|sure) .{0,60}\bnever\b",
         ),
         lasting=True,
@@ -158,7 +174,6 @@ RULE: Final = (
             r"|let (?:it|that|this|any|the)\b|be (?:sorry|afraid|shy|sad|scared|so|too)"
             r"|sweat|love|seem|actually|have\b|exist)\w",
             r"stick to\b",
-            r"(?:stop|refrain from) (?:\w+ing\b|the \w|any |all |using)",
             r"avoid (?!that\b|it\b|this\b)\w",
             r"(?:do|" + VERB + r")\b.{3,80}, not (?:on|in|to|from|via|by)\b",
         ),
@@ -176,6 +191,15 @@ RULE: Final = (
             r"|delete|remove|rename|add|use|break|commit|push|create|overwrite|move"
             r"|write)\b",
         ),
+        forbids=True,
+        imperative=True,
+    ),
+    cue(
+        "rule",
+        "Stop adding emojis to commit messages.",
+        "refrain stop",
+        clause=(r"(?:please )?(?:stop|refrain from) (?:\w+ing\b|the \w|any |all |using)",),
+        lasting=True,
         forbids=True,
         imperative=True,
     ),
@@ -230,6 +254,7 @@ RULE: Final = (
             r"|hosted|free|optimi[sz]ed|accessible|small|compatible|robust)\b",
             r"\bonly [\w ]{2,20} (?:can|may)[.!]*\Z",
             r"\bi (?:want|would like|'d like) to (?:make sure|ensure)\b",
+            r"\bwe (?:just |only |also )?need to (?:make sure|ensure)\b",
             r"\bwant\b.{2,40}\bto always\b",
             r"\bthere should (?:be no|never be|only be|always be)\b",
             r"\bcan only be \w+ed (?:if|when|by|after|once|from|in)\b",

@@ -104,6 +104,15 @@ def prose(text: str) -> tuple[Sentence, ...]:
     return tuple(one for one in sentences(text) if one.form in ("prose", "item", "heading"))
 
 
+def parts_of(text: str) -> tuple[str, ...]:
+    """The sentences of a text, and the single lines of its code and tables, trimmed."""
+    found: list[str] = []
+    for one in sentences(text):
+        lines = one.text.splitlines() if one.form == "code" else [one.text]
+        found += [line.strip() for line in lines if any(map(str.isalnum, line))]
+    return tuple(found)
+
+
 def pieces(text: str) -> tuple[str, ...]:
     """The text cut after every sentence: joined, they are the text again."""
     return tuple(text[start:end] for start, end, *_ in _cut(text))

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Message, ToolSchema
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError
 from mindstone_tui.core.lockdown import litellm_folder
@@ -278,8 +279,8 @@ class Calibration:
         self._ratios: dict[str, list[float]] = {}
         if path is not None:
             try:
-                self._ratios = msgspec.json.decode(path.read_bytes(), type=_File).ratios
-            except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+                self._ratios = read_as(read_regular(path), _File).ratios
+            except (OSError, msgspec.DecodeError):
                 self._ratios = {}
 
     def factor(self, model: str) -> float | None:

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.errors import NotAllowed, SandboxUnavailable, ToolError
 from mindstone_tui.core.redaction import Finding, Redactor
 from mindstone_tui.core.text import as_data
@@ -26,7 +27,7 @@ from mindstone_tui.core.tools.workspace import Standing
 
 Mode = Literal["read-only", "ask", "auto-edit", "full-auto"]
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "auto-edit", "full-auto")
-Authority = Literal["person", "rule", "mode", "read-only tool"]
+Authority = Literal["person", "rule", "mode", "read-only tool", "client"]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +64,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Approval:
     """Fix what a call will do, before it is judged; raises `ToolError` when it makes no sense."""
     try:
-        given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        given = read_as(arguments or "{}", dict[str, object])
+    except msgspec.DecodeError as error:
         raise ToolError(f"The arguments are not JSON: {error}.", "Send one JSON object.") from None
     meant = tool.understand(given)
     preview = tool.preview(meant.arguments, context)
@@ -87,6 +88,8 @@ def decide(
     tool: Tool, preview: Preview, *, mode: Mode, rules: tuple[Rule, ...], sandboxed: bool
 ) -> Decision:
     """Allow, ask or refuse; refusals win over questions, and questions over permissions."""
+    if tool.risk == "client":
+        return Decision(verdict="allow", reason="it runs at the client", by="client")
     if tool.risk == "write" and preview.standing == "protected":
         return Decision(verdict="refuse", reason="this place is protected")
     refusing = covers(rules, "refuse", tool.name, preview)

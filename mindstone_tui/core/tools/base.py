@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.conversation import ToolStatus
@@ -22,7 +23,8 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.tools.workspace import Standing, Workspace
 
-Risk = Literal["read", "write", "run", "memory"]
+Risk = Literal["read", "write", "run", "memory", "client"]
+"""What a call may do here; a tool of a client runs there, and does nothing here."""
 """`read` looks, `write` changes files, `run` starts programs, `memory` changes memories."""
 
 
@@ -244,8 +246,8 @@ _SUBJECTS: Final = ("path", "title", "command", "pattern", "query", "entry", "se
 def subject_of(tool: Tool, arguments: str) -> str:
     """A call that could not be prepared, in one line: the tool and what it was meant for."""
     try:
-        given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        given = read_as(arguments or "{}", dict[str, object])
+    except msgspec.DecodeError:
         return tool.name
     meant = tool.understand(given).arguments
     subject = next((meant[name] for name in _SUBJECTS if isinstance(meant.get(name), str)), "")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from mindstone_tui.core.arguments import too_deep
+from mindstone_tui.core.bounded_json import is_too_deep
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.text import exact, for_terminal, one_line
@@ -73,7 +73,7 @@ def unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
         return _TOO_DEEP
     except (TypeError, ValueError):
         return "its schema is not JSON"
-    if too_deep(written):
+    if is_too_deep(written):
         return _TOO_DEEP
     if (
         len(written) > _LARGEST_SCHEMA

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
-from tree_sitter import Node
 
 from mindstone_tui.core.errors import ConfigError
 from mindstone_tui.core.tools.base import Preview
 from mindstone_tui.core.tools.command_options import has_risky_option
 from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 __all__ = [
     "EDITS",

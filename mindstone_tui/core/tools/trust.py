@@ -17,6 +17,8 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core import disk
+from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.errors import PlaceError, ToolError
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.tools.workspace import Workspace
@@ -188,7 +190,7 @@ class TrustFile:
 
     def _read(self) -> dict[str, str]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+            return read_as(read_regular(self._path), dict[str, str])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:

@@ -11,17 +11,18 @@ import os
 import re
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
 
 from mindstone_tui.core.tools import program_effects as effects
 from mindstone_tui.core.tools.command_options import has_risky_option
 from mindstone_tui.core.tools.control_files import PROTECTED, plain_name, steers
 from mindstone_tui.core.tools.program_effects import Effect
 from mindstone_tui.core.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
 
 __all__ = ["CommandPart", "Effect", "bash_parser", "judge", "worst_of"]
 
@@ -296,6 +297,10 @@ class _Judgement:
 @cache
 def bash_parser() -> Parser:
     """The grammar of bash."""
+    # Deferred: most sessions run no command that has to be parsed.
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
     return Parser(Language(tree_sitter_bash.language()))
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import ensure_folder, open_regular, place_error
+from mindstone_tui.core.disk import ensure_folder, open_regular, place_error, read_regular
 from mindstone_tui.core.entries import Entry, Line, decode_line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -124,7 +124,7 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
 def _title_of(places: SessionPlaces, fd: int) -> str:
     """What a person called it, else its first request, if that stands near its beginning."""
     with contextlib.suppress(OSError):
-        if named := one_line(places.title.read_text("utf-8", "replace"), LONGEST_TITLE):
+        if named := one_line(read_regular(places.title).decode("utf-8", "replace"), LONGEST_TITLE):
             return named
     for piece in os.pread(fd, _FIRST_REQUEST, 0).split(b"\n")[:-1]:
         with contextlib.suppress(Malformed):

@@ -158,6 +158,8 @@ Entropy = Callable[[int], bytes]
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES: Final = {character: value for value, character in enumerate(_ALPHABET)}
 _LENGTH: Final = 26
+_LAST_MOMENT: Final = 253_402_300_799_999
+"""Milliseconds at the end of the year 9999, the last that a date can name."""
 
 
 def utc_now() -> datetime:
@@ -172,7 +174,8 @@ def timestamp(moment: datetime) -> str:
 
 def next_id(moment: datetime, last: str, entropy: Entropy = os.urandom) -> str:
     """A ULID for this moment that sorts after `last`, even if the clock was set back."""
-    fresh = (int(moment.timestamp() * 1000) << 80) | int.from_bytes(entropy(10))
+    # A clock that was never set may say 1969, and there is no id for the time before 1970.
+    fresh = (max(int(moment.timestamp() * 1000), 0) << 80) | int.from_bytes(entropy(10))
     return encode_ulid(max(fresh, decode_ulid(last) + 1) if last else fresh)
 
 
@@ -196,4 +199,4 @@ def written_at(id: str) -> str:  # noqa: A002 (the field's own name)
     value = decode_ulid(id)
     if not value:
         return ""
-    return timestamp(datetime.fromtimestamp((value >> 80) / 1000, UTC))
+    return timestamp(datetime.fromtimestamp(min(value >> 80, _LAST_MOMENT) / 1000, UTC))

@@ -181,9 +181,13 @@ class Replacements(msgspec.Struct, frozen=True):
 class TranscriptFile:
     """One session's file, for appending."""
 
-    def __init__(self, places: SessionPlaces, disk: Disk, *, create: bool) -> None:
+    def __init__(
+        self, places: SessionPlaces, disk: Disk, *, create: bool, copy: bool = False
+    ) -> None:
         self._places = places
         self._disk = disk
+        self._copy = copy
+        """The history itself is kept elsewhere: what is missing here is not lost."""
         self._inode: int | None = None
         self._doubtful: _Doubtful | None = None
         self.replacements = Replacements()
@@ -193,7 +197,7 @@ class TranscriptFile:
         self.newest = Tail()
         """The same, and still known while the file has to be opened anew."""
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
-        if create and places.derived and not os.path.lexists(places.transcript):
+        if create and not copy and places.derived and not os.path.lexists(places.transcript):
             raise places.missing()
         self._read_only: OSError | None = None
         """Why nothing can be written; what is there can be read all the same."""
@@ -298,12 +302,12 @@ class TranscriptFile:
     def _learn_tail(self) -> list[Entry]:
         """Know the newest line; set aside whatever a crash left behind it."""
         size = self._disk.size(self._fd)
-        if size == self.tail.size and self.tail.seq >= 0:
+        if size == self.tail.size and self.tail.seq >= 0 and self._ends_with(self.tail):
             return []
         size = self._take_back(size)
         self._refuse_a_cut(size)
         end = find_end(self._read, size, self._places.transcript)
-        if end.tail.seq < 0 and self._places.derived:
+        if end.tail.seq < 0 and self._places.derived and not self._copy:
             raise self._places.missing()
         self._refuse_a_stranger(end.tail.session)
         if not self._still_there(self.newest):
@@ -316,6 +320,11 @@ class TranscriptFile:
             self._set_aside(end.tail.size, size)
         self.tail = self.newest = end.tail
         return self._unrecorded_copies()
+
+    def _ends_with(self, known: Tail) -> bool:
+        """Whether the file's last bytes are still this line's: it may be rewritten in place."""
+        seal = known.hash.encode() + b'"}\n'
+        return self._read(len(seal), known.size - len(seal)) == seal
 
     def _still_there(self, known: Tail) -> bool:
         """Whether the newest line that was known stands where it stood, with its hash."""

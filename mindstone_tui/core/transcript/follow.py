@@ -5,7 +5,6 @@ Whoever follows decides when to look again: when `following.changes` says so, or
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import os
@@ -28,6 +27,8 @@ _POLL: Final = 1.0
 
 async def changes(path: Path) -> AsyncIterator[None]:
     """One item whenever the file may have grown; several changes may come as one."""
+    import asyncio  # deferred: whoever only reads a transcript has no loop
+
     descriptor = _watch(path)
     if descriptor is None:
         async for _ in _polled(path):
@@ -69,6 +70,8 @@ def _watch(path: Path) -> int | None:
 
 
 async def _polled(path: Path) -> AsyncIterator[None]:
+    import asyncio
+
     size = -1
     while True:
         now = _size_of(path)

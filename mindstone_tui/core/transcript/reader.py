@@ -18,7 +18,15 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, open_regular, place_error, read_blob, replace_with
+from mindstone_tui.core.disk import (
+    LARGEST_BLOB,
+    REAL,
+    open_regular,
+    place_error,
+    read_blob,
+    read_regular,
+    replace_with,
+)
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry
@@ -109,7 +117,7 @@ class Offsets:
 
     def _load(self) -> None:
         try:
-            raw = self._path.read_bytes()
+            raw = read_regular(self._path, most=LARGEST_BLOB)
         except OSError:
             return
         inode = os.fstat(self._transcript).st_ino

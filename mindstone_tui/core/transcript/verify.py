@@ -86,6 +86,13 @@ _Report = Callable[[str, str], None]
 _decode_link = msgspec.json.Decoder(_Link).decode
 
 
+def blobs_of(raw: bytes) -> set[str]:
+    """The hashes of every blob that a line names."""
+    if _NAMES_A_BLOB not in raw and _TOOL not in raw:
+        return set()
+    return {digest for _, digest in _decode_link(raw).named_blobs()}
+
+
 def verify(places: SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
     """Read the whole transcript once and list everything that is wrong with it."""
     try:

@@ -5,6 +5,9 @@ the tail when somebody else wrote; set a torn tail aside; one write; check the c
 disk refuses, the write is rolled back, the entry is kept in memory, `EntryNotSaved` is raised, and
 every later append writes what is unsaved first. A failed sync is never tried again on the same
 descriptor, because the kernel may already have dropped the pages it failed on.
+
+With an `upstream`, history is kept there and the file is its copy (see `copy`); what cannot be kept
+there is not saved, in the same way and with the same words.
 """
 
 from __future__ import annotations
@@ -29,8 +32,16 @@ from mindstone_tui.core.disk import (
 from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, decode_line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import seal
-from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, TranscriptError
+from mindstone_tui.core.errors import (
+    EntryNotSaved,
+    HistoryAway,
+    LeaseLost,
+    MindstoneError,
+    Overtaken,
+    TranscriptError,
+)
 from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript.copy import CopiedFile
 from mindstone_tui.core.transcript.encode import (
     Body,
     Clean,
@@ -42,6 +53,7 @@ from mindstone_tui.core.transcript.encode import (
     utc_now,
 )
 from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
+from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 from mindstone_tui.core.transcript.reader import Head, History
 
 _ENVELOPE: Final = 1 << 10
@@ -68,6 +80,7 @@ class Transcript:
         channel: str = "cli",
         forked_from: ForkPoint | None = None,
         create: bool = True,
+        upstream: HistoryStore | None = None,
     ) -> None:
         self.places = places
         self.channel = channel
@@ -77,11 +90,22 @@ class Transcript:
         self._entropy = entropy
         self._forked_from = forked_from
         self._unsaved: list[_Pending] = []
+        self._refused: list[_Pending] = []
+        """What belonged to a turn that another machine has ended; it is never written."""
+        self._attempt: list[Line] = []
+        """What was written last, until it is certain that it was."""
         self._rescue_name = f"unsaved-{clock().strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
         if create:
             ensure_folder(places.folder, disk)
-        self._ledger = TranscriptFile(places, disk, create=create)
-        self._settle()
+        self._copy = CopiedFile(places, disk, upstream) if upstream is not None else None
+        self._ledger = self._copy or TranscriptFile(places, disk, create=create)
+        try:
+            self._settle()
+        except MindstoneError:
+            if self._copy is not None:
+                self._copy.close()
+                self._copy.store.close()
+            raise
 
     @property
     def unsaved(self) -> tuple[Draft, ...]:
@@ -140,18 +164,53 @@ class Transcript:
         try:
             with self._ledger.locked() as news:
                 self._record(news)
+                lines += self._kept_after_all()
                 while self._unsaved:
                     batch = self._next_batch()
-                    lines += self._write(batch)
-                    del self._unsaved[: len(batch)]
+                    try:
+                        lines += self._write(batch)
+                    except Overtaken:
+                        self._catch_up()
+                    else:
+                        del self._unsaved[: len(batch)]
         except OSError as error:
             self._ledger.poison()
             raise not_saved(self.places.transcript, error) from error
+        except HistoryAway as error:
+            raise _not_kept(error) from error
+        except LeaseLost:
+            self._refused += self._unsaved
+            self._unsaved.clear()
+            raise
         return lines
 
-    def look(self) -> None:
-        """Learn what other processes appended since; a torn end is set aside."""
-        self._settle()
+    def look(self, *, fetch: bool = True) -> None:
+        """Learn what other processes appended since; a torn end is set aside.
+
+        Without `fetch` nobody upstream is asked.
+        """
+        try:
+            self._settle(fetch=fetch)
+        except HistoryAway as error:
+            raise _not_kept(error) from error
+
+    def hold(self, grant: Grant | None) -> None:
+        """Write under a right to a turn from now on, or under none."""
+        if self._copy is not None:
+            self._copy.grant = grant
+
+    def _catch_up(self) -> None:
+        if self._copy is not None:
+            self._copy.catch_up()
+
+    def _kept_after_all(self) -> list[Line]:
+        """What was written last, if the connection broke and it turns out to have been kept."""
+        if self._copy is None or not self._attempt:
+            return []
+        kept = self._attempt if self._copy.kept() else []
+        self._attempt = []
+        del self._unsaved[: len(kept)]
+        return kept
 
     def rescue(self, folder: Path, returned: Sequence[Entry] = ()) -> Path | None:
         """Write what is unsaved somewhere else, and what was never taken in; None if nothing is.
@@ -160,7 +219,7 @@ class Transcript:
         everything in it is on disk after all.
         """
         path = folder / self._rescue_name
-        if not self._unsaved and not returned:
+        if not self._unsaved and not self._refused and not returned:
             path.unlink(missing_ok=True)
             return None
 
@@ -169,7 +228,7 @@ class Transcript:
 
         lines = []
         now = timestamp(self._clock())
-        drafts = [pending.draft for pending in self._unsaved]
+        drafts = [pending.draft for pending in (*self._refused, *self._unsaved)]
         drafts += [Draft(entry=one, turn=None, channel=self.channel, ts=now) for one in returned]
         for draft in drafts:
             body = prepare(draft.entry, self._clean, keep)
@@ -180,7 +239,13 @@ class Transcript:
 
     def keep_blob(self, data: bytes) -> Blob:
         """Store bytes beside the transcript, durably, before a line names them."""
-        return Blob(sha256=keep_blob(self.places.blobs, data, self._disk), size=len(data))
+        kept = Blob(sha256=keep_blob(self.places.blobs, data, self._disk), size=len(data))
+        if self._copy is not None:
+            try:
+                self._copy.keep_blob(data)
+            except HistoryAway as error:
+                raise _not_kept(error) from error
+        return kept
 
     def history(self) -> History:
         """A reader of the same file."""
@@ -189,11 +254,15 @@ class Transcript:
     def close(self) -> None:
         """Give the file back; nothing is lost that was acknowledged."""
         self._ledger.close()
+        if self._copy is not None:
+            self._copy.store.close()
 
-    def _settle(self) -> None:
+    def _settle(self, *, fetch: bool = True) -> None:
         """Know the tail; write a new session's header, clean up after a crash in an old one."""
         try:
             with self._ledger.locked() as news:
+                if fetch:
+                    self._catch_up()
                 self._record(news)
                 if self._ledger.tail.seq <= 1:
                     sync_young_folders(self.places.folder, self._disk)
@@ -209,12 +278,19 @@ class Transcript:
         tail = self._ledger.tail
         entries = [*([self._header()] if tail.seq < 0 else []), *news]
         if entries:
-            self._write(
-                [
-                    _Pending(Draft(entry=entry, turn=tail.turn, channel=self.channel))
-                    for entry in entries
-                ]
-            )
+            try:
+                self._write(
+                    [
+                        _Pending(Draft(entry=entry, turn=tail.turn, channel=self.channel))
+                        for entry in entries
+                    ]
+                )
+            except Overtaken:
+                # Another machine began the session in this very moment.
+                self._catch_up()
+                self._record(news)
+            finally:
+                self._attempt = []
 
     def _header(self) -> SessionOpened:
         return SessionOpened(
@@ -256,7 +332,9 @@ class Transcript:
             raw, tail = self._seal(pending, tails[-1], first)
             lines.append(self._read_back(raw, pending))
             tails.append(tail)
+        self._attempt = lines
         self._ledger.put(b"".join(line.raw + b"\n" for line in lines), tails)
+        self._attempt = []
         return lines
 
     def _read_back(self, raw: bytes, pending: _Pending) -> Line:
@@ -293,3 +371,10 @@ class Transcript:
         )
         size = before.size + len(raw)
         return raw, Tail(size, before.size, before.seq + 1, digest, id_, turn, session)
+
+
+def _not_kept(error: HistoryAway) -> EntryNotSaved:
+    return EntryNotSaved(
+        f"NOT SAVED: {error.what}",
+        "What is unsaved is kept, and written first once the server is back.",
+    )

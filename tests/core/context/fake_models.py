@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mindstone_tui.core.context.extract import SourceMessage, Speaker
+from mindstone_tui.core.context.extract import SourceMessage
 from mindstone_tui.core.entries import Message
+from mindstone_tui.core.statements import Speaker
 
 
 class Saying:

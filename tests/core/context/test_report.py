@@ -208,7 +208,7 @@ def test_a_spike_is_announced_once_and_survives_prunes_and_reopening(home: Path)
         stage.chat(words(60, f"q{number}"), words(60))
     finish(manual.prune(stage.window, count=8))
     stage.window = stage.open()
-    stage.ask("read the big file " + words(1_500))
+    stage.ask("read the big file " + words(6_000))
     first = stage.plan(1)
     again = stage.plan(2)
     spikes = [line.entry for line in first.lines if isinstance(line.entry, VelocitySpiked)]

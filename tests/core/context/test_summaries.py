@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.context import prompts
+from mindstone_tui.core.context.digest import extract, rules_in
 from mindstone_tui.core.context.extract import (
     SURVIVORS,
+    ExtractLimits,
     SourceMessage,
     as_text,
     facts_of,
@@ -39,6 +41,7 @@ from mindstone_tui.core.errors import (
     ProviderUnreachable,
     UnknownName,
 )
+from mindstone_tui.core.text import as_data
 from tests.builders import transcript_in, use_tool
 from tests.core.context.fake_models import Saying, passage, words
 
@@ -97,8 +100,12 @@ async def test_a_summary_in_a_prompt_says_what_it_is_and_is_no_instruction() -> 
 
 async def test_rules_and_open_items_stand_word_for_word_whatever_the_model_wrote() -> None:
     summary = await compacted(Saying(GOOD))
-    assert "constraint: Never touch the lexer." in summary.text
-    assert "open: Still need to cover the 512 KB limit." in summary.text
+    for section in (
+        "Rules:\n- Never touch the lexer. (turn 1)",
+        "Decisions:\n- We decided to use parse_block because it is 40 ms faster. (turn 1)",
+        "Promised:\n- Still need to cover the 512 KB limit. (turn 2)",
+    ):
+        assert section in summary.text, summary.text
 
 
 async def test_what_was_missed_is_asked_for_once_more() -> None:
@@ -122,7 +129,6 @@ FAILURES: dict[str, Exception | str] = {
     "open fence": "Goal: src/parser.py parse_block 40 ms 512 KB\n```python\ndef parse",
     "wrong JSON": '{"summary": "nothing of use", }',
     "forgetful": "Goal:\n- fix things.",
-    "inventing": GOOD + "\n- see src/invented_file.py.",
 }
 
 
@@ -138,7 +144,8 @@ async def test_a_model_that_fails_twice_is_replaced_by_sentences_of_the_original
     assert outcome.why
     assert outcome.model == "deterministic"
     assert outcome.calls == 2
-    assert missing(facts_of(TALK, SURVIVORS), outcome.text) == ()
+    limits = ExtractLimits(paths=0, identifiers=0) if name == "notes" else SURVIVORS
+    assert missing(facts_of(TALK, limits), outcome.text) == ()
 
 
 async def test_a_model_that_never_answers_costs_only_its_time_limit() -> None:
@@ -160,9 +167,90 @@ async def test_a_person_who_interrupts_is_not_taken_for_a_failing_model() -> Non
 
 async def test_the_audit_names_what_the_model_lost() -> None:
     summary = await compacted(Saying("Goal:\n- fix things."))
-    assert {"src/parser.py", "parse_block", "40 ms"} == set(summary.audit_missed)
+    assert {"src/parser.py", "parse_block", "40 ms", "512 KB"} == set(summary.audit_missed)
     assert summary.entry().audit_missed == summary.audit_missed
     assert summary.entry().fallback
+
+
+async def test_a_faithful_summary_that_lost_a_name_is_kept_and_gets_it_back() -> None:
+    ask = Saying(GOOD.replace("40 ms", "much"))
+    summary = await compacted(ask)
+    assert (summary.calls, summary.fallback, summary.model) == (1, False, "test/model")
+    assert summary.audit_missed == ("40 ms",)
+    assert "- parse_block, much faster" in summary.text
+    assert "Also named:\n- 40 ms" in summary.text
+
+
+async def test_a_line_that_names_what_nobody_named_is_taken_out() -> None:
+    summary = await compacted(Saying(GOOD + "\n- see src/invented_file.py."))
+    assert (summary.calls, summary.fallback) == (1, False)
+    assert "invented_file" not in summary.text
+    assert "- Fix the parser in src/parser.py" in summary.text
+
+
+async def test_the_random_name_of_a_block_of_data_is_not_demanded(home: Path) -> None:
+    transcript = transcript_in(home)
+    listing = "a1b2c3d TICKET-77 48,213 bytes\n" * 40
+    data = as_data(listing, origin="shell", nonce="ed8a603e6139c7bc")
+    use_tool(transcript, "Fix src/parser.py and its 512 KB limit.", data, f"Noted. {FILLER}")
+    with transcript.history() as history:
+        found = passages_of(line for line in history.read() if isinstance(line, Line))
+    must = facts_of(found, SURVIVORS)
+    assert must.identifiers == ()
+    assert must.numbers == ("512 KB",)
+    summary = await compacted(Saying("Goal:\n- fix src/parser.py, 512 KB, notes.txt."), found)
+    assert (summary.calls, summary.audit_missed) == (1, ())
+    transcript.close()
+
+
+async def test_a_summary_carries_what_an_earlier_one_carried_until_it_is_taken_back() -> None:
+    talk = passage(9, "user", f"Postgres is rejected; use SQLite. {FILLER}", turn=9)
+    earlier = (
+        "Word for word:\nRules:\n- Never push on Fridays. (turn 2)\nDecisions:\n- Use Postgres."
+    )
+    rules, approvals = rules_in(f"{earlier}\nApprovals:\n- shell(ls) is allowed (session)")
+    outcome = await STRATEGIES["conversation_compaction"](
+        Material(passages=(*TALK, talk), rules=rules, approvals=approvals), summarizer()
+    )
+    assert isinstance(outcome, Summary)
+    assert "- Never push on Fridays. (turn 2)" in outcome.text
+    assert "- Use Postgres." not in outcome.text
+    assert "- Postgres is rejected; use SQLite. (turn 9)" in outcome.text
+    assert "Approvals:\n- shell(ls) is allowed (session)" in outcome.text
+
+
+def test_what_older_summaries_carried_is_still_read() -> None:
+    old = "Word for word:\n- constraint: Never use tabs.\n- permission: ls is allowed"
+    assert rules_in(old) == (("rule: Never use tabs.",), ("ls is allowed",))
+
+
+def test_an_extract_tells_outcomes_newest_first_and_no_cheers() -> None:
+    talk = [
+        passage(2, "user", "Please fix the login."),
+        passage(3, "assistant", "Done! Fixed! Perfect! The login works because the cookie is set."),
+        passage(5, "user", "thanks!", turn=2),
+        passage(6, "assistant", "Let me look. I'll run the tests now.", turn=2),
+        passage(8, "user", "Now the logout.", turn=3),
+        passage(9, "assistant", "I removed the session in src/logout.py. Great!", turn=3),
+    ]
+    text = extract(talk, facts_of(talk, SURVIVORS), 400, words)
+    came = text.partition("Came of it:\n")[2].partition("Asked:")[0].splitlines()
+    assert came == [
+        "- I removed the session in src/logout.py. (turn 3)",
+        "- The login works because the cookie is set. (turn 1)",
+    ]
+    assert "thanks" not in text
+
+
+async def test_notes_of_small_talk_are_none() -> None:
+    talk = (
+        passage(2, "user", "/mode"),
+        passage(3, "assistant", f"Agreed! {FILLER}"),
+        passage(4, "user", "Thanks, that looks great!"),
+    )
+    outcome = await STRATEGIES["notes"](Material(passages=talk), summarizer())
+    assert isinstance(outcome, Summary)
+    assert outcome.text == ""
 
 
 async def test_nothing_gained_replaces_nothing() -> None:
@@ -222,7 +310,7 @@ async def test_notes_have_one_form_whoever_wrote_them() -> None:
     assert outcome.fallback
     for line in outcome.text.splitlines():
         assert not line or line.count(" | ") >= 2, line
-    assert "constraints | critical | Never touch the lexer. (turn 1)" in outcome.text
+    assert "constraints | critical | Never touch the lexer. (turn 1, line 2)" in outcome.text
 
 
 async def test_a_sub_agents_short_result_passes_and_a_long_one_is_bounded() -> None:

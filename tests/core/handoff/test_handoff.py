@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError, ProviderUnreachable, ToolError
@@ -94,7 +93,7 @@ def test_a_small_handoff_cuts_messages_and_never_rules(home: Path) -> None:
     lines = lines_of(long)
     checkpoint = advance(fresh(SESSION), lines)
     roomy = compose(checkpoint, lines, GIT, written="", trigger="t", count=words, budget=10**6)
-    tight = compose(checkpoint, lines, GIT, written="", trigger="t", count=words, budget=1_500)
+    tight = compose(checkpoint, lines, GIT, written="", trigger="t", count=words, budget=700)
     assert words(tight.body) < words(roomy.body) / 2
     for number in range(20):
         assert f"Never skip check {number}." in tight.body
@@ -245,27 +244,31 @@ def test_limits_say_which_of_them_was_reached() -> None:
     assert "seconds" in exceeded(limits, Spent(seconds=600))
 
 
-async def test_a_result_comes_back_within_its_bound_and_says_where_the_rest_is() -> None:
-    summarizer = Summarizer(count=words)
-    short = await bring_back("Found in src/io.py.", DelegationLimits(), summarizer)
-    assert (short.text, short.summary) == ("Found in src/io.py.", None)
-    long = await bring_back(
-        "Found in src/io.py. " + "detail " * 9_000, DelegationLimits(), summarizer
-    )
+def test_a_report_is_never_rewritten_and_says_where_the_rest_is() -> None:
+    short = bring_back("Found in src/io.py.", DelegationLimits(), words)
+    assert (short.text, short.left_out) == ("Found in src/io.py.", "")
+    report = "\n".join(f"{n}. src/module_{n}.py leaks {n} handles per call" for n in range(400))
+    long = bring_back(report, DelegationLimits(), words)
     assert long.tokens <= 2_000
-    assert long.summary is not None
-    rules = " ".join(f"TODO: check item_{n} again." for n in range(900))
-    stubborn = await bring_back(rules, DelegationLimits(), summarizer)
-    assert stubborn.tokens <= 2_000
-    assert "the sub-agent's transcript has all of it" in stubborn.text
+    assert long.whole == report
+    assert report.startswith(long.text)
+    assert len(long.text.splitlines()) > 250
+    made = plan("x", "", parent=PARENT, call="c", available=())
+    assert ended(made, long, "done", Spent()).text == report
+    told = result_text(made, long, "done", Spent(), "01ABC")
+    assert f"{400 - len(long.text.splitlines())} of 400 lines are not shown" in told
+    assert "entry 01ABC: read_entry" in told
+    one_line = bring_back("word " * 9_000, DelegationLimits(), words)
+    assert one_line.tokens <= 2_000
+    assert "characters" in one_line.left_out
 
 
-async def test_the_end_of_a_delegation_shows_its_cost() -> None:
+def test_the_end_of_a_delegation_shows_its_cost() -> None:
     made = plan("Find it", "", parent=PARENT, call="c1", available=("read",))
-    brought = await bring_back("Here.", DelegationLimits(), Summarizer(count=words))
+    brought = bring_back("Here.", DelegationLimits(), words)
     spent = Spent(tokens=1_200, calls=3, cost=0.0123)
     assert ended(made, brought, "done", spent).cost == 0.0123
-    text = result_text(made, brought, "done", spent)
+    text = result_text(made, brought, "done", spent, "01ABC")
     assert "$0.0123" in text
     assert "agent:default:main~c1" in text
 

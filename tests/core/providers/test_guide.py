@@ -98,15 +98,6 @@ def test_it_introduces_itself_and_says_what_it_is_not(hello: str) -> None:
         ("ls", "list", {}),
         ("list the files in src", "list", {"path": "src"}),
         ("find files *.py", "glob", {"pattern": "*.py"}),
-        (
-            "remember that tea is at five",
-            "remember",
-            {
-                "title": "tea is at five",
-                "text": "tea is at five",
-                "source": "the user's own message",
-            },
-        ),
         ("note: the parser leaks", "note", {"text": "the parser leaks", "category": "misc"}),
         ("recall the staging password policy", "recall", {"query": "the staging password policy"}),
         ("read entry #12", "read_entry", {"entry": "#12"}),
@@ -114,6 +105,14 @@ def test_it_introduces_itself_and_says_what_it_is_not(hello: str) -> None:
 )
 def test_it_understands_plain_requests(question: str, name: str, arguments: object) -> None:
     assert wanted(question) == (name, arguments)
+
+
+@pytest.mark.parametrize("said", ["remember that tea is at five", "Please keep in mind: no GPU."])
+def test_what_is_to_be_remembered_was_proposed_already(said: str) -> None:
+    answer = respond(request(said, tools=TOOLS))
+    assert not answer.calls
+    assert "proposed" in answer.text
+    assert "/memory" in answer.text
 
 
 def test_several_files_are_several_calls() -> None:
@@ -125,7 +124,7 @@ def test_several_files_are_several_calls() -> None:
     ]
 
 
-@pytest.mark.parametrize("question", ["run ls", "read README.md", "remember that x is y"])
+@pytest.mark.parametrize("question", ["run ls", "read README.md", "note: x is y"])
 def test_it_never_asks_for_a_tool_it_was_not_given(question: str) -> None:
     answer = respond(request(question))
     assert not answer.calls

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep, read_json, read_object
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderBusy, ProviderError, ProviderRefused
 from mindstone_tui.core.providers.anthropic_messages import MessagesInterpreter, in_turn
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
-from mindstone_tui.core.providers.bounded_json import DEEPEST, is_too_deep, read_json, read_object
 from mindstone_tui.core.providers.dialect import Interpreter, failure_in
 from mindstone_tui.core.providers.error_words import plain_words
 from mindstone_tui.core.providers.errors import translate

@@ -13,19 +13,16 @@ import numpy as np
 import pytest
 
 from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.recall.candidates import VectorView
+from mindstone_tui.core.recall.closeness import asked_tokens, closeness, passage_tokens, signs
 from mindstone_tui.core.recall.embedding import (
     EmbeddedModel,
     Floats,
     RemoteEmbedder,
-    asked_tokens,
-    closeness,
     open_embedder,
-    passage_tokens,
-    signs,
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.recall.vector_view import VectorView
 from tests.core.recall.talk import WordModel, said
 
 

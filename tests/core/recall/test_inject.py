@@ -99,21 +99,21 @@ def test_the_call_of_a_tool_is_shown_in_a_few_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "cue"),
+    ("text", "kind"),
     [
-        ("From now on, answer in German.", "from now on"),
-        ("Always run the linter before you commit.", "always"),
-        ("Great. Please never push to main!", "never"),
-        ("You can call me Sam.", "call me"),
-        ("I prefer tabs over spaces.", "I prefer"),
-        ("Remember that the demo is on Tuesday.", "remember"),
+        ("From now on, answer in German.", "rule"),
+        ("Always run the linter before you commit.", "rule"),
+        ("Great. Please never push to main!", "rule"),
+        ("You can call me Sam.", "preference"),
+        ("I prefer tabs over spaces.", "preference"),
+        ("Remember that the demo is on Tuesday.", "memory"),
         ("Stop adding emojis to commit messages.", "rule"),
     ],
 )
-def test_a_lasting_rule_is_recognised_when_it_is_said(text: str, cue: str) -> None:
+def test_a_lasting_rule_is_recognised_when_it_is_said(text: str, kind: str) -> None:
     found = recognise_standing_instruction(text)
     assert found is not None
-    assert found.cue == cue
+    assert found.kind == kind
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_passing_remark_is_not_a_rule(text: str) -> None:
 def test_what_a_person_marks_in_capitals_is_offered_too() -> None:
     found = recognise_standing_instruction("Fine. IMPORTANT: the vault opens at nine. Thanks!")
     assert found is not None
-    assert (found.text, found.cue) == ("IMPORTANT: the vault opens at nine.", "IMPORTANT")
+    assert (found.text, found.kind) == ("IMPORTANT: the vault opens at nine.", "rule")
     alone = recognise_standing_instruction("The word is basalt. DO_NOT_EVICT")
     assert alone is not None
     assert alone.text == "The word is basalt. DO_NOT_EVICT"

@@ -6,6 +6,8 @@ import itertools
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.entries.derived import (
@@ -22,7 +24,8 @@ from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.memory.files import Memory, parse, render
 from mindstone_tui.core.memory.proposals import ProposalDraft
-from tests.core.session.stage import Stage, calls, on_stage, script
+from mindstone_tui.core.providers.guide import GUIDE
+from tests.core.session.stage import Stage, calls, on_stage, read, script
 from tests.corpora import lines as corpus
 
 OK = {"text": "Fine."}
@@ -207,7 +210,9 @@ async def test_a_review_proposes_merges_checks_and_hands_over_but_writes_no_memo
         await _review(stage)
         assert len(stage.entries(MemoryProposed)) == len(paths)
         assert stage.entries(Consolidated)[-1].through > through
-    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+    after = {path.name: path.read_text() for path in folder.iterdir()}
+    assert "procedure_0.md" in after.pop("MEMORY.md"), "the index is brought up to date"
+    assert after == before
     (journal,) = (home / "agents" / "default" / "journals").glob("*.md")
     assert "The index is complete." in journal.read_text()
 
@@ -251,3 +256,57 @@ async def test_notes_are_taken_gathered_and_stand_in_the_next_head(
         assert "**high** parse_block leaks one buffer." in head
         assert "weather" not in head
     assert "leaks one buffer" in stage.places.notes.read_text()
+
+
+@pytest.mark.parametrize("model", ["guide", "script"])
+async def test_what_a_person_asks_to_be_remembered_is_proposed_whoever_answers(
+    home: Path, tmp_path: Path, model: str
+) -> None:
+    said = "Thanks. Remember that the demo is on Thursday."
+    name = GUIDE if model == "guide" else script(tmp_path, OK, OK, OK)
+    async with on_stage(home, model=name) as stage:
+        await stage.say(said)
+        (proposed,) = stage.entries(MemoryProposed)
+        assert "Remember that the demo is on Thursday." in proposed.after
+        assert (proposed.by, proposed.before) == ("person", "")
+        lines = {line.seq: line for line in read(stage.places)}
+        assert said in str(lines[proposed.sources[0]].entry)
+        (line,) = [one for one in lines.values() if one.kind == "memory_proposed"]
+        assert line.turn == 1
+        await stage.say(said)
+        assert len(stage.entries(MemoryProposed)) == 1, "it waits already"
+        (waiting,) = stage.session.services.memories.waiting
+        ended, _ = await stage.run(f"/memory approve {waiting.entry.proposal}")
+        assert ended.ok
+        await stage.say(said)
+        assert len(stage.entries(MemoryProposed)) == 1, "it is remembered already"
+
+
+async def test_a_sensitive_fact_says_so_in_its_proposal(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, OK, OK)) as stage:
+        for said, caution in (
+            ("Remember that I am allergic to penicillin.", "something about health"),
+            ("Remember that my salary is paid on the 25th.", "something about money"),
+            ("Remember that my wife works at the harbour.", "something about other people"),
+        ):
+            await stage.say(said)
+            assert f"CAUTION: holds {caution}" in stage.entries(MemoryProposed)[-1].why
+
+
+async def test_a_memory_added_between_turns_is_dated_when_it_is_added(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK)) as stage:
+        await stage.say("Hello there, what is the weather like?")
+        moments = itertools.count()
+        memories = Memories(
+            stage.session.services.context,
+            stage.session.services.memories.agent,
+            stage.places,
+            stage.session.services.memories.past,
+            clock=lambda: datetime(2031, 1, 1, 0, next(moments), tzinfo=UTC),
+        )
+        _, made = memories.propose(
+            ProposalDraft(kind="fact", name="x", text="y z"), (1,), by="person"
+        )
+        assert "2031-01-01" in made.entry.after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -371,3 +372,54 @@ async def test_a_model_that_goes_round_in_circles_is_stopped(home: Path, tmp_pat
     assert ended.ending == "failed"
     assert "6 model calls" in ended.why
     assert [e.status for e in stage.all(events.ToolEnded)] == ["ok"] * 3 + ["refused"] * 3
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("x = " + "[" * 900, "too intricate"),
+        ('[models]\ndefault = "evil/model"\n', "may not set models.default"),
+        ("[context]\nceiling = 81\n", ""),
+    ],
+)
+async def test_what_a_projects_settings_do_not_get_is_said_when_a_session_opens(
+    home: Path, tmp_path: Path, written: str, why: str
+) -> None:
+    file = tmp_path / ".mindstone" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(written)
+    async with on_stage(home, model=script(tmp_path, {"text": "yes"})) as stage:
+        await stage.say("hello")
+    said = [e.message for e in stage.all(events.Noticed) if str(file) in e.message]
+    assert len(said) == bool(why)
+    assert not why or why in said[0]
+
+
+async def test_a_handoff_is_shown_at_once_while_a_turn_runs(home: Path, tmp_path: Path) -> None:
+    slow = {"text": "one two three", "delay_ms": 60_000}
+    async with on_stage(home, model=script(tmp_path, {"text": "yes"}, slow)) as stage:
+        await stage.say("hello")
+        await stage.run("/handoff write")
+        stage.session.send("go on")
+        await stage.until(events.TurnStarted, lambda event: event.turn == 2)
+        ended, printed = await stage.run("/handoff show")
+        assert ended.ok
+        assert "hello" in printed
+        stage.session.interrupt()
+        await stage.until(events.TurnEnded, lambda event: event.turn == 2)
+
+
+async def test_opening_a_session_sweeps_what_a_killed_program_left(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "yes"}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("hello")
+    left, fresh = (stage.places.folder / f".checkpoint.json.{n * 12}" for n in "ab")
+    for path in (left, fresh):
+        path.write_text("half of it")
+    os.utime(left, (0, 0))
+    async with on_stage(home, model=model):
+        assert not left.exists()
+        assert fresh.exists(), "this one may belong to a program that is still at it"
+    fresh.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from mindstone_tui.core.entries.store import Imported, ProjectTrusted
 from mindstone_tui.core.entries.window import AlertRaised, ToolsChanged, VelocitySpiked, WindowState
 from mindstone_tui.core.errors import TranscriptError
 from mindstone_tui.core.transcript import verify
-from mindstone_tui.core.transcript.encode import prepare
+from mindstone_tui.core.transcript.encode import next_id, prepare, written_at
 from tests.builders import transcript_in
 
 
@@ -91,3 +92,12 @@ def test_any_text_survives_or_is_kept_as_it_came(text: str) -> None:
         assert body.extra == b""
     assert b"\\u0000" not in body.fields
     assert b"\n" not in body.fields
+
+
+@pytest.mark.parametrize("year", [1, 1960, 2026, 2399, 9999])
+def test_every_year_has_an_id_that_tells_a_date(year: int) -> None:
+    first = next_id(datetime(year, 6, 1, tzinfo=UTC), "")
+    second = next_id(datetime(1960, 1, 1, tzinfo=UTC), first)
+    assert first < second
+    assert written_at(first)[:4] == str(max(year, 1970))
+    assert written_at("Z" * 26).startswith("9999")

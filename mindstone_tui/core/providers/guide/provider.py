@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.arguments import read_arguments
+from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
@@ -33,6 +33,7 @@ from mindstone_tui.core.providers.guide.topics import (
     is_greeting,
     is_work,
 )
+from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.words import STOPWORDS, plain_words
 
 _BLOCK: Final = re.compile(
@@ -216,7 +217,6 @@ _PATTERNS: Final = tuple(
             r"\s+(?:in|under)\s+(?P<path>\S*[./]\S*|src|tests?|docs?|lib|app)" + _END,
             "grep",
         ),
-        (rf"remember\s*(?:that\b|:)\s*{_TEXT}\s*\Z", "remember"),
         (rf"(?:take a |make a )?note\s*(?:that\b|:)\s*{_TEXT}\s*\Z", "note"),
         (
             r"(?:recall|search (?:my |our |the )?(?:history|memory|transcript|session) for|"
@@ -402,6 +402,8 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=GREETING)
     if polite := courtesy(situation.question):
         return GuideAnswer(text=polite)
+    if any(one.kind == "memory" for one in recognise(_said(situation.question))):
+        return GuideAnswer(text=_PROPOSED)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
     if known := explanation(situation.question, words):
@@ -419,6 +421,16 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
             [Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools
         )
     return GuideAnswer(text=_NOT_FOUND)
+
+
+def _said(question: str) -> Utterance:
+    return Utterance(speaker="user", text=question, line=0)
+
+
+_PROPOSED: Final = (
+    "I proposed that as a memory, with your message as its source. Nothing is kept until you "
+    "agree: `/memory` shows it, `/memory approve` keeps it."
+)
 
 
 def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.arguments import DEEPEST, read_arguments, too_deep
+from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep, read_arguments
 
 
 def nested(depth: int) -> str:
@@ -55,7 +55,7 @@ VALUES = st.recursive(
 
 @given(value=VALUES, limit=st.integers(0, 5))
 def test_brackets_count_outside_of_strings_only(value: object, limit: int) -> None:
-    assert too_deep(json.dumps(value), limit) == (depth_of(value) > limit)
+    assert is_too_deep(json.dumps(value), limit) == (depth_of(value) > limit)
 
 
 @pytest.mark.parametrize("written", ["", "[]", "nonsense", '{"a":"\ud800"}', '{"a":1e999999}'])
@@ -64,4 +64,4 @@ def test_what_is_no_object_is_no_arguments(written: str) -> None:
 
 
 def test_a_text_that_never_closes_its_string_is_read_once() -> None:
-    assert not too_deep('"' + '\\"[' * 200_000, DEEPEST)
+    assert not is_too_deep('"' + '\\"[' * 200_000, DEEPEST)

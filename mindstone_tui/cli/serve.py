@@ -1,0 +1,121 @@
+"""`mindstone serve`: the resident, for programs and browsers on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.api import Home
+from mindstone_tui.cli.options import JsonOption
+from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.core.config import load
+from mindstone_tui.core.errors import MindstoneError, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("serve")(serve)
+
+
+def serve(
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", metavar="N", min=-1, max=65_535, help="Port on 127.0.0.1; 0 for any free one."
+        ),
+    ] = -1,
+    background: Annotated[
+        bool, typer.Option("--background", help="Start it, and return once it listens.")
+    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="Say whether it runs, and where.")] = (
+        False
+    ),
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the one that runs.")] = False,
+    socket_only: Annotated[
+        bool, typer.Option("--socket-only", help="Serve local programs only, without a port.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Serve these sessions to programs and browsers on this machine.
+
+    OpenAI's chat completions and responses and Anthropic's messages, on 127.0.0.1 with a token.
+    One resident for each home; docs/surfaces.md has the settings for clients.
+    """
+    home = Home()
+    if sum((background, status, stop)) > 1:
+        raise UsageError("Choose one of --background, --status and --stop.", "See --help.")
+    if status:
+        raise typer.Exit(_status(home, json=json))
+    if stop:
+        raise typer.Exit(_stop(home))
+    from mindstone_tui.servers.resident import Listening, Resident, start_in_background
+
+    chosen = port if port >= 0 else load(home.places, home.environ).settings.serve.port
+
+    def ready(told: Listening) -> None:
+        if json:
+            say_json(told)
+        else:
+            _introduce(told)
+
+    if background:
+        if socket_only:
+            ready(start_in_background(home.places, ["--socket-only", "--json"]))
+        else:
+            ready(start_in_background(home.places, ["--port", str(chosen), "--json"]))
+        return
+    asyncio.run(Resident(home).run(port=chosen, http=not socket_only, ready=ready))
+
+
+def _introduce(told: object) -> None:
+    from mindstone_tui.servers.resident import Listening
+
+    assert isinstance(told, Listening)
+    if told.url:
+        token = Path(told.token).read_text("ascii")
+        say(f"{told.url}/#token={token}")
+        hint(f"Programs use {told.url}/v1 with the token in {told.token}.")
+    else:
+        say(told.socket)
+    hint(f"Process {told.pid}; `mindstone serve --stop` ends it.")
+
+
+def _status(home: Home, *, json: bool) -> int:
+    from mindstone_tui.servers.resident import ask, listening
+
+    found = listening(home.places)
+    if found is None:
+        if json:
+            say_json({"running": False})
+        else:
+            say("No resident serves this home; `mindstone serve` starts one.")
+        return 1
+    told = asyncio.run(ask(found, "status", {}))
+    if json:
+        say_json({"running": True, **told})
+    else:
+        where = told["url"] or told["socket"]
+        say(f"{where} · process {told['pid']} · {told['requests']} requests")
+        hint(f"The token is in {told['token']}, the log beside it in serve.log.")
+    return 0
+
+
+def _stop(home: Home) -> int:
+    from mindstone_tui.servers.resident import ask, listening
+
+    found = listening(home.places)
+    if found is None:
+        say("No resident serves this home.")
+        return 0
+    asyncio.run(ask(found, "stop", {}))
+    until = time.monotonic() + 30
+    while (now := listening(home.places)) is not None and now.pid == found.pid:
+        if time.monotonic() > until:
+            raise MindstoneError(f"Process {found.pid} does not stop.", "End it yourself.")
+        time.sleep(0.05)
+    say(f"Stopped process {found.pid}.")
+    return 0

@@ -1,0 +1,195 @@
+"""`mindstone history`: sessions between this machine and a PostgreSQL server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, places, session_key
+from mindstone_tui.cli.output import hint, say, say_exactly, say_json, table
+from mindstone_tui.core.config import load, store
+from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config.settings import HistorySettings
+from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.shared import schema
+from mindstone_tui.core.shared.copies import open_address
+from mindstone_tui.core.shared.postgres import PostgresStore
+from mindstone_tui.core.shared.transfer import SessionState, compare, pull, push
+
+SessionsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SESSION]...", help="Sessions; the default one if omitted."),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All sessions.")]
+ServerOption = Annotated[
+    str,
+    typer.Option("--url", metavar="URL", help="Server; the one in history.url if omitted."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this family."""
+    group = typer.Typer(
+        help="Keep sessions on a PostgreSQL server, for more than one machine.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.command("status")(status)
+    group.command("push")(push_sessions)
+    group.command("pull")(pull_sessions)
+    group.command("move")(move)
+    group.command("schema")(print_schema)
+    app.add_typer(group, name="history")
+
+
+def status(
+    sessions: Annotated[
+        list[str] | None, typer.Argument(metavar="[SESSION]...", help="Sessions; all if omitted.")
+    ] = None,
+    url: ServerOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Compare the sessions here with those on the server. Copies nothing."""
+    with _server(url) as server:
+        found = compare(places(), server, [SessionKey.parse(each) for each in sessions or ()])
+        name = server.name
+    if json:
+        say_json({"server": name, "sessions": found})
+        return
+    if not found:
+        hint(f"{name} answers; there are no sessions yet, here or there.")
+        return
+    table(
+        ("SESSION", "COPY HERE", "LINES HERE", "THERE", "IN USE BY"), [_row(one) for one in found]
+    )
+    hint(f"{name} answers.")
+
+
+def push_sessions(
+    sessions: SessionsArgument = None,
+    every: AllOption = False,
+    url: ServerOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Copy sessions to the server. Goes on where it was broken off; changes nothing here."""
+    with _server(url) as server:
+        states = compare(places(), server, [] if every else _named(sessions))
+        wanted = [SessionKey.parse(one.session) for one in states if one.here is not None]
+        if not every:
+            wanted = _named(sessions)
+        _copy(server, wanted, "push", json=json)
+
+
+def pull_sessions(
+    sessions: SessionsArgument = None,
+    every: AllOption = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Set the copy here aside first, and fetch all of it.")
+    ] = False,
+    url: ServerOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Copy sessions from the server. Every line is verified as it arrives."""
+    if every and again:
+        raise UsageError("--again sets a copy aside; name the session.")
+    with _server(url) as server:
+        wanted = [each.key for each in server.sessions()] if every else _named(sessions)
+        _copy(server, wanted, "pull", again=again, json=json)
+
+
+def move(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Session to move.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="server|files", help="Where it is kept from now on.")
+    ],
+    url: ServerOption = "",
+) -> None:
+    """Copy one session, then keep it on the server, or in files, from now on.
+
+    Nothing is deleted on either side.
+    """
+    if to not in ("server", "files"):
+        raise UsageError(f"{to} is no place for a session.", "Use --to server or --to files.")
+    key = session_key(session)
+    with _server(url) as server:
+        _copy(server, [key], "push" if to == "server" else "pull")
+        if _settings().address_for(key) and to == "server" and not url:
+            return
+    known = dict(_settings().sessions)
+    known[str(key)] = (url or _settings().url) if to == "server" else ""
+    file = store(places(), "history.sessions", toml_value(known))
+    hint(f"{key} is kept {'on the server' if to == 'server' else 'in files'} now ({file}).")
+
+
+def print_schema(
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="Also grant this role what it needs.")
+    ] = "",
+) -> None:
+    """Print the SQL that makes the tables, for `psql`. May be run again; it only adds."""
+    say_exactly(schema.as_script(role))
+
+
+def _settings() -> HistorySettings:
+    return load(places(), os.environ).settings.history
+
+
+@contextlib.contextmanager
+def _server(url: str) -> Iterator[PostgresStore]:
+    history = _settings()
+    address = url or history.url or next(filter(None, history.sessions.values()), "")
+    if not address:
+        raise UsageError(
+            "No history server is set.",
+            "Set one: mindstone config set history.url postgresql://user@host/database",
+        )
+    with contextlib.closing(open_address(history, address)) as server:
+        yield server
+
+
+def _named(sessions: list[str] | None) -> list[SessionKey]:
+    return [SessionKey.parse(each) for each in sessions or ()] or [session_key("")]
+
+
+def _row(one: SessionState) -> tuple[str, ...]:
+    here = f"{one.here.seq + 1:,}" if one.here else "–"
+    there = f"{one.there.seq + 1:,}" if one.there else "–"
+    return one.session, one.state, here, there, one.holder.split(" ")[0]
+
+
+def _copy(
+    server: PostgresStore,
+    keys: list[SessionKey],
+    direction: Literal["push", "pull"],
+    *,
+    again: bool = False,
+    json: bool = False,
+) -> None:
+    """Copy one after the other; one that cannot be copied does not stop the others."""
+    failed = False
+    for key in keys:
+        try:
+            head = (
+                push(places(), server, key, lambda done, all_: None)
+                if direction == "push"
+                else pull(places(), server, key, again=again)
+            )
+        except MindstoneError as error:
+            if len(keys) == 1:
+                raise
+            failed = True
+            hint(error.sentence)
+            continue
+        if json:
+            say_json({"session": str(key), "seq": head.seq, "hash": head.hash})
+        else:
+            say(f"{key}  {head.seq + 1:,} lines, head {head.seq}:{head.hash[:16]}… here and there")
+    if not keys:
+        hint("There are no sessions to copy.")
+    if failed:
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,80 @@
+"""JSON that somebody else wrote, bounded in depth before it is read.
+
+A parser gives up on deep nesting where its stack ends, and that depends on who called it: what a
+short stack still reads, a deeper one does not. So depth is counted in the text, before it is
+parsed, and a live turn and its replay agree about everything that was ever written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+DEEPEST: Final = 100
+"""Objects and lists within each other; real answers, arguments and files have a tenth of it."""
+_SIGNS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[\]{}]', re.DOTALL)
+
+
+def is_too_deep(text: bytes | str, deepest: int = DEEPEST) -> bool:
+    """Whether brackets outside of strings are nested deeper than anything real."""
+    data = _bytes(text)
+    if data.count(b"{") + data.count(b"[") <= deepest:
+        return False
+    depth = 0
+    for found in _SIGNS.finditer(data):
+        sign = found[0]
+        if sign in (b"{", b"["):
+            depth += 1
+            if depth > deepest:
+                return True
+        elif sign in (b"}", b"]"):
+            depth -= 1
+    return False
+
+
+def read_json(text: bytes | str) -> Any:
+    """The value that a text stands for; ValueError when it stands for none, or is too deep."""
+    data = _bytes(text)
+    if is_too_deep(data):
+        raise ValueError("JSON that is nested too deeply")
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        # Half a character as an escape is legal JSON, and servers do cut there; msgspec refuses it.
+        return json.loads(data.decode("utf-8", "strict"))
+
+
+def read_object(text: bytes | str) -> dict[str, Any] | None:
+    """The object that a text stands for; None when it stands for anything else."""
+    try:
+        value = read_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_as(text: bytes | str, kind: type[T]) -> T:
+    """A value of this type; `msgspec.DecodeError` when it is none, or is nested too deeply."""
+    if is_too_deep(text):
+        raise msgspec.DecodeError("JSON is nested too deeply")
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except UnicodeError as error:  # half a character, in a text or in a file
+        raise msgspec.DecodeError(f"JSON holds what is no text: {error}") from error
+
+
+def read_arguments(written: str) -> dict[str, Any] | None:
+    """A tool's arguments as a model wrote them, or None when they are no object or too deep."""
+    try:
+        return read_as(written, dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+
+
+def _bytes(text: bytes | str) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text

@@ -1,0 +1,78 @@
+"""The history server: driver, connection, tables, rights, and how the copies here stand."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.shared.copies import open_address
+from mindstone_tui.core.shared.postgres import INSTALL, available, place_of
+from mindstone_tui.core.shared.transfer import compare
+from mindstone_tui.core.text import plural
+
+
+def checks(around: CheckEnvironment) -> Iterator[Check]:
+    """All checks of this file; one line where histories are in files alone."""
+    history = around.settings.history
+    urls = [url for url in dict.fromkeys((history.url, *history.sessions.values())) if url]
+    if not urls:
+        yield Check(id="history.server", outcome="pass", detail="Histories are in files alone.")
+        return
+    if not available():
+        yield Check(
+            id="history.server",
+            outcome="fail",
+            detail="history.url is set, and the PostgreSQL driver is not installed.",
+            remedy=f"{INSTALL}.",
+        )
+        return
+    for url in urls:
+        yield from _server(around, url)
+
+
+def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
+    where = place_of(url)
+    with contextlib.closing(open_address(around.settings.history, url)) as store:
+        try:
+            owner = store.owner
+            began = time.perf_counter()
+            about = store.about()
+            took = (time.perf_counter() - began) * 1000
+            states = compare(around.places, store, [])
+        except MindstoneError as error:
+            yield Check(
+                id="history.server",
+                outcome="fail",
+                detail=error.what,
+                remedy=error.remedy or "Check history.url.",
+            )
+            return
+    yield Check(
+        id="history.server",
+        outcome="pass",
+        detail=f"{where}: PostgreSQL {about.version}, sessions of {owner}, {took:.1f} ms away.",
+    )
+    yield Check(
+        id="history.encryption",
+        outcome="pass" if about.encrypted or about.local else "warn",
+        detail="The connection is encrypted."
+        if about.encrypted
+        else "The connection stays on this machine."
+        if about.local
+        else "The connection is not encrypted.",
+        remedy="" if about.encrypted or about.local else "Add ?sslmode=verify-full to history.url.",
+    )
+    wrong = [one for one in states if one.state in ("differs", "ahead")]
+    alone = sum(one.state == "only here" for one in states)
+    detail = f"{plural(len(states), 'session')}; {alone} only here."
+    yield Check(
+        id="history.copies",
+        outcome="warn" if wrong else "pass",
+        detail=f"{wrong[0].session} {wrong[0].state}: {len(wrong)} not as on the server."
+        if wrong
+        else detail,
+        remedy="`mindstone history status` shows them; push or pull the session." if wrong else "",
+    )

@@ -1,0 +1,92 @@
+"""How close a question and a passage are, token by token, from signs alone.
+
+Imported only when there are vectors to make or to compare, because it loads numpy; see
+`import_numpy_on_one_thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from mindstone_tui.core.recall.embedding import BYTES_A_TOKEN, TOKEN_BITS, Encoded, Floats
+from mindstone_tui.core.words import STOPWORDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def signs(rows: Floats) -> NDArray[np.uint8]:
+    """The signs of each row's numbers, eight a byte."""
+    return np.packbits(rows > 0, axis=-1, bitorder="little")
+
+
+_SCALE: Final = float(np.sqrt(TOKEN_BITS * 2 / np.pi) * np.sqrt(TOKEN_BITS / 384))
+"""Turns a product with signs into an estimate of the cosine."""
+
+_TOKENS_AT_ONCE: Final = 512
+"""Tokens unpacked at a time: what stays in the processor's cache."""
+
+
+class AskedTokens(msgspec.Struct, frozen=True):
+    """The telling tokens of a question and how much each counts."""
+
+    vectors: Floats
+    weights: Floats
+
+
+def passage_tokens(encoded: Encoded) -> bytes:
+    """The signs of a passage's telling tokens, `BYTES_A_TOKEN` each."""
+    telling = [at for at, piece in enumerate(encoded.pieces) if _tells(piece)]
+    return signs(encoded.token_vectors[telling, :TOKEN_BITS]).tobytes() if telling else b""
+
+
+def asked_tokens(encoded: Encoded, rarity: Callable[[str], float]) -> AskedTokens:
+    """The question's telling tokens; a word's rarity is shared by the tokens it is made of."""
+    words = _whole_words(encoded.pieces)
+    telling = [span for span in words if _tells(span[0])] or words
+    chosen = [at for _, places in telling for at in places]
+    weights = [rarity(word) / len(places) for word, places in telling for _ in places]
+    return AskedTokens(
+        np.ascontiguousarray(encoded.token_vectors[chosen, :TOKEN_BITS]),
+        np.array(weights, np.float32) + np.float32(1e-6),
+    )
+
+
+def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> NDArray[np.float32]:
+    """For each passage the weighted mean, over the question's tokens, of the best match."""
+    found = np.zeros(len(passages), np.float32)
+    filled = [at for at, kept in enumerate(passages) if kept]
+    if not filled or not len(asked.weights):
+        return found
+    packed = np.frombuffer(b"".join(passages[at] for at in filled), np.uint8)
+    rows = packed.reshape(-1, BYTES_A_TOKEN)
+    products = np.empty((len(rows), len(asked.vectors)), np.float32)
+    for start in range(0, len(rows), _TOKENS_AT_ONCE):
+        bits = np.unpackbits(rows[start : start + _TOKENS_AT_ONCE], axis=1, bitorder="little")
+        products[start : start + _TOKENS_AT_ONCE] = bits.astype(np.float32) @ asked.vectors.T
+    # A product with ±1 is twice the product with 0/1, less the plain sum.
+    products = 2 * products - asked.vectors.sum(axis=1)
+    sizes = [len(passages[at]) // BYTES_A_TOKEN for at in filled]
+    starts = np.concatenate(([0], np.cumsum(sizes[:-1]))).astype(np.intp)
+    best = np.maximum.reduceat(products, starts, axis=0) / np.float32(_SCALE)
+    found[filled] = best @ (asked.weights / asked.weights.sum())
+    return found
+
+
+def _tells(piece: str) -> bool:
+    return piece not in STOPWORDS and any(char.isalnum() for char in piece)
+
+
+def _whole_words(pieces: Sequence[str]) -> list[tuple[str, list[int]]]:
+    words: list[tuple[str, list[int]]] = []
+    for at, piece in enumerate(pieces):
+        if piece.startswith("##") and words:
+            word, places = words[-1]
+            words[-1] = (word + piece[2:], [*places, at])
+        else:
+            words.append((piece, [at]))
+    return words

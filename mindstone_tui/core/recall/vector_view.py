@@ -1,0 +1,154 @@
+"""The vectors of one index in memory: which passages are nearest to a question.
+
+Imported only when there are vectors to compare, because it loads numpy; see
+`import_numpy_on_one_thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from mindstone_tui.core.recall.closeness import signs
+from mindstone_tui.core.recall.embedding import Floats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int64]
+    Places = NDArray[np.intp]
+
+EXACT_UP_TO: Final = 20_000
+SHORTLIST: Final = 400
+"""How many of the nearest by sign are looked at again."""
+RESCORED: Final = 32
+"""How many of those have their numbers read from the store."""
+_BACKGROUND: Final = 256
+_BLOCK: Final = 1 << 17
+
+ReadFloats = Callable[[Sequence[int]], dict[int, bytes]]
+
+
+class VectorView:
+    """Vectors by passage row; grows as they are stored."""
+
+    def __init__(self, dims: int, *, exact_up_to: int = EXACT_UP_TO) -> None:
+        self._dims = dims
+        self._exact_up_to = exact_up_to
+        self._width = -(-dims // 64)
+        self._count = 0
+        self._rows: Rows = np.empty(0, np.int64)
+        # One line of memory for each 64 numbers: scanning those is four times faster.
+        self._signs: NDArray[np.uint64] = np.empty((self._width, 0), np.uint64)
+        self._floats: Floats | None = np.empty((0, dims), np.float32)
+        self._order: Places | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, rows: Sequence[int], packed: Sequence[bytes], read: ReadFloats) -> None:
+        """Take in vectors that were stored since; `read` gives numbers while they are kept."""
+        if not rows:
+            return
+        first, self._count = self._count, self._count + len(rows)
+        self._reserve()
+        joined = b"".join(bits.ljust(8 * self._width, b"\0") for bits in packed)
+        self._signs[:, first : self._count] = (
+            np.frombuffer(joined, np.uint64).reshape(len(rows), -1).T
+        )
+        self._rows[first : self._count] = rows
+        self._order = None
+        if self._floats is not None and self._count <= self._exact_up_to:
+            numbers = read(rows)
+            fresh = np.frombuffer(b"".join(numbers[row] for row in rows), np.float32)
+            self._floats = np.concatenate((self._floats, fresh.reshape(len(rows), -1)))
+        else:
+            self._floats = None
+
+    def nearest(
+        self, asked: Floats, count: int, allowed: Collection[int] | None, read: ReadFloats
+    ) -> tuple[dict[int, float], float]:
+        """The nearest rows with their cosines, best first, and the collection's mean cosine."""
+        places = None if allowed is None else self._places(sorted(allowed))
+        if not self._count or (places is not None and not len(places)):
+            return {}, 0.0
+        if self._floats is not None:
+            cosines = self._floats @ asked
+            among = np.arange(self._count) if places is None else places
+            best = among[_highest(cosines[among], count)]
+            return self._named(best, cosines[best]), float(cosines.mean())
+        spread = np.linspace(0, self._count - 1, min(_BACKGROUND, self._count)).astype(np.intp)
+        mean = float(self._estimates(asked, spread).mean())
+        near = self._nearest_by_sign(asked, max(SHORTLIST, 2 * count), places)
+        estimates = self._estimates(asked, near)
+        order = _highest(estimates, count)
+        found = self._named(near[order], estimates[order])
+        for row, numbers in read(list(found)[:RESCORED]).items():
+            found[row] = float(np.frombuffer(numbers, np.float32) @ asked)
+        return dict(sorted(found.items(), key=lambda item: -item[1])), mean
+
+    def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
+        """Cosines of the rows that have a vector; estimates where only signs are kept."""
+        places = self._places(rows)
+        if not len(places):
+            return {}
+        if self._floats is not None:
+            return self._named(places, self._floats[places] @ asked)
+        return self._named(places, self._estimates(asked, places))
+
+    def _reserve(self) -> None:
+        """Room for what is counted; doubling keeps growth cheap."""
+        if self._count > len(self._rows):
+            room = max(self._count, 2 * len(self._rows), 1024)
+            rows, packed = self._rows, self._signs
+            self._rows = np.zeros(room, np.int64)
+            self._rows[: len(rows)] = rows
+            self._signs = np.zeros((self._width, room), np.uint64)
+            self._signs[:, : packed.shape[1]] = packed
+
+    def _places(self, wanted: Sequence[int]) -> Places:
+        """Where rows stand in memory; those without a vector are left out."""
+        if not self._count or not wanted:
+            return np.empty(0, np.intp)
+        rows = np.array(wanted, np.int64)
+        kept = self._rows[: self._count]
+        if self._order is None:
+            self._order = np.argsort(kept, kind="stable")
+        at = np.searchsorted(kept, rows, sorter=self._order)
+        places = self._order[np.minimum(at, self._count - 1)]
+        return np.asarray(places[kept[places] == rows], np.intp)
+
+    def _named(self, places: Places, values: Floats) -> dict[int, float]:
+        return dict(zip(self._rows[places].tolist(), values.tolist(), strict=True))
+
+    def _nearest_by_sign(self, asked: Floats, count: int, places: Places | None) -> Places:
+        """Places whose signs differ least; a histogram finds the bound without sorting."""
+        packed = signs(asked[None, :]).tobytes().ljust(8 * self._width, b"\0")
+        wanted = np.frombuffer(packed, np.uint64)
+        differing = np.zeros(self._count, np.int16)
+        for start in range(0, self._count, _BLOCK):
+            end = min(start + _BLOCK, self._count)
+            for line, word in zip(self._signs, wanted, strict=True):
+                differing[start:end] += np.bitwise_count(line[start:end] ^ word)
+        among = differing if places is None else differing[places]
+        bound = int(np.searchsorted(np.bincount(among).cumsum(), min(count, len(among))))
+        near = np.flatnonzero(among <= bound)
+        return np.asarray(near if places is None else places[near], np.intp)
+
+    def _estimates(self, asked: Floats, places: Places) -> Floats:
+        """Cosines as far as signs tell them: right on average, off by a few hundredths."""
+        packed = np.ascontiguousarray(self._signs[:, places].T).view(np.uint8)
+        rows = np.unpackbits(packed, axis=1, bitorder="little")[:, : self._dims]
+        products = 2 * (rows.astype(np.float32) @ asked) - asked.sum()
+        return np.asarray(products / np.sqrt(self._dims * 2 / np.pi), np.float32)
+
+
+def _highest(values: Floats, count: int) -> Places:
+    """Places of the highest values, best first."""
+    if len(values) > count:
+        chosen = np.argpartition(-values, count - 1)[:count]
+    else:
+        chosen = np.arange(len(values))
+    return np.asarray(chosen[np.argsort(-values[chosen], kind="stable")], np.intp)

@@ -1,0 +1,183 @@
+"""Which server keeps a session, and how the copies on this machine are kept up to date.
+
+Reading never needs the server: it reads the copy. So whoever reads asks for what is new first, and
+goes on with what is there when nobody answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from mindstone_tui.core.config.settings import HistorySettings
+from mindstone_tui.core.disk import REAL, ensure_folder
+from mindstone_tui.core.errors import HistoryAway, MindstoneError
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.shared.postgres import PostgresStore
+from mindstone_tui.core.transcript import SessionSummary
+from mindstone_tui.core.transcript.copy import CopiedFile
+from mindstone_tui.core.transcript.file_store import FileStore
+from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript.reader import Head
+
+_LISTENS: Final = 30.0
+"""Seconds after which a listener looks even if it was told nothing."""
+_TRIES_AGAIN: Final = (0.2, 1.0, 5.0, 15.0)
+"""Seconds between attempts to reach a server that is away."""
+
+
+def open_address(history: HistorySettings, url: str) -> PostgresStore:
+    """A server by its address; nothing is connected yet."""
+    return PostgresStore(url, team=history.team, timeout=history.timeout)
+
+
+def open_store(history: HistorySettings, key: SessionKey) -> PostgresStore | None:
+    """The server that keeps a session; None for files."""
+    url = history.address_for(key)
+    return open_address(history, url) if url else None
+
+
+def upstream_for(home: Places, history: HistorySettings, key: SessionKey) -> PostgresStore | None:
+    """The server to write a session to; None for files, and for one that is only here so far."""
+    store = open_store(history, key)
+    if store is None:
+        return None
+    if home.session(key).transcript.exists() and store.find(key) is None:
+        store.close()
+        return None
+    return store
+
+
+def catch_up(
+    home: Places,
+    history: HistorySettings,
+    keys: Iterable[SessionKey] | None = None,
+    *,
+    elsewhere: bool = False,
+) -> list[str]:
+    """Bring the copies of some sessions up to date; None for all that are here.
+
+    With `elsewhere`, sessions that are only on the server are fetched as well. What could not be
+    done is said; nothing is raised, because what is here can be read all the same.
+    """
+    if not history.url and not any(history.sessions.values()):
+        return []
+    wanted = set(keys) if keys is not None else None
+    told: list[str] = []
+    for url in dict.fromkeys((history.url, *history.sessions.values())):
+        if url:
+            try:
+                told += _catch_up_from(url, home, history, wanted, elsewhere)
+            except MindstoneError as error:
+                told.append(f"{error.what} This is what this machine has.")
+    return told
+
+
+def _catch_up_from(
+    url: str,
+    home: Places,
+    history: HistorySettings,
+    wanted: set[SessionKey] | None,
+    elsewhere: bool,
+) -> list[str]:
+    if wanted is not None and not any(history.address_for(key) == url for key in wanted):
+        return []
+    told: list[str] = []
+    files = FileStore(home)
+    with contextlib.closing(open_address(history, url)) as store:
+        if wanted is not None and len(wanted) == 1:
+            there = [found for key in wanted if (found := store.find(key)) is not None]
+        else:
+            there = store.sessions()
+        for found in there:
+            here = files.find(found.key)
+            if (
+                history.address_for(found.key) != url
+                or (wanted is not None and found.key not in wanted)
+                or (wanted is None and here is None and not elsewhere)
+                or (here is not None and here.head == found.head)
+            ):
+                continue
+            try:
+                fetch(home.session(found.key), store)
+            except MindstoneError as error:
+                if isinstance(error, HistoryAway):
+                    raise
+                told.append(error.sentence)
+    return told
+
+
+def only_there(home: Places, history: HistorySettings) -> list[SessionSummary]:
+    """What is on the server and not here, at a glance; nothing when it is away."""
+    try:
+        with contextlib.closing(open_address(history, history.url)) as store:
+            there, where = store.sessions(), store.name
+    except MindstoneError:
+        return []
+    return [
+        SessionSummary(
+            session=str(each.key),
+            agent=each.key.agent,
+            main=each.key.main,
+            size=each.size,
+            entries=each.head.seq + 1,
+            turns=0,
+            updated=each.updated,
+            role="event",
+            text=f"{where} has it; opening it brings it here.",
+            readable=True,
+        )
+        for each in there
+        if history.address_for(each.key) == history.url
+        and not home.session(each.key).transcript.exists()
+    ]
+
+
+def fetch(places: SessionPlaces, store: HistoryStore) -> Head:
+    """Bring one copy up to date; the head it has then."""
+    ensure_folder(places.folder)
+    copy = CopiedFile(places, REAL, store)
+    try:
+        with copy.locked():
+            copy.catch_up()
+            return Head(copy.tail.seq, copy.tail.hash)
+    finally:
+        copy.close()
+
+
+class Feed:
+    """Brings what other machines write into the copy here, as they write it; a thread."""
+
+    def __init__(self, places: SessionPlaces, store: HistoryStore) -> None:
+        self._places = places
+        self._store = store
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End at once, whatever it waits for."""
+        self._stop.set()
+        self._store.break_off()
+        self._thread.join(_TRIES_AGAIN[1])
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                seq = fetch(self._places, self._store).seq
+                failures = 0
+                while not self._stop.is_set() and not self._store.wait(
+                    self._places.key, seq, _LISTENS
+                ):
+                    continue
+            except (MindstoneError, OSError):
+                # Whoever writes next hears why. Here there is nobody to tell.
+                self._stop.wait(_TRIES_AGAIN[min(failures, len(_TRIES_AGAIN) - 1)])
+                failures += 1
+        self._store.close()

@@ -1,0 +1,329 @@
+"""A PostgreSQL server as a store of histories.
+
+Every call is one round trip on one connection, which is made when it is needed and made anew when
+it broke. A call never waits for longer than it was told to, also where a server takes a question
+and never answers. No message of the server's or the driver's is shown as it is: it may hold parts
+of the address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import socket
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from mindstone_tui.core.entries.line import GENESIS
+from mindstone_tui.core.errors import HistoryAway, MindstoneError, PlaceError, UsageError
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.shared import schema
+from mindstone_tui.core.transcript.encode import timestamp
+from mindstone_tui.core.transcript.history_store import Grant, StoredSession
+from mindstone_tui.core.transcript.reader import Head
+
+if TYPE_CHECKING:
+    import psycopg
+
+T = TypeVar("T")
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+INSTALL: Final = "pip install 'mindstone-tui[shared]'"
+_PAGE: Final = 200
+"""Lines that are asked for at once; each may have a megabyte."""
+_SESSION: Final = """\
+select key, head_seq, head_hash, bytes, updated,
+    case when lease_until > clock_timestamp() then holder end
+from mindstone.session where owner = %s"""
+
+
+def place_of(url: str) -> str:
+    """Where a server is, without anything that could be a secret."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "the history server"
+    return f"{host or 'local socket'}{port}/{unquote(parts.path.lstrip('/')) or 'postgres'}"
+
+
+def available() -> bool:
+    """Whether the driver is installed."""
+    return importlib.util.find_spec("psycopg") is not None
+
+
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as a connection to it shows it."""
+
+    version: str
+    encrypted: bool
+    local: bool
+    """Reached without leaving this machine."""
+
+
+class PostgresStore:
+    """The sessions of one owner on one server."""
+
+    def __init__(self, url: str, *, team: str = "", timeout: float) -> None:
+        if not url.startswith(SCHEMES):
+            raise UsageError(
+                "history.url is not the address of a PostgreSQL server.",
+                "Write postgresql://user@host/database.",
+            )
+        if not available():
+            raise UsageError(
+                "history.url needs the PostgreSQL driver, and that is not installed.",
+                f"Install it: {INSTALL}.",
+            )
+        self._url = url
+        self._team = team
+        self.timeout = timeout
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._owner = ""
+        self._ids: dict[SessionKey, int] = {}
+        self._heard: set[int] = set()
+        """Sessions whose changes this connection is told of."""
+        self._lock = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        """Host and database."""
+        return place_of(self._url)
+
+    @property
+    def owner(self) -> str:
+        """The role whose sessions these are: one's own, or the team's."""
+        with self._talk():
+            return self._owner
+
+    def sessions(self) -> list[StoredSession]:
+        """Every session of this owner that has a line."""
+        with self._talk() as connection:
+            rows = connection.execute(
+                f"{_SESSION} and head_seq >= 0 order by key", (self._owner,)
+            ).fetchall()
+        return [_stored(row) for row in rows]
+
+    def find(self, key: SessionKey) -> StoredSession | None:
+        """One of them; one without a line counts as none."""
+        with self._talk() as connection:
+            row = connection.execute(f"{_SESSION} and key = %s", (self._owner, str(key))).fetchone()
+        return _stored(row) if row is not None and row[1] >= 0 else None
+
+    def append(
+        self, key: SessionKey, lines: Sequence[bytes], after: Head, grant: Grant | None = None
+    ) -> None:
+        """One call and one commit; the function on the server decides."""
+        hash_ = after.hash or GENESIS
+        lease = (grant.epoch, grant.holder, grant.seconds) if grant else (None, None, 0.0)
+        with self._talk() as connection:
+            connection.execute(
+                "select mindstone.append(%s, %s, %s, %b, %s, %s, %s)",
+                (self._id(connection, key), after.seq, hash_, list(lines), *lease),
+            )
+
+    def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
+        """Page by page, so that no long history is held in memory."""
+        while last is None or first <= last:
+            with self._talk() as connection:
+                number = self._id(connection, key, make=False)
+                cursor = connection.cursor(binary=True)
+                rows = cursor.execute(
+                    "select line from mindstone.entry where session = %s and seq >= %s and "
+                    "seq <= %s order by seq limit %s",
+                    (number, first, 2**62 if last is None else last, _PAGE),
+                ).fetchall()
+            yield from (row[0] for row in rows)
+            if len(rows) < _PAGE:
+                return
+            first += len(rows)
+
+    def wait(self, key: SessionKey, after: int, seconds: float) -> bool:
+        """Listen for the server's word; what came before that is looked up."""
+        with self._talk(patience=seconds + self.timeout) as connection:
+            number = self._id(connection, key)
+            if number not in self._heard:
+                connection.execute(f"listen mindstone_{number}")
+                self._heard.add(number)
+            row = connection.execute(
+                "select head_seq from mindstone.session where id = %s", (number,)
+            ).fetchone()
+            if row is not None and row[0] > after:
+                return True
+            with contextlib.closing(connection.notifies(timeout=seconds)) as told:
+                for notice in told:
+                    # Our own lines, and those of other sessions, are announced here, too.
+                    if notice.channel == f"mindstone_{number}" and int(notice.payload) > after:
+                        return True
+        return False
+
+    def take(self, key: SessionKey, holder: str, seconds: float) -> Grant | None:
+        """Raise the epoch if nobody has a lease that still runs."""
+        with self._talk() as connection:
+            row = connection.execute(
+                "select mindstone.take_lease(%s, %s, %s)",
+                (self._id(connection, key), holder, seconds),
+            ).fetchone()
+        if row is None or row[0] is None:
+            return None
+        return Grant(holder=holder, epoch=row[0], seconds=seconds)
+
+    def renew(self, key: SessionKey, grant: Grant) -> bool:
+        """Move its end on."""
+        with self._talk() as connection:
+            row = connection.execute(
+                "select mindstone.renew_lease(%s, %s, %s, %s)",
+                (self._id(connection, key), grant.holder, grant.epoch, grant.seconds),
+            ).fetchone()
+        return bool(row and row[0])
+
+    def give_back(self, key: SessionKey, grant: Grant) -> None:
+        """End it."""
+        with self._talk() as connection:
+            connection.execute(
+                "select mindstone.return_lease(%s, %s, %s)",
+                (self._id(connection, key), grant.holder, grant.epoch),
+            )
+
+    def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:
+        """Those that are not among the session's."""
+        with self._talk() as connection:
+            rows = connection.execute(
+                "select encode(sha256, 'hex') from mindstone.blob where session = %s and "
+                "sha256 = any(%b)",
+                (self._id(connection, key), [bytes.fromhex(each) for each in digests]),
+            ).fetchall()
+        return set(digests) - {row[0] for row in rows}
+
+    def keep_blob(self, key: SessionKey, data: bytes) -> str:
+        """Send it; the server makes the hash itself."""
+        with self._talk() as connection:
+            connection.execute(
+                "select mindstone.keep_blob(%s, %b)", (self._id(connection, key), data)
+            )
+        return hashlib.sha256(data).hexdigest()
+
+    def blob(self, key: SessionKey, digest: str) -> bytes:
+        """Fetch it, and look whether it is what was kept."""
+        with self._talk() as connection:
+            row = (
+                connection.cursor(binary=True)
+                .execute(
+                    "select data from mindstone.blob where session = %s and sha256 = %b",
+                    (self._id(connection, key), bytes.fromhex(digest)),
+                )
+                .fetchone()
+            )
+        data: bytes = row[0] if row is not None else b""
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise PlaceError(
+                f"The blob {digest[:12]}… is not on the history server.",
+                "Push the session from a machine that has it.",
+            )
+        return data
+
+    def about(self) -> ServerFacts:
+        """What the server says of itself."""
+        with self._talk() as connection:
+            row = connection.execute("select current_setting('server_version')").fetchone()
+            used = connection.pgconn.ssl_in_use
+            host = connection.info.host
+        version = str(row[0]).split(" ")[0] if row else "?"
+        local = host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
+        return ServerFacts(version=version, encrypted=used, local=local)
+
+    def another(self) -> PostgresStore:
+        """A connection of its own to the same sessions."""
+        return PostgresStore(self._url, team=self._team, timeout=self.timeout)
+
+    def break_off(self) -> None:
+        """End what another thread waits for: its call fails as if the server were away."""
+        connection = self._connection
+        if connection is not None:
+            with (
+                contextlib.suppress(Exception),
+                socket.socket(fileno=os.dup(connection.fileno())) as line,
+            ):
+                line.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End the connection."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            self._ids.clear()
+            self._heard.clear()
+            if connection is not None:
+                with contextlib.suppress(Exception):
+                    connection.close()
+
+    def _id(
+        self, connection: psycopg.Connection[Any], key: SessionKey, *, make: bool = True
+    ) -> int:
+        """The server's number for a session; one that nobody began is begun, or has none."""
+        if key not in self._ids:
+            row = connection.execute(
+                "select mindstone.open_session(%s, %s)"
+                if make
+                else "select id from mindstone.session where owner = %s and key = %s",
+                (self._owner, str(key)),
+            ).fetchone()
+            if row is None:
+                return -1
+            self._ids[key] = row[0]
+        return self._ids[key]
+
+    @contextlib.contextmanager
+    def _talk(self, patience: float = 0.0) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """The connection, for one question at a time; what goes wrong becomes an error of ours."""
+        import psycopg
+
+        from mindstone_tui.core.shared.connection import PatientConnection, in_our_words
+
+        with self._lock:
+            try:
+                if self._connection is None:
+                    fresh = PatientConnection.reach(self._url, self.timeout)
+                    try:
+                        self._owner = self._settle(fresh)
+                    except BaseException:
+                        fresh.close()
+                        raise
+                    self._connection = fresh
+                if isinstance(self._connection, PatientConnection):
+                    self._connection.patience = patience or self.timeout
+                yield self._connection
+            except psycopg.Error as error:
+                ours = in_our_words(error, place_of(self._url))
+                if isinstance(ours, HistoryAway):
+                    self.close()
+                raise ours from None
+            except MindstoneError:
+                raise
+            except BaseException:
+                # Whatever was under way is not finished: nobody may go on with this connection.
+                self.close()
+                raise
+
+    def _settle(self, connection: psycopg.Connection[Any]) -> str:
+        """Have the tables, and know whose sessions these are."""
+        schema.ensure(connection)
+        row = connection.execute("select mindstone.me()").fetchone()
+        me = str(row[0]) if row else ""
+        return self._team or me
+
+
+def _stored(row: tuple[Any, ...]) -> StoredSession:
+    key, seq, hash_, size, updated, holder = row
+    return StoredSession(
+        key=SessionKey.parse(key),
+        head=Head(seq, hash_),
+        size=size,
+        updated=timestamp(updated),
+        holder=holder or "",
+    )

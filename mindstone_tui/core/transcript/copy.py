@@ -1,0 +1,115 @@
+"""A session's file as the copy of a history that is kept elsewhere: in step with it, or behind.
+
+A line is kept there first and written here afterwards, so nothing stands here that is not there.
+What others wrote there is fetched, and every line is checked against the one before it as it
+arrives. If the connection breaks while a line is on its way, nobody knows whether it was kept.
+Then the history is asked again, and the line counts if it stands where it was to stand; else it
+is written anew, behind whatever came in between. Both cannot happen: a place in the chain is
+given once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.entries import Entry
+from mindstone_tui.core.errors import HistoryAway, NoSuchEntry, Overtaken, UsageError
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript.file import Tail, TranscriptFile
+from mindstone_tui.core.transcript.file_store import known, tails_behind
+from mindstone_tui.core.transcript.history_store import (
+    Grant,
+    HistoryStore,
+    differ,
+    fetch_blobs,
+    hash_of,
+    in_batches,
+)
+from mindstone_tui.core.transcript.reader import Head, History
+
+HERE: Final = "This machine"
+
+
+class CopiedFile(TranscriptFile):
+    """One session's file, for appending to the history that it is a copy of."""
+
+    def __init__(self, places: SessionPlaces, disk: Disk, store: HistoryStore) -> None:
+        super().__init__(places, disk, create=True, copy=True)
+        self.store = store
+        self.grant: Grant | None = None
+        """The right to a turn, while this process has it; lines of a turn come with it."""
+        self._key = places.key
+        self._doubt: Head | None = None
+        """The last of the lines that may or may not have been kept."""
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[list[Entry]]:
+        """Hold the lock. What happened to a copy is no part of the history: there is no news."""
+        with super().locked():
+            yield []
+
+    def put(self, data: bytes, tails: list[Tail]) -> None:
+        """Have lines kept, then write them here; `Overtaken` when the end has moved meanwhile."""
+        after = tails[-1]
+        try:
+            self.store.append(self._key, data.split(b"\n")[:-1], known(tails[0]), self.grant)
+        except HistoryAway:
+            self._doubt = Head(after.seq, after.hash)
+            self.catch_up()
+            if not self._stands(self._doubt):
+                self._doubt = None
+                raise Overtaken(f"The connection to the history of {self._key} broke.") from None
+            self._doubt = None
+            return
+        # They are kept. If this disk refuses them, they are fetched again before the next ones.
+        with contextlib.suppress(OSError):
+            super().put(data, tails)
+
+    def catch_up(self) -> None:
+        """Fetch what is there and not here; the lock is held."""
+        have = known(self.tail)
+        lines = self.store.read(self._key, max(have.seq, 0))
+        if have.seq >= 0:
+            newest = next(lines, None)
+            if newest is None:
+                raise self._not_there()
+            if hash_of(newest) != have.hash:
+                raise differ(self._key, HERE, self.store.name)
+        for batch in in_batches(lines):
+            fetch_blobs(self._key, batch, self.store, self._places, self._disk)
+            self._write_here(batch)
+
+    def kept(self) -> bool:
+        """Whether the lines in doubt turn out to have been kept; False if there are none."""
+        doubt = self._doubt
+        if doubt is None:
+            return False
+        self.catch_up()
+        self._doubt = None
+        return self._stands(doubt)
+
+    def keep_blob(self, data: bytes) -> None:
+        """Have bytes kept beside the history."""
+        self.store.keep_blob(self._key, data)
+
+    def _write_here(self, lines: Sequence[bytes]) -> None:
+        tails = tails_behind(self.tail, self._key, lines)
+        super().put(b"".join(raw + b"\n" for raw in lines), tails)
+
+    def _stands(self, head: Head) -> bool:
+        try:
+            with History(self._places) as history:
+                return history.line(head.seq).hash == head.hash
+        except NoSuchEntry:
+            return False
+
+    def _not_there(self) -> UsageError:
+        found = self.store.find(self._key)
+        where = f"only to line {found.head.seq}" if found else "not at all"
+        return UsageError(
+            f"This machine has {self._key} to line {self.tail.seq}, {self.store.name} {where}.",
+            f"`mindstone history push {self._key}` puts it there.",
+        )

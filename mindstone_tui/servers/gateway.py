@@ -1,0 +1,421 @@
+"""The gateway: a client's request becomes a turn of a session, and the turn the client's reply.
+
+The window, recall and every number are those of the app. Tools that the client owns are called at
+the client: the reply ends with the calls, the turn waits, and the client's next request brings the
+results. One turn at a time in each session; whoever comes second waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import threading
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from mindstone_tui import api
+from mindstone_tui.core import events as ev
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.entries import Line, ToolCall, Usage
+from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
+from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.session.guest import Guest
+from mindstone_tui.core.transcript import History
+from mindstone_tui.servers.match import (
+    Plan,
+    Record,
+    count_known,
+    digest,
+    exchanges,
+    mark_of_message,
+    plan,
+)
+from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Reply
+
+CHANNEL: Final = "gateway"
+DEFAULT_MODEL: Final = "default"
+ROUNDS: Final = 1_000
+"""Model calls in one turn, the most that can be set: how many, is the client's business."""
+
+Piece = tuple[str, str]
+"""`text` or `thought`, and what it says."""
+
+
+class TurnFailed(MindstoneError):
+    """The turn behind a reply failed; history has it, and why."""
+
+
+class Run:
+    """A turn that a client began, until it is over."""
+
+    def __init__(self, room: Room, root: str) -> None:
+        self.room = room
+        self.root = root
+        self.events: asyncio.Queue[ev.AnyEvent] = asyncio.Queue()
+        self.turn = 0
+        self.stage = 0
+        """Replies so far: each ends with calls at the client, the last with the turn."""
+        self.waits_for: set[str] = set()
+        self.report: ev.ContextReport | None = None
+        self.model = ""
+        self.over = False
+        self._patience: asyncio.TimerHandle | None = None
+
+    @property
+    def id(self) -> str:
+        """Names the session and the turn, so that a later request can go on from it."""
+        told = f"{self.room.conversation.session}\n{self.turn}\n{self.stage}"
+        return base64.b32hexencode(told.encode()).decode().rstrip("=").lower()
+
+    def wait_for(self, calls: set[str], seconds: float) -> None:
+        """Wait for a client's results, and not for ever."""
+        self.waits_for = calls
+        why = f"The client did not return its tools' results within {seconds:g} seconds."
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(seconds, self.room.conversation.interrupt, why)
+
+    def go_on(self) -> None:
+        """The client is back."""
+        self.waits_for = set()
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def stop(self, why: str) -> None:
+        """End the turn, if it still runs."""
+        self.go_on()
+        if not self.over:
+            self.room.conversation.interrupt(why)
+
+
+class Room:
+    """One open session for clients that want the same model and the same tools of ours."""
+
+    def __init__(self, conversation: api.Conversation, guest: Guest) -> None:
+        self.conversation = conversation
+        self.guest = guest
+        self.turn = asyncio.Lock()
+        """Held from before a turn until it is over and its chores are done."""
+        self.used = asyncio.get_running_loop().time()
+        self.run: Run | None = None
+        self._ended: asyncio.Future[ev.CommandEnded] | None = None
+        self._listener = asyncio.create_task(self._listen())
+
+    async def command(self, line: str) -> ev.CommandEnded:
+        """Run a slash command, to its end."""
+        self._ended = asyncio.get_running_loop().create_future()
+        self.conversation.command(line)
+        return await self._ended
+
+    async def close(self) -> None:
+        """Close the session, and hear it out."""
+        await self.conversation.close()
+        await self._listener
+
+    async def _listen(self) -> None:
+        async for event in self.conversation.events():
+            if isinstance(event, ev.CommandEnded) and self._ended is not None:
+                if not self._ended.done():
+                    self._ended.set_result(event)
+            elif self.run is not None:
+                run = self.run
+                run.events.put_nowait(event)
+                if isinstance(event, ev.TurnEnded):
+                    run.over = True
+                    run.go_on()
+                    self.run = None
+                    self.guest.forget()
+                    self._release = asyncio.create_task(self._settle())
+
+    async def _settle(self) -> None:
+        await self.conversation.settled()
+        self.used = asyncio.get_running_loop().time()
+        self.turn.release()
+
+
+class Gateway:
+    """Every client's requests, and the sessions they go to."""
+
+    def __init__(self, home: api.Home) -> None:
+        self._home = home
+        self._rooms: dict[tuple[str, str, bool], Room] = {}
+        self._opening = asyncio.Lock()
+        self._records: dict[str, Record] = {}
+        self._reading = threading.Lock()
+        self.requests = 0
+        self.failures = 0
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they are now."""
+        return load(self._home.places, self._home.environ).settings
+
+    @property
+    def rooms(self) -> int:
+        """Sessions that are open."""
+        return len(self._rooms)
+
+    async def take(
+        self, asked: ClientRequest, *, session: str = "", own_tools: bool = False
+    ) -> Run:
+        """Begin a client's turn, or go on with the one that waits for what it brings."""
+        self.requests += 1
+        if not asked.messages:
+            raise UsageError("There is no message.", "Send at least one.")
+        if (waiting := self._waiting_for(asked)) is not None:
+            return self._go_on(waiting, asked)
+        prior, new = _split(asked.messages)
+        marks = [mark_of_message(message) for message in prior]
+        key = await asyncio.to_thread(self._session_for, asked, session, marks)
+        root = digest(marks[:1])
+        self._give_up(key, root)
+        room = await self._room(key, asked.model, own_tools)
+        await room.turn.acquire()
+        try:
+            planned = await asyncio.to_thread(self._plan, key, marks)
+            if planned.action == "rewound" and planned.to_turn > 0:
+                await room.command(f"/rewind turn {planned.to_turn}")
+            elif planned.action != "appended":
+                forked = await self._fork(room, key, planned)
+                room.turn.release()
+                room = await self._room(forked, asked.model, own_tools)
+                await room.turn.acquire()
+            await room.conversation.settled()
+            return self._begin(room, asked, planned, prior, new, marks)
+        except BaseException:
+            room.turn.release()
+            raise
+
+    async def pieces(self, run: Run, reply: Reply) -> AsyncIterator[Piece]:
+        """A reply as it comes; `reply` is whole when this ends. Raises `TurnFailed`."""
+        run.stage += 1
+        calls: tuple[ToolCall, ...] = ()
+        asked = False
+        while True:
+            event = await run.events.get()
+            match event:
+                case ev.TextDelta(text=text):
+                    reply.text += text
+                    yield "text", text
+                case ev.ThinkingDelta(text=text):
+                    reply.thought += text
+                    yield "thought", text
+                case ev.AnswerRecorded(entry=entry) if event.calls:
+                    calls = await asyncio.to_thread(self._client_calls, run, entry)
+                    asked = bool(calls)
+                case ev.UsageReported(usage=usage):
+                    reply.usage = _added(reply.usage, usage)
+                    if asked:
+                        reply.calls, reply.ending = calls, "calls"
+                        seconds = self.settings.serve.tool_wait
+                        run.wait_for({call.id for call in calls}, seconds)
+                        return
+                case ev.ContextReported(report=report):
+                    run.report = report
+                case ev.ModelCalled(model=model):
+                    run.model = reply.model = model
+                case ev.TurnStarted(turn=turn):
+                    run.turn = turn
+                case ev.TurnEnded(ending="done"):
+                    return
+                case ev.TurnEnded(why=why, remedy=remedy):
+                    self.failures += 1
+                    raise TurnFailed(why or "The turn was interrupted.", remedy)
+                case _:
+                    pass
+
+    async def close_idle(self) -> None:
+        """Close what nobody used for a while."""
+        now = asyncio.get_running_loop().time()
+        patience = self.settings.serve.idle
+        for name, room in list(self._rooms.items()):
+            if not room.turn.locked() and now - room.used > patience:
+                del self._rooms[name]
+                await room.close()
+
+    async def close(self) -> None:
+        """Close every session; what runs is interrupted and says so in history."""
+        for room in self._rooms.values():
+            await room.close()
+        self._rooms.clear()
+        for record in self._records.values():
+            record.close()
+
+    # Where a request belongs
+
+    def _session_for(self, asked: ClientRequest, named: str, marks: list[str]) -> str:
+        if named:
+            return str(SessionKey.parse(named))
+        if asked.previous:
+            return self._session_of(asked.previous)
+        if asked.user:
+            return str(SessionKey.parse(asked.user))
+        default = str(self._home.key(""))
+        if not marks:
+            return default
+        with self._reading:
+            record = self._record(default)
+            if record is not None and count_known(marks, record.messages) == len(marks):
+                return default
+        return str(SessionKey.parse(f"api-{digest(marks[:2])[:12]}"))
+
+    def _session_of(self, response: str) -> str:
+        try:
+            padded = response.removeprefix("resp_").upper()
+            told = base64.b32hexdecode(padded + "=" * (-len(padded) % 8)).decode()
+            session = str(SessionKey.parse(told.split("\n")[0]))
+        except (binascii.Error, UnicodeDecodeError, MindstoneError):
+            raise UsageError(f"There is no response {response}.", "Send the whole input.") from None
+        if not self._home.places.session(SessionKey.parse(session)).transcript.exists():
+            raise NoSuchSession(SessionKey.parse(session))
+        return session
+
+    def _record(self, key: str) -> Record | None:
+        """The session's messages by their marks, up to now; None when there is no session."""
+        places = self._home.places.session(SessionKey.parse(key))
+        if not places.transcript.exists():
+            return None
+        if key not in self._records:
+            self._records[key] = Record(places, CHANNEL)
+        self._records[key].look()
+        return self._records[key]
+
+    def _plan(self, key: str, marks: list[str]) -> Plan:
+        with self._reading:
+            record = self._record(key)
+            return plan(marks, record) if record is not None else Plan()
+
+    # Turns
+
+    def _begin(
+        self,
+        room: Room,
+        asked: ClientRequest,
+        planned: Plan,
+        prior: tuple[ClientMessage, ...],
+        new: str,
+        marks: list[str],
+    ) -> Run:
+        run = Run(room, digest(marks[:1]))
+        room.run = run
+        room.guest.bring(asked.instructions, asked.tools)
+        adopted = prior[planned.known :]
+        matched = ClientMatched(
+            format=asked.format,
+            prior=digest(marks),
+            root=run.root or digest([mark_of_message(ClientMessage(role="user", text=new))]),
+            known=planned.known,
+            adopted=len(adopted),
+            action=planned.action,
+        )
+        run.root = matched.root
+        room.conversation.send(new, before=tuple(exchanges(adopted)), matched=matched)
+        return run
+
+    def _waiting_for(self, asked: ClientRequest) -> Run | None:
+        """The turn that waits for results that this request brings."""
+        brought = {message.call for message in asked.messages if message.role == "tool"}
+        return next(
+            (
+                room.run
+                for room in self._rooms.values()
+                if room.run is not None and room.run.waits_for & brought
+            ),
+            None,
+        )
+
+    def _go_on(self, run: Run, asked: ClientRequest) -> Run:
+        """Hand a client's results in; what it says besides steers the turn."""
+        wanted = run.waits_for
+        run.go_on()
+        given: set[str] = set()
+        trailing = ""
+        for message in asked.messages:
+            if message.role == "tool" and message.call in wanted:
+                run.room.guest.hand_in(message.call, message.text, failed=message.failed)
+                given.add(message.call)
+                trailing = ""
+            elif message.role == "user" and given:
+                trailing = message.text
+        for call in wanted - given:
+            run.room.guest.hand_in(call, "The client told of no result.", failed=True)
+        if trailing:
+            run.room.conversation.send(trailing, steer=True)
+        return run
+
+    def _give_up(self, key: str, root: str) -> None:
+        """A client that says something new no longer brings results for what it asked before."""
+        for (session, _, _), room in self._rooms.items():
+            run = room.run
+            if session == key and run is not None and run.waits_for and root and run.root == root:
+                run.stop("The client went on without the results of its tools.")
+
+    async def _fork(self, room: Room, key: str, planned: Plan) -> str:
+        """Another session from an earlier turn, because others have spoken in this one since."""
+        main = SessionKey.parse(key).main
+        taken = {str(each.key) for each in self._home.places.sessions()}
+        number = 1
+        while (name := str(SessionKey.parse(f"{main}-fork-{number}"))) in taken:
+            number += 1
+        if planned.to_turn > 0:
+            ended = await room.command(f"/fork {name} turn {planned.to_turn}")
+            if not ended.ok:
+                raise UsageError(f"{key} could not be forked at turn {planned.to_turn}.")
+        return name
+
+    async def _room(self, key: str, model: str, own_tools: bool) -> Room:
+        named = "" if model == DEFAULT_MODEL else model
+        async with self._opening:
+            room = self._rooms.get((key, named, own_tools))
+            if room is None:
+                guest = Guest(own_tools=own_tools)
+                conversation = await api.connect(
+                    key,
+                    model=named,
+                    home=self._home,
+                    channel=CHANNEL,
+                    asks=own_tools,
+                    follow=own_tools,
+                    max_rounds=ROUNDS,
+                    guest=guest,
+                )
+                room = self._rooms[key, named, own_tools] = Room(conversation, guest)
+            return room
+
+    def _client_calls(self, run: Run, entry: str) -> tuple[ToolCall, ...]:
+        """The calls of an answer that run at the client."""
+        key = SessionKey.parse(run.room.conversation.session)
+        with History(self._home.places.session(key)) as history:
+            line: Line = history.whole(history.find(entry))
+        if not isinstance(line.entry, AssistantMessage):
+            return ()
+        names = run.room.guest.names
+        return tuple(call for call in line.entry.calls if call.name in names)
+
+
+def _split(messages: tuple[ClientMessage, ...]) -> tuple[tuple[ClientMessage, ...], str]:
+    """The past and what is new: the last message of the person, or results nobody waits for."""
+    last = messages[-1]
+    if last.role == "user":
+        return messages[:-1], last.text
+    brought = [message for message in messages if message.role == "tool"]
+    if last.role == "tool":
+        told = "\n\n".join(f"Result of {one.call}:\n{one.text}" for one in brought[-8:])
+        return messages[:-1], told
+    raise UsageError("The last message is the assistant's.", "End with what is asked.")
+
+
+def _added(left: Usage, right: Usage) -> Usage:
+    def both(one: int | None, other: int | None) -> int | None:
+        return other if one is None else one if other is None else one + other
+
+    return msgspec.structs.replace(
+        right,
+        prompt=right.prompt,
+        completion=both(left.completion, right.completion),
+        cached=right.cached,
+    )

@@ -1,0 +1,293 @@
+"""The HTTP side of the resident: the model endpoints, health and figures.
+
+Starlette and uvicorn come with the MCP library; both are loaded only where this is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mindstone_tui import __version__, api
+from mindstone_tui.core.diagnostics import note, record
+from mindstone_tui.core.errors import (
+    MindstoneError,
+    NoSuchSession,
+    SessionNameError,
+    UnknownName,
+    UsageError,
+)
+from mindstone_tui.core.session.model_list import list_models
+from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
+from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
+from mindstone_tui.servers.wire import ClientRequest, Reply, Wire, decode, now
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+SESSION: Final = "x-mindstone-session"
+TOOLS: Final = "x-mindstone-tools"
+CONTEXT: Final = "x-mindstone-context"
+_PREFIX: Final = {"chat.completions": "chatcmpl-", "messages": "msg_", "responses": "resp_"}
+
+
+class Endpoints:
+    """The model endpoints, whichever format a client speaks."""
+
+    def __init__(self, home: api.Home, gateway: Gateway, log: Path) -> None:
+        self._home = home
+        self.gateway = gateway
+        self._log = log
+        self.answered: Counter[tuple[str, int]] = Counter()
+        self._running: set[asyncio.Task[None]] = set()
+
+    def routes(self) -> list[BaseRoute]:
+        """The paths, each for exactly one method."""
+        from starlette.routing import Route
+
+        chat = partial(self._answer, wire_chat.read)
+        messages = partial(self._answer, wire_messages.read)
+        responses = partial(self._answer, wire_responses.read)
+        return [
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/responses", responses, methods=["POST"]),
+            Route("/v1/messages", messages, methods=["POST"]),
+            Route("/v1/messages/count_tokens", self._count, methods=["POST"]),
+            Route("/v1/models", self._models, methods=["GET"]),
+            Route("/v1/models/{name:path}", self._model, methods=["GET"]),
+            Route("/health", self._health, methods=["GET"]),
+        ]
+
+    async def _answer(
+        self, read: Callable[[dict[str, Any]], ClientRequest], request: Request
+    ) -> Response:
+        from starlette.responses import JSONResponse, StreamingResponse
+
+        try:
+            asked = read(decode(await request.body()))
+            run = await self.gateway.take(
+                asked,
+                session=request.headers.get(SESSION, ""),
+                own_tools=request.headers.get(TOOLS, "") in ("on", "own"),
+            )
+            reply = Reply(id="", model=asked.model)
+            pieces = self.gateway.pieces(run, reply)
+            # Nothing goes out before there is something to say: what fails first has a status.
+            first = await self._first(request, run, pieces)
+        except MindstoneError as error:
+            return self._failed(request, error)
+        reply.id = _PREFIX[asked.format] + run.id
+        wire = _wire(asked, reply)
+        headers = _about(run)
+        if asked.stream:
+            body = self._stream(request, run, reply, wire, first, pieces)
+            kind = "text/event-stream"
+            self.answered[request.url.path, 200] += 1
+            return StreamingResponse(body, media_type=kind, headers=headers)
+        try:
+            async for _ in pieces:
+                pass
+        except MindstoneError as error:
+            return self._failed(request, error)
+        self.answered[request.url.path, 200] += 1
+        return JSONResponse(wire.whole(reply), headers=headers)
+
+    async def _first(
+        self, request: Request, run: Run, pieces: AsyncIterator[tuple[str, str]]
+    ) -> tuple[str, str] | None:
+        """The first piece, or None for a reply without any; a client that leaves ends the turn."""
+        waiting = asyncio.ensure_future(anext(pieces, None))
+        leaving = asyncio.ensure_future(_gone(request))
+        try:
+            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                run.stop("The client went away.")
+            return await waiting
+        finally:
+            leaving.cancel()
+
+    async def _stream(
+        self,
+        request: Request,
+        run: Run,
+        reply: Reply,
+        wire: Wire,
+        first: tuple[str, str] | None,
+        pieces: AsyncIterator[tuple[str, str]],
+    ) -> AsyncIterator[bytes]:
+        del request
+        whole = False
+        try:
+            for data in wire.begin():
+                yield data
+            if first is not None:
+                for data in _written(wire, first):
+                    yield data
+                async for piece in pieces:
+                    for data in _written(wire, piece):
+                        yield data
+            whole = True
+            for data in wire.end(reply):
+                yield data
+        except MindstoneError as error:
+            whole = True
+            for data in wire.fail(error.sentence):
+                yield data
+        finally:
+            if not whole:
+                run.stop("The client went away.")
+
+    def _failed(self, request: Request, error: MindstoneError) -> Response:
+        from starlette.responses import JSONResponse
+
+        status = status_of(error)
+        self.answered[request.url.path, status] += 1
+        note(f"failed {status} {request.url.path}: {error.what}", self._log)
+        kind = "invalid_request_error" if status < 500 else "api_error"
+        told = {"message": error.sentence, "type": kind, "code": status}
+        return JSONResponse({"type": "error", "error": told}, status)
+
+    async def _count(self, request: Request) -> Response:
+        from starlette.responses import JSONResponse
+
+        try:
+            size = wire_messages.rough_size(decode(await request.body()))
+        except MindstoneError as error:
+            return self._failed(request, error)
+        return JSONResponse({"input_tokens": size})
+
+    async def _models(self, request: Request) -> Response:
+        from starlette.responses import JSONResponse
+
+        del request
+        settings = self.gateway.settings
+        found = await list_models(self._home.places, settings, self._home.environ)
+        names = [DEFAULT_MODEL, *(one.name for one in found if one.usable)]
+        data = [_model(name) for name in dict.fromkeys(names)]
+        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"], "has_more": False}
+        return JSONResponse({"object": "list", "data": data, **ends})
+
+    async def _model(self, request: Request) -> Response:
+        from starlette.responses import JSONResponse
+
+        return JSONResponse(_model(request.path_params["name"]))
+
+    async def _health(self, request: Request) -> Response:
+        from starlette.responses import JSONResponse
+
+        del request
+        return JSONResponse({"ok": True, "program": "mindstone", "version": __version__})
+
+
+def status_of(error: MindstoneError) -> int:
+    """What a client is told with an error."""
+    if isinstance(error, NoSuchSession | UnknownName):
+        return 404
+    if isinstance(error, UsageError | SessionNameError):
+        return 400
+    return 502
+
+
+def figures(endpoints: Endpoints, refused: Counter[int]) -> str:
+    """The counters in Prometheus' text format."""
+    rows = [
+        "# HELP mindstone_requests_total Answered requests by path and status.",
+        "# TYPE mindstone_requests_total counter",
+        *(
+            f'mindstone_requests_total{{path="{path}",status="{status}"}} {count}'
+            for (path, status), count in sorted(endpoints.answered.items())
+        ),
+        "# HELP mindstone_refused_total Requests that were refused before anything saw them.",
+        "# TYPE mindstone_refused_total counter",
+        *(
+            f'mindstone_refused_total{{status="{status}"}} {count}'
+            for status, count in sorted(refused.items())
+        ),
+        "# HELP mindstone_failed_turns_total Turns of clients that failed.",
+        "# TYPE mindstone_failed_turns_total counter",
+        f"mindstone_failed_turns_total {endpoints.gateway.failures}",
+        "# HELP mindstone_open_sessions Sessions that clients have open.",
+        "# TYPE mindstone_open_sessions gauge",
+        f"mindstone_open_sessions {endpoints.gateway.rooms}",
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _wire(asked: ClientRequest, reply: Reply) -> Wire:
+    if asked.format == wire_messages.FORMAT:
+        return wire_messages.MessagesWire(reply)
+    if asked.format == wire_responses.FORMAT:
+        return wire_responses.ResponsesWire(reply, previous=asked.previous)
+    return wire_chat.ChatWire(reply, with_usage=asked.with_usage)
+
+
+def _written(wire: Wire, piece: tuple[str, str]) -> list[bytes]:
+    kind, text = piece
+    return list(wire.text(text) if kind == "text" else wire.thought(text))
+
+
+def _about(run: Run) -> dict[str, str]:
+    """The number in front of the request, and where it went."""
+    headers = {SESSION: run.room.conversation.session, "x-mindstone-turn": str(run.turn)}
+    if run.report is not None:
+        prompt, window = run.report.prompt, run.report.window
+        headers[CONTEXT] = (
+            f"{prompt.tokens}; label={prompt.label}; window={window.tokens}; "
+            f"window-label={window.label}; zone={run.report.zone}"
+        )
+    return {name: value.encode("ascii", "replace").decode() for name, value in headers.items()}
+
+
+async def _gone(request: Request) -> None:
+    """Until the client leaves."""
+    with contextlib.suppress(Exception):
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": now(),
+        "owned_by": "mindstone",
+        "type": "model",
+        "display_name": name,
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+
+
+def application(home: api.Home, gateway: Gateway, log: Path) -> Starlette:
+    """Every path there is; anything else is not found."""
+    # Deferred: nobody but the resident needs a web framework.
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse, PlainTextResponse
+    from starlette.routing import Route
+
+    endpoints = Endpoints(home, gateway, log)
+
+    async def metrics(request: Request) -> Response:
+        return PlainTextResponse(figures(endpoints, request.app.state.refused))
+
+    async def failed(request: Request, error: Exception) -> Response:
+        del request
+        record(error, log)
+        told = {"message": "Something went wrong here; the log says what.", "type": "api_error"}
+        return JSONResponse({"type": "error", "error": told}, 500)
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 404)
+        told = {"message": f"There is no {request.method} {request.url.path} here."}
+        return JSONResponse({"type": "error", "error": {**told, "type": "not_found"}}, status)
+
+    routes = [*endpoints.routes(), Route("/metrics", metrics, methods=["GET"])]
+    handlers = {500: failed, Exception: failed, 404: not_found, 405: not_found}
+    return Starlette(routes=routes, exception_handlers=handlers)

@@ -1,0 +1,227 @@
+"""What a client sends, matched by content with what history has.
+
+A client that keeps its own copy of a conversation sends all of it with every request. What history
+has already is recognised, what is new is appended, and where the client went back and said
+something else, history goes on from there: by a rewind, or by a fork where others have spoken
+since. Nothing is ever written over. Pure functions and values, except for `Record`, which reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ClientMatched,
+    ToolReturned,
+    UserMessage,
+)
+from mindstone_tui.core.entries.window import Rewound
+from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.session.guest import ForeignExchange
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.follow import Follower
+from mindstone_tui.servers.wire import ClientMessage
+
+_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+"""What programs add to a person's words for the model, and not the same each time."""
+
+
+class KnownMessage(msgspec.Struct, frozen=True):
+    """One message of history, by its marks."""
+
+    turn: int
+    marks: frozenset[str]
+    ours: bool
+    """Whether a client of the gateway had it."""
+
+
+class Sibling(msgspec.Struct, frozen=True):
+    """A turn that a client began from the same past."""
+
+    turn: int
+    root: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request goes into a session."""
+
+    action: Literal["appended", "rewound", "forked"] = "appended"
+    to_turn: int = 0
+    """The turn to go on from, unless the end is meant."""
+    known: int = 0
+    """Messages of the past that history has."""
+
+
+def mark_of(role: str, text: str, names: Iterable[str] = ()) -> str:
+    """A message by its content: white space and what programs add do not count."""
+    words = _REMINDER.sub("", text) if role == "user" and "<system-reminder>" in text else text
+    told = "".join(words.split()) or " ".join(sorted(names))
+    return hashlib.sha256(f"{role}\0{told}".encode("utf-8", "replace")).hexdigest()
+
+
+def mark_of_message(message: ClientMessage) -> str:
+    """The mark of a message as a client holds it."""
+    if message.role == "tool":
+        return mark_of("tool", "", [message.call])
+    return mark_of(message.role, message.text, [call.id for call in message.calls])
+
+
+def digest(marks: Sequence[str]) -> str:
+    """A past as one value; empty for none."""
+    return hashlib.sha256("\n".join(marks).encode()).hexdigest() if marks else ""
+
+
+class Record:
+    """The messages of one session's present branch, read along as they are written."""
+
+    def __init__(self, places: SessionPlaces, channel: str) -> None:
+        self._channel = channel
+        self._follower = Follower(places, after=-1)
+        self._places = places
+        self.messages: list[KnownMessage] = []
+        self.siblings: dict[str, Sibling] = {}
+        self.channels: dict[int, tuple[str, str]] = {}
+        """Each turn's surface, and the root of the conversation it belongs to."""
+        self._spoken: dict[int, str] = {}
+
+    def look(self) -> None:
+        """Read what is new."""
+        with History(self._places) as history:
+            for item in self._follower.poll():
+                if isinstance(item, Line):
+                    self._take(history.whole(item) if item.blobs else item)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._follower.close()
+
+    def _take(self, line: Line) -> None:
+        match line.entry:
+            case UserMessage(text=text):
+                self.channels.setdefault(line.turn, (line.channel, ""))
+                self._spoken.pop(line.turn, None)
+                self._add(line, {mark_of("user", text)})
+            case AssistantMessage(text=text, calls=calls):
+                whole = self._spoken.get(line.turn, "") + text
+                self._spoken[line.turn] = whole
+                names = [call.id for call in calls]
+                marks = {mark_of("assistant", text, names), mark_of("assistant", whole, names)}
+                self._add(line, marks)
+            case AssistantPartial(text=text):
+                self._add(line, {mark_of("assistant", text)})
+            case ToolReturned(call=call):
+                self._add(line, {mark_of("tool", "", [call])})
+            case ClientMatched(prior=prior, root=root):
+                self.channels[line.turn] = (line.channel, root)
+                if prior:
+                    self.siblings[prior] = Sibling(line.turn, root)
+            case Rewound(to_turn=kept):
+                self.messages = [one for one in self.messages if one.turn <= kept]
+                self.siblings = {
+                    prior: one for prior, one in self.siblings.items() if one.turn <= kept
+                }
+                self.channels = {turn: one for turn, one in self.channels.items() if turn <= kept}
+            case _:
+                pass
+
+    def _add(self, line: Line, marks: set[str]) -> None:
+        ours = line.channel == self._channel
+        self.messages.append(KnownMessage(line.turn, frozenset(marks), ours))
+
+
+def count_known(prior: Sequence[str], known: Sequence[KnownMessage]) -> int:
+    """How many of the past's first messages history has, in this order, others in between."""
+    at = 0
+    for message in known:
+        if at < len(prior) and prior[at] in message.marks:
+            at += 1
+    return at
+
+
+def turn_of_last(prior: Sequence[str], known: Sequence[KnownMessage]) -> int:
+    """The turn of the newest message that ends this past; 0 when history does not have it."""
+    last = prior[-1] if prior else ""
+    return next((one.turn for one in reversed(known) if last in one.marks), 0)
+
+
+def plan(prior: Sequence[str], record: Record) -> Plan:
+    """How a request with this past goes into a session that it was given to."""
+    if not prior:
+        return Plan()
+    known = count_known(prior, record.messages)
+    root = digest(prior[:1])
+    if known == len(prior):
+        sibling = record.siblings.get(digest(prior))
+        if sibling is None:
+            return Plan(known=known)
+        return _go_back(record, sibling.turn - 1, root, known)
+    if known == 0:
+        return Plan()
+    turn = turn_of_last(prior[:known], record.messages)
+    later = [number for number in record.channels if number > turn]
+    return _go_back(record, turn, root, known) if later else Plan(known=known)
+
+
+def _go_back(record: Record, turn: int, root: str, known: int) -> Plan:
+    """Go on from an earlier turn: here if only this conversation came after it, else in a fork."""
+    others = [
+        channel for number, (channel, of) in record.channels.items() if number > turn and of != root
+    ]
+    return Plan(action="forked" if others else "rewound", to_turn=turn, known=known)
+
+
+def exchanges(messages: Sequence[ClientMessage]) -> Iterator[ForeignExchange]:
+    """Messages that history does not have as exchanges, each with results for its calls."""
+    said = UserMessage(text="")
+    answers: list[Entry] = []
+    for message in messages:
+        if message.role == "user":
+            if said.text or answers:
+                yield ForeignExchange(said, tuple(_closed(answers)))
+            said, answers = UserMessage(text=message.text), []
+        elif message.role == "assistant":
+            answers = list(_closed(answers))
+            answers.append(AssistantMessage(text=message.text, calls=message.calls))
+        else:
+            answers.append(_returned(message, answers))
+    if said.text or answers:
+        yield ForeignExchange(said, tuple(_closed(answers)))
+
+
+def _returned(message: ClientMessage, answers: Sequence[Entry]) -> ToolReturned:
+    names = {
+        call.id: call.name
+        for entry in answers
+        if isinstance(entry, AssistantMessage)
+        for call in entry.calls
+    }
+    return ToolReturned(
+        call=message.call,
+        name=names.get(message.call, "tool"),
+        text=message.text,
+        status="error" if message.failed else "ok",
+    )
+
+
+def _closed(answers: Sequence[Entry]) -> Iterator[Entry]:
+    """The same, with a result for every call that has none and no result without a call."""
+    asked = [
+        call for entry in answers if isinstance(entry, AssistantMessage) for call in entry.calls
+    ]
+    names = {call.id for call in asked}
+    given = {entry.call for entry in answers if isinstance(entry, ToolReturned)}
+    for entry in answers:
+        if not isinstance(entry, ToolReturned) or entry.call in names:
+            yield entry
+    for call in asked:
+        if call.id not in given:
+            text = "The client told of no result."
+            yield ToolReturned(call=call.id, name=call.name, text=text, status="interrupted")

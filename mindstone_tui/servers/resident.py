@@ -1,0 +1,409 @@
+"""The resident: one process for each home that serves HTTP and a socket until it is told to stop.
+
+A lock makes it the only one; a file beside it says where it listens. Whatever ends it, history is
+whole: a turn it was taking ends as interrupted, and the next one to open the session sees to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui import __version__, api
+from mindstone_tui.core.config import load
+from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.disk import ensure_folder, replace_file
+from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.session.vectors import pending_everywhere
+from mindstone_tui.core.signals import on_ending
+from mindstone_tui.servers.gateway import Gateway
+from mindstone_tui.servers.guard import Guard, TokenFile
+from mindstone_tui.servers.lookup import Lookup
+from mindstone_tui.servers.peer import Handler, Peer
+
+HOST: Final = "127.0.0.1"
+LONGEST_SOCKET_PATH: Final = 100
+"""What the system takes for the address of a socket, and a little less."""
+_MESSAGE: Final = 1 << 20
+_TICK: Final = 5.0
+_STOPPING: Final = 10.0
+
+
+class ResidentPlaces(msgspec.Struct, frozen=True):
+    """The resident's files in a home."""
+
+    state: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held by the resident for as long as it lives."""
+        return self.state / "serve.lock"
+
+    @property
+    def told(self) -> Path:
+        """Where it listens."""
+        return self.state / "serve.json"
+
+    @property
+    def token(self) -> Path:
+        """What opens it: the token, and nothing else."""
+        return self.state / "serve-token"
+
+    @property
+    def log(self) -> Path:
+        """What it refused, and what failed."""
+        return self.state / "serve.log"
+
+    @property
+    def socket(self) -> Path:
+        """Where local programs talk to it; elsewhere if this path is too long for a socket."""
+        path = self.state / "serve.sock"
+        if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+            return path
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"mindstone-{os.getuid()}" / f"{name}.sock"
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """What a resident says about itself."""
+
+    pid: int
+    version: str
+    started: float
+    socket: str
+    token: str
+    """The file that holds it."""
+    url: str = ""
+    """Empty when it serves its socket only."""
+
+
+def listening(places: Places) -> Listening | None:
+    """The home's resident, if one is alive."""
+    own = ResidentPlaces(places.state)
+    with contextlib.suppress(OSError, msgspec.MsgspecError), own.lock.open("rb") as held:
+        try:
+            fcntl.flock(held.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return msgspec.json.decode(own.told.read_bytes(), type=Listening)
+    return None
+
+
+def already() -> UsageError:
+    """Why a second one does not start."""
+    return UsageError(
+        "A resident serves this home already.",
+        "`mindstone serve --status` says where, `mindstone serve --stop` ends it.",
+    )
+
+
+async def ask(found: Listening, method: str, params: dict[str, Any], seconds: float = 10.0) -> Any:
+    """Ask the resident something over its socket."""
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_unix_connection(found.socket, limit=_MESSAGE)
+            peer = Peer(reader, writer, {}, report_bug=lambda error: None)
+            hearing = asyncio.create_task(peer.listen())
+            try:
+                return await peer.ask(method, params)
+            finally:
+                hearing.cancel()
+                writer.close()
+    except (OSError, TimeoutError) as error:
+        raise MindstoneError(
+            f"The resident (process {found.pid}) does not answer.",
+            "See `mindstone serve --status`.",
+        ) from error
+
+
+class Resident:
+    """Everything that runs while the resident does."""
+
+    def __init__(self, home: api.Home) -> None:
+        self._home = home
+        self._own = ResidentPlaces(home.places.state)
+        self._lookup = Lookup(home)
+        self._gateway = Gateway(home)
+        self._started = time.time()
+        self._stop = asyncio.Event()
+        self._told: Listening | None = None
+
+    async def run(self, *, port: int, http: bool, ready: Callable[[Listening], None]) -> None:
+        """Serve until somebody says stop; `ready` is told once everything listens."""
+        ensure_folder(self._own.state)
+        with self._alone(), contextlib.ExitStack() as files:
+            self._own.told.unlink(missing_ok=True)  # of one that was killed
+            token = TokenFile(self._own.token).read()
+            await self._open_socket(files)
+            server: Any = None
+            url = ""
+            if http:
+                listener = _listen(port)
+                files.callback(listener.close)
+                number = listener.getsockname()[1]
+                url = f"http://{HOST}:{number}"
+                server = self._server(listener, number, token)
+            self._told = Listening(
+                pid=os.getpid(),
+                version=__version__,
+                started=self._started,
+                socket=str(self._own.socket),
+                token=str(self._own.token),
+                url=url,
+            )
+            replace_file(self._own.told, msgspec.json.encode(self._told))
+            files.callback(self._own.told.unlink, missing_ok=True)
+            on_ending(self.stop)
+            tasks = [asyncio.create_task(self._tend())]
+            if server is not None:
+                tasks.append(asyncio.create_task(server.serve()))
+            ready(self._told)
+            try:
+                await self._stop.wait()
+            finally:
+                await self._gateway.close()
+                if server is not None:
+                    server.should_exit = True
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(tasks[1], _STOPPING)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def stop(self) -> None:
+        """End it, gracefully."""
+        self._stop.set()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Any:
+        """Hold the home's lock; refuse where another resident has it."""
+        fd = os.open(self._own.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise already() from None
+            yield
+        finally:
+            os.close(fd)
+
+    async def _open_socket(self, files: contextlib.ExitStack) -> None:
+        path = self._own.socket
+        ensure_folder(path.parent)
+        path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            server = await asyncio.start_unix_server(self._talk, path, limit=_MESSAGE)
+        finally:
+            os.umask(before)
+        files.callback(path.unlink, missing_ok=True)
+        files.callback(server.close)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        bug = partial(record, log=self._own.log)
+        try:
+            await Peer(reader, writer, self.methods(), report_bug=bug).listen()
+        finally:
+            writer.close()
+
+    def methods(self) -> dict[str, Handler]:
+        """What local programs may ask over the socket."""
+        return {
+            "status": self._status,
+            "stop": self._end,
+            "recall": self._recall,
+            "search": self._search,
+            "sessions": self._sessions,
+        }
+
+    async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
+        del params
+        told: dict[str, Any] = msgspec.to_builtins(self._told) if self._told else {}
+        return {
+            **told,
+            "seconds": round(time.time() - self._started, 1),
+            "requests": self._gateway.requests,
+            "sessions": self._gateway.rooms,
+        }
+
+    async def _end(self, params: dict[str, Any]) -> dict[str, Any]:
+        del params
+        asyncio.get_running_loop().call_later(0.05, self._stop.set)
+        return {"stopping": True}
+
+    async def _recall(self, params: dict[str, Any]) -> dict[str, Any]:
+        query, session = str(params.get("query", "")), str(params.get("session", ""))
+        scope, count = str(params.get("scope") or "session"), int(params.get("limit") or 0)
+        return await asyncio.to_thread(
+            self._lookup.recall, query, session=session, scope=scope, count=count
+        )
+
+    async def _search(self, params: dict[str, Any]) -> dict[str, Any]:
+        query, session = str(params.get("query", "")), str(params.get("session", ""))
+        count = int(params.get("limit") or 0)
+        return await asyncio.to_thread(self._lookup.search, query, session=session, count=count)
+
+    async def _sessions(self, params: dict[str, Any]) -> dict[str, Any]:
+        return await asyncio.to_thread(
+            self._lookup.sessions, contains=str(params.get("contains", ""))
+        )
+
+    async def _tend(self) -> None:
+        """Close what is idle, and make the vectors that are missing."""
+        while True:
+            await asyncio.sleep(_TICK)
+            await self._gateway.close_idle()
+            settings = load(self._home.places, self._home.environ).settings
+            places = self._home.places
+            waiting = await asyncio.to_thread(pending_everywhere, places)
+            if settings.recall.background and waiting:
+                # Deferred: most residents never have anything left to do.
+                from mindstone_tui.core.session.vector_worker import work
+
+                with contextlib.suppress(MindstoneError):
+                    await asyncio.to_thread(work, places, settings)
+
+    def _server(self, listener: socket.socket, port: int, token: str) -> Any:
+        import uvicorn
+
+        from mindstone_tui.servers.http import application
+
+        serve = load(self._home.places, self._home.environ).settings.serve
+        hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost", "[::1]"))
+        app = application(self._home, self._gateway, self._own.log)
+        guard = Guard(
+            app,
+            token=token,
+            hosts=hosts,
+            most=serve.body_bytes,
+            seconds=serve.body_seconds,
+            log=self._own.log,
+        )
+        app.state.refused = guard.refused
+        config = uvicorn.Config(
+            guard,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            ws="none",
+            lifespan="off",
+            http=patient_protocol(serve.body_seconds),
+            limit_concurrency=serve.clients,
+            timeout_graceful_shutdown=int(_STOPPING),
+        )
+        return _Quiet(config, listener)
+
+
+class _Quiet:
+    """A server on a socket that is ours; it leaves the process's signals alone."""
+
+    def __init__(self, config: Any, listener: socket.socket) -> None:
+        import uvicorn
+
+        self._listener = listener
+        self._server = uvicorn.Server(config)
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether it was told to stop."""
+        return bool(self._server.should_exit)
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        self._server.should_exit = value
+
+    async def serve(self) -> None:
+        """Answer until told to stop."""
+        # `_serve` is `serve` without the handlers for signals, which are the resident's own.
+        await self._server._serve(sockets=[self._listener])
+
+
+def patient_protocol(seconds: float) -> Any:
+    """HTTP for clients that say what they want within a time."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class PatientProtocol(H11Protocol):
+        """Closes a connection on which no request became whole in time, and says why."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._slow = self.loop.call_later(seconds, self._give_up)
+
+        def handle_events(self) -> None:
+            super().handle_events()
+            if self.cycle is not None:
+                self._slow.cancel()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._slow.cancel()
+            super().connection_lost(exc)
+
+        def _give_up(self) -> None:
+            if not self.transport.is_closing():
+                said = b"The request took too long to arrive.\n"
+                head = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: "
+                self.transport.write(head + str(len(said)).encode() + b"\r\n\r\n" + said)
+                self.transport.close()
+
+    return PatientProtocol
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"Port {port} is not free: {error.strerror}.",
+            "Name another with --port, or 0 for any that is free.",
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def start_in_background(places: Places, arguments: list[str]) -> Listening:
+    """Start a resident that outlives this process, and wait until it listens."""
+    own = ResidentPlaces(places.state)
+    if listening(places) is not None:
+        raise already()
+    ensure_folder(own.state)
+    log = os.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    command = [sys.executable, "-m", "mindstone_tui", "serve", *arguments]
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+        (os.POSIX_SPAWN_DUP2, log, 1),
+        (os.POSIX_SPAWN_DUP2, log, 2),
+    ]
+    begun = time.time()
+    try:
+        child = os.posix_spawn(
+            sys.executable, command, os.environ, file_actions=actions, setsid=True
+        )
+    finally:
+        os.close(log)
+    while time.time() - begun < 60:
+        found = listening(places)
+        if found is not None and found.pid == child:
+            return found
+        ended, _ = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.05)
+    raise MindstoneError("The resident did not start.", f"{own.log} says why.")

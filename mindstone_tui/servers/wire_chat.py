@@ -1,0 +1,163 @@
+"""OpenAI's chat completions: read from a client, written back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from mindstone_tui.core.entries import ToolCall, ToolSchema
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.servers.wire import (
+    ClientMessage,
+    ClientRequest,
+    Reply,
+    arguments_of,
+    joined,
+    now,
+    required,
+    sse,
+    text_of,
+    texts,
+    tokens_of,
+)
+
+FORMAT: Final = "chat.completions"
+_FINISH: Final = {"stop": "stop", "calls": "tool_calls", "length": "length"}
+
+
+def read(told: dict[str, Any]) -> ClientRequest:
+    """A body of `/v1/chat/completions`."""
+    messages = required(told, "messages", list)
+    options = told.get("stream_options")
+    user, model = texts(told, "user", "model")
+    return ClientRequest(
+        format=FORMAT,
+        model=model or "default",
+        messages=joined(_messages(messages)),
+        instructions="\n\n".join(_instructions(messages)),
+        tools=tuple(_tools(told.get("tools"))),
+        stream=told.get("stream") is True,
+        user=user,
+        with_usage=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+
+
+def _instructions(messages: list[Any]) -> Iterator[str]:
+    for message in messages:
+        match message:
+            case {"role": "system" | "developer", "content": content}:
+                yield text_of(content)
+
+
+def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
+    for message in messages:
+        match message:
+            case {"role": "user", "content": content}:
+                yield ClientMessage(role="user", text=text_of(content))
+            case {"role": "assistant"}:
+                calls = tuple(_calls(message.get("tool_calls")))
+                yield ClientMessage(
+                    role="assistant", text=text_of(message.get("content")), calls=calls
+                )
+            case {"role": "tool", "tool_call_id": str(call)}:
+                yield ClientMessage(role="tool", text=text_of(message.get("content")), call=call)
+            case {"role": "system" | "developer"}:
+                continue
+            case _:
+                raise UsageError("A message has no role that is known.", "Use user, assistant …")
+
+
+def _calls(calls: object) -> Iterator[ToolCall]:
+    for call in calls if isinstance(calls, list) else []:
+        match call:
+            case {"id": str(number), "function": {"name": str(name)}}:
+                arguments = arguments_of(call["function"].get("arguments"))
+                yield ToolCall(id=number, name=name, arguments=arguments)
+
+
+def _tools(tools: object) -> Iterator[ToolSchema]:
+    for tool in tools if isinstance(tools, list) else []:
+        match tool:
+            case {"type": "function", "function": {"name": str(name)} as function}:
+                yield ToolSchema(
+                    name=name,
+                    description=str(function.get("description") or ""),
+                    parameters=function.get("parameters") or {"type": "object", "properties": {}},
+                )
+
+
+class ChatWire:
+    """One reply of chat completions."""
+
+    def __init__(self, reply: Reply, *, with_usage: bool = False) -> None:
+        self._reply = reply
+        self._with_usage = with_usage
+        self._created = now()
+
+    def begin(self) -> Iterable[bytes]:
+        """The role."""
+        yield self._chunk({"role": "assistant", "content": ""})
+
+    def text(self, piece: str) -> Iterable[bytes]:
+        """More of the answer."""
+        yield self._chunk({"content": piece})
+
+    def thought(self, piece: str) -> Iterable[bytes]:
+        """More of the reasoning, as servers that have it name it."""
+        yield self._chunk({"reasoning_content": piece})
+
+    def end(self, reply: Reply) -> Iterable[bytes]:
+        """The calls, the reason, the figures if they were asked for, and the end."""
+        for index, call in enumerate(reply.calls):
+            yield self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
+        yield self._chunk({}, _FINISH[reply.ending])
+        if self._with_usage:
+            yield sse({**self._frame(), "choices": [], "usage": _usage(reply)})
+        yield b"data: [DONE]\n\n"
+
+    def fail(self, said: str) -> Iterable[bytes]:
+        """An error in the stream, and its end."""
+        yield sse({"error": {"message": said, "type": "api_error"}})
+        yield b"data: [DONE]\n\n"
+
+    def whole(self, reply: Reply) -> dict[str, Any]:
+        """The completion in one piece."""
+        message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
+        if reply.thought:
+            message["reasoning_content"] = reply.thought
+        if reply.calls:
+            message["tool_calls"] = [_call(call) for call in reply.calls]
+        choice = {"index": 0, "message": message, "finish_reason": _FINISH[reply.ending]}
+        return {
+            **self._frame(),
+            "object": "chat.completion",
+            "choices": [{**choice, "logprobs": None}],
+            "usage": _usage(reply),
+        }
+
+    def _frame(self) -> dict[str, Any]:
+        return {
+            "id": self._reply.id,
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._reply.model,
+        }
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return sse({**self._frame(), "choices": [choice]})
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments or "{}"}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _usage(reply: Reply) -> dict[str, Any]:
+    prompt, completion = tokens_of(reply.usage)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": reply.usage.cached or 0},
+    }

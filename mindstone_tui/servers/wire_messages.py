@@ -1,0 +1,205 @@
+"""Anthropic's messages: read from a client, written back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.entries import ToolCall, ToolSchema
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.servers.wire import (
+    ClientMessage,
+    ClientRequest,
+    Reply,
+    arguments_of,
+    joined,
+    required,
+    sse,
+    text_of,
+    texts,
+    tokens_of,
+)
+
+FORMAT: Final = "messages"
+_STOP: Final = {"stop": "end_turn", "calls": "tool_use", "length": "max_tokens"}
+
+
+def read(told: dict[str, Any]) -> ClientRequest:
+    """A body of `/v1/messages`."""
+    messages = required(told, "messages", list)
+    (model,) = texts(told, "model")
+    metadata = told.get("metadata")
+    user = metadata.get("user_id") if isinstance(metadata, dict) else ""
+    return ClientRequest(
+        format=FORMAT,
+        model=model or "default",
+        messages=joined(_messages(messages)),
+        instructions=text_of(told.get("system")),
+        tools=tuple(_tools(told.get("tools"))),
+        stream=told.get("stream") is True,
+        # Programs name themselves here by one id for each of their own sessions.
+        user=user if isinstance(user, str) and not user.startswith(("user_", "{")) else "",
+    )
+
+
+def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
+    for message in messages:
+        match message:
+            case {"role": "user", "content": content}:
+                for block in content if isinstance(content, list) else []:
+                    match block:
+                        case {"type": "tool_result", "tool_use_id": str(call)}:
+                            yield ClientMessage(
+                                role="tool",
+                                text=text_of(block.get("content")),
+                                call=call,
+                                failed=block.get("is_error") is True,
+                            )
+                yield ClientMessage(role="user", text=text_of(content))
+            case {"role": "assistant", "content": content}:
+                calls = tuple(_calls(content))
+                yield ClientMessage(role="assistant", text=_spoken(content), calls=calls)
+            case {"role": "system"}:
+                continue
+            case _:
+                raise UsageError("A message has no role that is known.", "Use user or assistant.")
+
+
+def _spoken(content: object) -> str:
+    """What the assistant said: its reasoning is no part of that."""
+    if not isinstance(content, list):
+        return text_of(content)
+    return text_of([block for block in content if _is_text(block)])
+
+
+def _is_text(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text"
+
+
+def _calls(content: object) -> Iterator[ToolCall]:
+    for block in content if isinstance(content, list) else []:
+        match block:
+            case {"type": "tool_use", "id": str(number), "name": str(name)}:
+                arguments = arguments_of(block.get("input"))
+                yield ToolCall(id=number, name=name, arguments=arguments)
+
+
+def _tools(tools: object) -> Iterator[ToolSchema]:
+    for tool in tools if isinstance(tools, list) else []:
+        match tool:
+            case {"name": str(name), "input_schema": dict(parameters)}:
+                yield ToolSchema(
+                    name=name,
+                    description=str(tool.get("description") or ""),
+                    parameters=parameters,
+                )
+
+
+class MessagesWire:
+    """One reply of messages, block by block."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._index = -1
+        self._open = ""
+        """The kind of block that is open."""
+
+    def begin(self) -> Iterable[bytes]:
+        """The message without content."""
+        empty: dict[str, Any] = {"content": [], "stop_reason": None, "usage": _usage(self._reply)}
+        yield self._event("message_start", message={**self._frame(), **empty})
+
+    def text(self, piece: str) -> Iterable[bytes]:
+        """More of the answer."""
+        yield from self._block("text", {"type": "text", "text": ""})
+        yield self._delta({"type": "text_delta", "text": piece})
+
+    def thought(self, piece: str) -> Iterable[bytes]:
+        """More of the reasoning."""
+        yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        yield self._delta({"type": "thinking_delta", "thinking": piece})
+
+    def end(self, reply: Reply) -> Iterable[bytes]:
+        """The calls, the reason and the figures, and the end."""
+        for call in reply.calls:
+            yield from self._close()
+            block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+            yield from self._block("tool_use", block)
+            delta = {"type": "input_json_delta", "partial_json": call.arguments or "{}"}
+            yield self._delta(delta)
+        yield from self._close()
+        ended = {"stop_reason": _STOP[reply.ending], "stop_sequence": None}
+        yield self._event("message_delta", delta=ended, usage=_usage(reply))
+        yield self._event("message_stop")
+
+    def fail(self, said: str) -> Iterable[bytes]:
+        """An error in the stream."""
+        yield self._event("error", error={"type": "api_error", "message": said})
+
+    def whole(self, reply: Reply) -> dict[str, Any]:
+        """The message in one piece."""
+        content: list[dict[str, Any]] = []
+        if reply.text:
+            content.append({"type": "text", "text": reply.text})
+        for call in reply.calls:
+            used = {"type": "tool_use", "id": call.id, "name": call.name}
+            content.append({**used, "input": _given(call)})
+        return {
+            **self._frame(),
+            "content": content,
+            "stop_reason": _STOP[reply.ending],
+            "usage": _usage(reply),
+        }
+
+    def _frame(self) -> dict[str, Any]:
+        return {
+            "id": self._reply.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._reply.model,
+            "stop_sequence": None,
+        }
+
+    def _block(self, kind: str, block: dict[str, Any]) -> Iterator[bytes]:
+        if self._open != kind:
+            yield from self._close()
+            self._index += 1
+            self._open = kind
+            yield self._event("content_block_start", index=self._index, content_block=block)
+
+    def _close(self) -> Iterator[bytes]:
+        if self._open:
+            self._open = ""
+            yield self._event("content_block_stop", index=self._index)
+
+    def _delta(self, delta: dict[str, Any]) -> bytes:
+        return self._event("content_block_delta", index=self._index, delta=delta)
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        return sse({"type": kind, **fields}, kind)
+
+
+def _usage(reply: Reply) -> dict[str, Any]:
+    prompt, completion = tokens_of(reply.usage)
+    cached = reply.usage.cached or 0
+    return {
+        "input_tokens": max(prompt - cached, 0),
+        "output_tokens": completion,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": reply.usage.cache_written or 0,
+    }
+
+
+def _given(call: ToolCall) -> Any:
+    try:
+        return msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        return {}
+
+
+def rough_size(told: dict[str, Any]) -> int:
+    """About how many tokens a body is, for clients that ask before they send."""
+    parts = [told.get(name) for name in ("system", "messages", "tools")]
+    return len(msgspec.json.encode(parts)) // 4

@@ -1,0 +1,226 @@
+"""OpenAI's responses: read from a client, written back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from mindstone_tui.core.entries import ToolCall, ToolSchema
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.servers.wire import (
+    ClientMessage,
+    ClientRequest,
+    Reply,
+    arguments_of,
+    joined,
+    now,
+    sse,
+    text_of,
+    texts,
+    tokens_of,
+)
+
+FORMAT: Final = "responses"
+
+
+def read(told: dict[str, Any]) -> ClientRequest:
+    """A body of `/v1/responses`."""
+    given = told.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if not isinstance(items, list):
+        raise UsageError("`input` is missing or wrong.", "Send a text or a list of items.")
+    user, model, previous, instructions = texts(
+        told, "user", "model", "previous_response_id", "instructions"
+    )
+    more = [text_of(item.get("content")) for item in items if _is_instruction(item)]
+    return ClientRequest(
+        format=FORMAT,
+        model=model or "default",
+        messages=joined(_messages(items)),
+        instructions="\n\n".join(text for text in (instructions, *more) if text),
+        tools=tuple(_tools(told.get("tools"))),
+        stream=told.get("stream") is True,
+        user=user,
+        previous=previous,
+    )
+
+
+def _is_instruction(item: object) -> bool:
+    return isinstance(item, dict) and item.get("role") in ("system", "developer")
+
+
+def _messages(items: list[Any]) -> Iterator[ClientMessage]:
+    for item in items:
+        match item:
+            case {"type": "function_call", "call_id": str(call), "name": str(name)}:
+                arguments = arguments_of(item.get("arguments"))
+                yield ClientMessage(
+                    role="assistant", calls=(ToolCall(id=call, name=name, arguments=arguments),)
+                )
+            case {"type": "custom_tool_call", "call_id": str(call), "name": str(name)}:
+                arguments = arguments_of({"input": item.get("input")})
+                yield ClientMessage(
+                    role="assistant", calls=(ToolCall(id=call, name=name, arguments=arguments),)
+                )
+            case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(call)}:
+                yield ClientMessage(role="tool", text=_output(item.get("output")), call=call)
+            case {"role": "user", "content": content}:
+                yield ClientMessage(role="user", text=text_of(content))
+            case {"role": "assistant", "content": content}:
+                yield ClientMessage(role="assistant", text=text_of(content))
+            case {"role": "system" | "developer"} | {"type": "reasoning"}:
+                continue
+            case {"type": str()}:
+                continue
+            case _:
+                raise UsageError("An item of `input` is not known.", "Send messages and calls.")
+
+
+def _output(output: object) -> str:
+    match output:
+        case {"content": content}:
+            return text_of(content)
+        case str() | list():
+            return text_of(output)
+    return arguments_of(output)
+
+
+def _tools(tools: object) -> Iterator[ToolSchema]:
+    for tool in tools if isinstance(tools, list) else []:
+        match tool:
+            case {"type": "function", "name": str(name)}:
+                parameters = tool.get("parameters") or {"type": "object", "properties": {}}
+                description = str(tool.get("description") or "")
+                yield ToolSchema(name=name, description=description, parameters=parameters)
+
+
+class ResponsesWire:
+    """One response, item by item."""
+
+    def __init__(self, reply: Reply, *, previous: str = "") -> None:
+        self._reply = reply
+        self._previous = previous
+        self._created = now()
+        self._number = 0
+        self._message = f"msg_{reply.id.removeprefix('resp_')}"
+        self._said = False
+
+    def begin(self) -> Iterable[bytes]:
+        """The response without output."""
+        yield self._event("response.created", response=self._frame("in_progress"))
+        yield self._event("response.in_progress", response=self._frame("in_progress"))
+
+    def text(self, piece: str) -> Iterable[bytes]:
+        """More of the answer."""
+        if not self._said:
+            self._said = True
+            item = self._item("", "in_progress")
+            yield self._event("response.output_item.added", output_index=0, item=item)
+            yield self._event("response.content_part.added", **self._place(), part=_part(""))
+        yield self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])
+
+    def thought(self, piece: str) -> Iterable[bytes]:
+        """Reasoning is kept in history; this format takes it back only encrypted."""
+        del piece
+        return ()
+
+    def end(self, reply: Reply) -> Iterable[bytes]:
+        """What is said, the calls, and the whole response."""
+        index = 0
+        if self._said:
+            text = reply.text
+            done = {"text": text, "logprobs": []}
+            yield self._event("response.output_text.done", **self._place(), **done)
+            yield self._event("response.content_part.done", **self._place(), part=_part(text))
+            item = self._item(text, "completed")
+            yield self._event("response.output_item.done", output_index=0, item=item)
+            index = 1
+        for number, call in enumerate(reply.calls, index):
+            yield from self._call(number, call)
+        yield self._event("response.completed", response=self.whole(reply))
+
+    def fail(self, said: str) -> Iterable[bytes]:
+        """The response that failed."""
+        error = {"code": "server_error", "message": said}
+        yield self._event("response.failed", response={**self._frame("failed"), "error": error})
+
+    def whole(self, reply: Reply) -> dict[str, Any]:
+        """The response in one piece."""
+        output: list[dict[str, Any]] = []
+        if reply.text:
+            output.append(self._item(reply.text, "completed"))
+        output += [_call_item(call, call.arguments or "{}", "completed") for call in reply.calls]
+        prompt, completion = tokens_of(reply.usage)
+        usage = {
+            "input_tokens": prompt,
+            "input_tokens_details": {"cached_tokens": reply.usage.cached or 0},
+            "output_tokens": completion,
+            "output_tokens_details": {"reasoning_tokens": reply.usage.reasoning or 0},
+            "total_tokens": prompt + completion,
+        }
+        return {**self._frame("completed"), "output": output, "usage": usage}
+
+    def _call(self, index: int, call: ToolCall) -> Iterator[bytes]:
+        arguments = call.arguments or "{}"
+        place = {"item_id": f"fc_{call.id}", "output_index": index}
+        yield self._event(
+            "response.output_item.added",
+            output_index=index,
+            item=_call_item(call, "", "in_progress"),
+        )
+        yield self._event("response.function_call_arguments.delta", **place, delta=arguments)
+        yield self._event("response.function_call_arguments.done", **place, arguments=arguments)
+        item = _call_item(call, arguments, "completed")
+        yield self._event("response.output_item.done", output_index=index, item=item)
+
+    def _frame(self, status: str) -> dict[str, Any]:
+        return {
+            "id": self._reply.id,
+            "object": "response",
+            "created_at": self._created,
+            "status": status,
+            "model": self._reply.model,
+            "output": [],
+            "error": None,
+            "incomplete_details": None,
+            "instructions": None,
+            "metadata": {},
+            "parallel_tool_calls": True,
+            "previous_response_id": self._previous or None,
+            "temperature": None,
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": None,
+        }
+
+    def _item(self, text: str, status: str) -> dict[str, Any]:
+        content = [_part(text)] if status == "completed" else []
+        return {
+            "id": self._message,
+            "type": "message",
+            "role": "assistant",
+            "status": status,
+            "content": content,
+        }
+
+    def _place(self) -> dict[str, Any]:
+        return {"item_id": self._message, "output_index": 0, "content_index": 0}
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        self._number += 1
+        return sse({"type": kind, "sequence_number": self._number - 1, **fields}, kind)
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _call_item(call: ToolCall, arguments: str, status: str) -> dict[str, Any]:
+    return {
+        "id": f"fc_{call.id}",
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": arguments,
+        "status": status,
+    }

@@ -1,0 +1,66 @@
+"""The command on a terminal of its own, to be typed at, watched and ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+from tests.cli.program import ROOT
+
+PATIENCE = 60.0
+PLAIN_SCREEN = b"\x1b[?1049l"
+
+
+class OnTerminal:
+    """The command on a terminal of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._end, own = pty.openpty()
+        self.seen = b""
+        self.open = True
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mindstone_tui", *arguments, "--cwd", str(folder)],
+            stdin=own,
+            stdout=own,
+            stderr=own,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},
+        )
+        os.close(own)
+
+    def type(self, text: bytes) -> None:
+        os.write(self._end, text)
+
+    def until(self, shown: bytes) -> None:
+        """Read until something is on the screen."""
+        while shown not in self.seen:
+            assert self._read(), f"{shown!r} never came; the end is {self.seen[-500:]!r}"
+
+    def _read(self) -> bool:
+        if not select.select([self._end], [], [], PATIENCE)[0]:
+            return False
+        try:
+            piece = os.read(self._end, 1 << 16)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += piece
+        return bool(piece)
+
+    def close(self) -> None:
+        """Close the window."""
+        if self.open:
+            os.close(self._end)
+            self.open = False
+
+    def finish(self) -> int:
+        """Read the rest, and wait for the end."""
+        while self.open and self._read():
+            pass
+        return self.process.wait(PATIENCE)

@@ -1,0 +1,106 @@
+"""Commands in a child that is killed when it hangs: many, without starting Python anew."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.cli.program import mindstone_here
+
+PATIENCE = 120.0
+"""Seconds after which a command counts as hanging, on a machine that does other things, too."""
+CODES = range(126)
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """A command and what came of it."""
+
+    arguments: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+
+    @property
+    def name(self) -> str:
+        """What was typed."""
+        return " ".join(self.arguments[:2])
+
+    @property
+    def problem(self) -> str:
+        """Why this is no way for a command to end."""
+        told = self.out + self.err
+        if "Traceback (most recent call last)" in told or "fault in MindStone" in told:
+            return f"`{self.name}` fell over: {told.strip().splitlines()[-1][:160]}"
+        if self.code < 0:
+            return f"`{self.name}` hung"
+        if self.code and not self.err.strip() and not self.out.strip():
+            return f"`{self.name}` ended with {self.code} and said nothing"
+        return ""
+
+
+def run_apart(
+    home: Path, cwd: Path, commands: Sequence[Sequence[str]], patience: float = PATIENCE
+) -> list[Ran]:
+    """Run commands one after another in one child; the one that hangs is the last."""
+    told = in_a_child(lambda: _run_all(home, cwd, commands), patience * len(commands))
+    ran = [msgspec.convert(each, Ran) for each in map(json.loads, told.splitlines())]
+    if len(ran) < len(commands):
+        ran.append(Ran(tuple(commands[len(ran)]), -1, "", ""))
+    return ran
+
+
+def _run_all(home: Path, cwd: Path, commands: Sequence[Sequence[str]]) -> None:
+    set_environment(home)
+    for arguments in commands:
+        done = mindstone_here(*arguments, cwd=cwd)
+        said = [list(arguments), done.returncode, done.stdout[-4_000:], done.stderr[-4_000:]]
+        print(json.dumps(dict(zip(Ran.__struct_fields__, said, strict=True))), flush=True)
+
+
+def set_environment(home: Path, more: Mapping[str, str] | None = None) -> None:
+    """This process sees this home and no key of the machine's."""
+    for name in [each for each in os.environ if each.endswith(("_API_KEY", "_BASE_URL"))]:
+        del os.environ[name]
+    os.environ |= {
+        "MINDSTONE_HOME": str(home),
+        "HOME": str(home.parent),
+        "MINDSTONE_RECALL__BACKGROUND": "false",
+        **(more or {}),
+    }
+
+
+def in_a_child(do: Callable[[], None], patience: float) -> str:
+    """What a fork of this process prints until it is done, dead or out of time."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            os.close(reader)
+            os.setsid()
+            sys.stdout = os.fdopen(writer, "w")
+            do()
+            sys.stdout.flush()
+            code = 0
+        os._exit(code)
+    os.close(writer)
+    pieces = []
+    over = time.monotonic() + patience
+    while select.select([reader], [], [], max(0.0, over - time.monotonic()))[0]:
+        if not (piece := os.read(reader, 65_536)):
+            break
+        pieces.append(piece)
+    os.close(reader)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return b"".join(pieces).decode("utf-8", "replace")

@@ -1,0 +1,345 @@
+"""The gateway, asked by the clients of OpenAI and Anthropic: one history behind every format."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+from openai import APIStatusError, AsyncOpenAI
+
+import mindstone_tui
+from mindstone_tui import events
+from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.transcript import History
+from mindstone_tui.servers.match import exchanges
+from mindstone_tui.servers.wire import ClientMessage
+from tests.core.session.stage import calls, check_history
+from tests.servers.residence import PATIENCE, Residence, residing
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather somewhere.",
+        "parameters": {"type": "object", "properties": {"place": {"type": "string"}}},
+    },
+}
+
+
+def openai(served: Residence, **headers: str) -> AsyncOpenAI:
+    return AsyncOpenAI(
+        base_url=f"{served.url}/v1",
+        api_key=served.token,
+        max_retries=0,
+        timeout=PATIENCE,
+        default_headers=headers,
+    )
+
+
+def anthropic(served: Residence) -> AsyncAnthropic:
+    return AsyncAnthropic(
+        base_url=served.url, api_key=served.token, max_retries=0, timeout=PATIENCE
+    )
+
+
+def said(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+async def complete(client: AsyncOpenAI, *messages: Any, **more: Any) -> Any:
+    return await client.chat.completions.create(model="default", messages=list(messages), **more)
+
+
+async def test_every_format_streams_or_not_and_goes_into_the_default_session(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served:
+        async with openai(served) as client, anthropic(served) as claude:
+            raw = await client.chat.completions.with_raw_response.create(
+                model="default", messages=[{"role": "user", "content": "chat?"}]
+            )
+            assert raw.headers["x-mindstone-session"] == "agent:default:main"
+            number = raw.headers["x-mindstone-context"]
+            assert int(number.split(";")[0]) == raw.parse().usage.prompt_tokens  # type: ignore[union-attr]
+            assert "label=estimated" in number
+            assert raw.parse().choices[0].message.content == "Port 8443."
+            stream = await complete(
+                client,
+                said("user", "streamed?"),
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+            chunks = [chunk async for chunk in stream]
+            text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+            assert text == "Port 8443."
+            assert chunks[-1].usage.completion_tokens > 0
+            first = await client.responses.create(model="default", input="responses?")
+            assert first.output_text == "Port 8443."
+            async with client.responses.stream(model="default", input="on?") as streamed:
+                async for _ in streamed:
+                    pass
+                assert (await streamed.get_final_response()).output_text == "Port 8443."
+            message = await claude.messages.create(
+                model="default", max_tokens=100, messages=[{"role": "user", "content": "messages?"}]
+            )
+            assert message.content[0].text == "Port 8443."  # type: ignore[union-attr]
+            async with claude.messages.stream(
+                model="default", max_tokens=100, messages=[{"role": "user", "content": "last?"}]
+            ) as flowing:
+                assert "".join([text async for text in flowing.text_stream]) == "Port 8443."
+            names = [model.id async for model in client.models.list()]
+            assert names[0] == "default"
+        assert len(served.kinds("main", "user_message")) == 6
+        check_history(served.places())
+
+
+async def test_a_client_that_sends_all_it_knows_continues_and_nothing_is_doubled(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, openai(served) as client:
+        past = [said("user", "one")]
+        for question in ("two", "three"):
+            answer = (await complete(client, *past)).choices[0].message.content
+            past += [said("assistant", answer), said("user", question)]
+        await complete(client, *past)
+        asked = [
+            line.entry.text  # type: ignore[union-attr]
+            for line in mindstone_tui.log(session="main", kinds=["user_message"], home=home)
+        ]
+        assert asked == ["one", "two", "three"]
+        assert served.home.places.session(served.home.key("main")).transcript.exists()
+        assert len(list(served.home.places.sessions())) == 1
+
+
+async def test_a_client_that_goes_back_rewinds_and_the_old_words_stay(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, openai(served) as client:
+        await complete(client, said("user", "one"))
+        past = [said("user", "one"), said("assistant", "Port 8443.")]
+        await complete(client, *past, said("user", "two"))
+        await complete(client, *past, said("user", "two, but otherwise"))
+        assert served.kinds("main", "rewound") == ["rewound"]
+        asked = served.kinds("main", "user_message")
+        assert len(asked) == 3
+        check_history(served.places())
+
+
+async def test_going_back_behind_what_another_surface_said_forks_instead(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, openai(served) as client:
+        await complete(client, said("user", "one"))
+        past = [said("user", "one"), said("assistant", "Port 8443.")]
+        await complete(client, *past, said("user", "two"))
+        async with mindstone_tui.open(session="main", home=home) as app:
+            async for _ in app.ask("I am here, too"):
+                pass
+        await complete(client, *past, said("user", "two, but otherwise"))
+        assert served.kinds("main", "rewound") == []
+        assert served.kinds("main", "forked") == ["forked"]
+        assert "I am here, too" in served.places().transcript.read_text()
+        sessions = {each.key.main for each in served.home.places.sessions()}
+        assert sessions == {"main", "main-fork-1"}
+
+
+async def test_what_nobody_here_heard_before_gets_a_session_of_its_own(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, openai(served) as client:
+        past = [said("user", "Where is the zebra?"), said("assistant", "In the attic.")]
+        raw = await client.chat.completions.with_raw_response.create(
+            model="default",
+            messages=[*past, said("user", "Still?")],  # type: ignore[list-item]
+        )
+        name = raw.headers["x-mindstone-session"]
+        assert name.startswith("agent:default:api-")
+        past += [said("user", "Still?"), said("assistant", "Port 8443.")]
+        again = await client.chat.completions.with_raw_response.create(
+            model="default",
+            messages=[*past, said("user", "Sure?")],  # type: ignore[list-item]
+        )
+        assert again.headers["x-mindstone-session"] == name
+        assert len(served.kinds(name, "user_message")) == 3
+        found = mindstone_tui.recall("zebra in the attic", session="main", scope="all", home=home)
+        assert found.hits[0].session == name
+        check_history(served.places(name))
+
+
+async def test_a_session_is_named_by_header_by_user_or_by_the_response_before(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served:
+        async with openai(served, **{"x-mindstone-session": "work"}) as client:
+            await complete(client, said("user", "by header"))
+        async with openai(served) as client:
+            await complete(client, said("user", "by user"), user="ann")
+            first = await client.responses.create(
+                model="default", input="begin", extra_headers={"x-mindstone-session": "thread"}
+            )
+            await client.responses.create(
+                model="default", input="go on", previous_response_id=first.id
+            )
+            with pytest.raises(APIStatusError) as wrong:
+                await client.responses.create(
+                    model="default", input="go on", previous_response_id="resp_nonsense"
+                )
+            assert wrong.value.status_code == 400
+        turns = {
+            each.key.main: len(served.kinds(str(each.key), "user_message"))
+            for each in served.home.places.sessions()
+        }
+        assert turns == {"work": 1, "ann": 1, "thread": 2}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tools_of_the_client_run_there_and_are_recorded_whole(
+    home: Path, tmp_path: Path, stream: bool
+) -> None:
+    wanted = (("weather", {"place": "Bern"}), ("weather", {"place": "Ulm"}))
+    long = "rain " * 20_000
+    async with residing(home, tmp_path, calls(*wanted), {"text": "It rains."}) as served:
+        async with openai(served) as client:
+            messages: list[Any] = [said("user", "Which weather?")]
+            if stream:
+                flow = await complete(client, *messages, tools=[WEATHER], stream=True)
+                asked = [
+                    call
+                    async for chunk in flow
+                    for choice in chunk.choices
+                    for call in choice.delta.tool_calls or ()
+                ]
+            else:
+                reply = await complete(client, *messages, tools=[WEATHER])
+                assert reply.choices[0].finish_reason == "tool_calls"
+                asked = reply.choices[0].message.tool_calls
+            assert [call.function.arguments for call in asked] == [
+                '{"place":"Bern"}',
+                '{"place":"Ulm"}',
+            ]
+            messages.append(
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {
+                            "id": call.id,
+                            "type": "function",
+                            "function": {
+                                "name": call.function.name,
+                                "arguments": call.function.arguments,
+                            },
+                        }
+                        for call in asked
+                    ],
+                }
+            )
+            messages += [
+                {"role": "tool", "tool_call_id": call.id, "content": text}
+                for call, text in zip(asked, (long, "sun"), strict=True)
+            ]
+            reply = await complete(client, *messages, tools=[WEATHER])
+            assert reply.choices[0].message.content == "It rains."
+            messages += [said("assistant", "It rains."), said("user", "Thanks")]
+            await complete(client, *messages, tools=[WEATHER])
+        kinds = served.kinds("main", "turn_started", "tool_returned", "turn_ended")
+        assert kinds[:4] == ["turn_started", "tool_returned", "tool_returned", "turn_ended"]
+        assert served.kinds("main", "user_message") == ["user_message"] * 2
+        with History(served.places()) as history:
+            texts = [
+                history.whole(line).entry.text  # type: ignore[union-attr]
+                for line in history.read()
+                if isinstance(line, Line) and line.kind == "tool_returned"
+            ]
+        assert texts == [long, "sun"]
+        check_history(served.places())
+
+
+async def test_a_client_that_never_brings_results_does_not_hold_the_session(
+    home: Path, tmp_path: Path
+) -> None:
+    settings = "[serve]\ntool_wait = 0.05\n"
+    replies = (calls(("weather", {})), {"text": "Never mind."})
+    async with residing(home, tmp_path, *replies, settings=settings) as served:
+        async with openai(served) as client:
+            await complete(client, said("user", "Which weather?"), tools=[WEATHER])
+            reply = await complete(client, said("user", "Hello?"))
+            assert reply.choices[0].message.content == "Never mind."
+        lines = mindstone_tui.log(session="main", kinds=["turn_ended"], home=home)
+        endings = [line.entry.ending for line in lines]  # type: ignore[union-attr]
+        assert endings == ["interrupted", "done"]
+        check_history(served.places())
+
+
+async def test_a_failing_model_is_told_with_a_status_and_recorded(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path, {"error": "the server is on fire"}) as served:
+        async with openai(served) as client:
+            for stream in (False, True):
+                with pytest.raises(APIStatusError, match="on fire") as failed:
+                    await complete(client, said("user", "hello"), stream=stream)
+                assert failed.value.status_code == 502
+            with pytest.raises(APIStatusError) as wrong:
+                await client.chat.completions.create(model="default", messages=[])
+            assert wrong.value.status_code == 400
+        check_history(served.places())
+
+
+async def test_clients_and_the_app_share_one_session_one_turn_at_a_time(
+    home: Path, tmp_path: Path
+) -> None:
+    clients, rounds = 8, 3
+    async with residing(home, tmp_path, {"text": "Noted."}) as served:
+
+        async def talk(number: int) -> None:
+            async with openai(served) as client:
+                past: list[Any] = []
+                for turn in range(rounds):
+                    past.append(said("user", f"client {number} says {turn}"))
+                    reply = await complete(client, *past, stream=bool(number % 2))
+                    if number % 2:
+                        text = "".join(
+                            [c.choices[0].delta.content or "" async for c in reply if c.choices]
+                        )
+                    else:
+                        text = reply.choices[0].message.content
+                    assert text == "Noted."
+                    past.append(said("assistant", text))
+
+        async def watch() -> None:
+            async with mindstone_tui.open(session="main", home=home) as app:
+                for turn in range(rounds):
+                    async for event in app.ask(f"the app says {turn}"):
+                        if isinstance(event, events.TurnEnded):
+                            assert event.ending == "done"
+
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*(talk(number) for number in range(clients)), watch())
+        asked = [
+            line.entry.text  # type: ignore[union-attr]
+            for line in mindstone_tui.log(session="main", kinds=["user_message"], home=home)
+        ]
+        expected = {f"client {n} says {t}" for n in range(clients) for t in range(rounds)}
+        assert sorted(asked) == sorted({*expected, *(f"the app says {t}" for t in range(rounds))})
+        assert [each.key.main for each in served.home.places.sessions()] == ["main"]
+        check_history(served.places())
+
+
+def test_unknown_messages_become_exchanges_in_which_every_call_has_a_result() -> None:
+    call = ToolCall(id="c1", name="look", arguments="{}")
+    (first, second) = exchanges(
+        [
+            ClientMessage(role="user", text="one"),
+            ClientMessage(role="assistant", text="", calls=(call,)),
+            ClientMessage(role="user", text="two"),
+            ClientMessage(role="assistant", text="done"),
+        ]
+    )
+    assert [entry.kind for entry in first.answers] == ["assistant_message", "tool_returned"]
+    assert [entry.kind for entry in second.answers] == ["assistant_message"]

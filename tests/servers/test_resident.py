@@ -1,0 +1,261 @@
+"""The resident: who is let in, who is not, and that there is one of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mindstone_tui import api
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.servers.guard import TokenFile
+from mindstone_tui.servers.resident import Resident, ask, listening
+from tests.cli.program import ROOT, mindstone
+from tests.core.session.stage import check_history
+from tests.servers.residence import PATIENCE, Residence, residing
+
+CHAT = {"model": "default", "messages": [{"role": "user", "content": "hello"}]}
+
+
+async def raw(served: Residence, text: bytes) -> bytes:
+    """What a client gets that speaks HTTP by hand."""
+    host, port = served.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(text)
+    await writer.drain()
+    async with asyncio.timeout(PATIENCE):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def log_of(served: Residence) -> str:
+    return Path(served.told.token).with_name("serve.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "said"),
+    [
+        ({"authorization": ""}, 401, "missing"),
+        ({"authorization": "Bearer wrong"}, 401, "wrong"),
+        ({"authorization": "", "x-api-key": "wrong"}, 401, "wrong"),
+        ({"origin": "http://evil.example"}, 403, "other origins"),
+        ({"origin": "null"}, 403, "other origins"),
+        ({"host": "evil.example"}, 403, "host is not served"),
+        ({"host": "evil.example:80"}, 403, "host is not served"),
+        ({"sec-fetch-site": "cross-site"}, 403, "other sites"),
+    ],
+)
+async def test_whoever_may_not_ask_is_refused_and_it_is_logged(
+    home: Path, tmp_path: Path, headers: dict[str, str], status: int, said: str
+) -> None:
+    async with residing(home, tmp_path) as served, served.client(headers=headers) as client:
+        for answer in (
+            await client.post("/v1/chat/completions", json=CHAT),
+            await client.get("/metrics"),
+        ):
+            assert answer.status_code == status
+            assert said in answer.json()["error"]["message"]
+        assert f"refused {status} /v1/chat/completions" in log_of(served)
+        assert not list(served.home.places.sessions())
+
+
+async def test_a_form_of_another_site_goes_nowhere(home: Path, tmp_path: Path) -> None:
+    async with (
+        residing(home, tmp_path) as served,
+        httpx.AsyncClient(base_url=served.url) as browser,
+    ):
+        answer = await browser.post(
+            "/v1/chat/completions",
+            content=json.dumps(CHAT),
+            headers={"content-type": "text/plain", "origin": "https://evil.example"},
+        )
+        assert answer.status_code == 403
+        assert "access-control-allow-origin" not in answer.headers
+        preflight = await browser.options(
+            "/v1/chat/completions",
+            headers={"origin": "https://evil.example", "access-control-request-method": "POST"},
+        )
+        assert preflight.status_code == 403
+        assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../etc/passwd",
+        "/%2e%2e/%2e%2e/state/serve-token",
+        "/page.js/../../serve-token",
+        "//etc/passwd",
+        "/v1/../state/serve-token",
+        "/\x00",
+        "/v1/sessions/..%2f..%2f",
+    ],
+)
+async def test_no_path_leads_to_a_file(home: Path, tmp_path: Path, path: str) -> None:
+    async with residing(home, tmp_path) as served:
+        request = (
+            f"GET {path} HTTP/1.1\r\nhost: {served.url.removeprefix('http://')}\r\n"
+            f"authorization: Bearer {served.token}\r\nconnection: close\r\n\r\n"
+        )
+        answer = await raw(served, request.encode())
+        assert answer.split()[1] in (b"404", b"400")
+        assert served.token.encode() not in answer
+        assert b"root:" not in answer
+
+
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path, settings="[serve]\nbody_bytes = 100000\n") as served:
+        head = (
+            f"POST /v1/messages HTTP/1.1\r\nhost: {served.url.removeprefix('http://')}\r\n"
+            f"authorization: Bearer {served.token}\r\n"
+        )
+        told = await raw(served, f"{head}content-length: 104857600\r\n\r\n".encode())
+        assert told.split()[1] == b"413"
+        chunk = (b"20000\r\n" + b"x" * 0x20000 + b"\r\n") * 20
+        counted = await raw(served, f"{head}transfer-encoding: chunked\r\n\r\n".encode() + chunk)
+        assert counted.split()[1] == b"413"
+        async with served.client() as client:
+            assert (await client.post("/v1/messages", content=b"{")).status_code == 400
+            assert (await client.post("/v1/messages", content=b"[" * 50_000)).status_code == 400
+            assert (await client.get("/health")).json()["ok"]
+
+
+async def test_a_client_that_dawdles_is_let_go(home: Path, tmp_path: Path) -> None:
+    async with residing(home, tmp_path, settings="[serve]\nbody_seconds = 0.2\n") as served:
+        host = served.url.removeprefix("http://")
+        half = f"POST /v1/messages HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {served.token}"
+        assert (await raw(served, half.encode())).split()[1] == b"408"
+        body = f"{half}\r\ncontent-length: 50\r\n\r\n{{".encode()
+        assert (await raw(served, body)).split()[1] == b"408"
+        assert (await raw(served, b"")).split()[1] == b"408"
+
+
+async def test_health_is_open_and_says_nothing_and_the_figures_need_the_token(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, served.client() as client:
+        async with httpx.AsyncClient(base_url=served.url) as stranger:
+            health = await stranger.get("/health")
+            assert set(health.json()) == {"ok", "program", "version"}
+            assert (await stranger.get("/metrics")).status_code == 401
+        await client.post("/v1/chat/completions", json=CHAT)
+        figures = (await client.get("/metrics")).text
+        assert 'mindstone_requests_total{path="/v1/chat/completions",status="200"} 1' in figures
+        assert 'mindstone_refused_total{status="401"} 1' in figures
+
+
+async def test_the_files_are_the_owners_alone_and_there_is_one_resident(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served:
+        for path in (served.told.token, served.told.socket):
+            assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600  # noqa: ASYNC240
+        with open(served.told.token) as file:  # noqa: ASYNC230, PTH123
+            assert file.read() == served.token
+        with pytest.raises(UsageError, match="already"):
+            await Resident(api.Home(home)).run(port=0, http=True, ready=lambda told: None)
+        found = listening(served.home.places)
+        assert found == served.told
+        assert (await ask(served.told, "status", {}))["url"] == served.url
+        assert (await ask(served.told, "sessions", {}))["sessions"] == []
+        with pytest.raises(Exception, match="no method nonsense"):
+            await ask(served.told, "nonsense", {})
+    assert listening(served.home.places) is None
+    assert "serve.sock" not in os.listdir(home / "state")  # noqa: PTH208
+
+
+async def test_history_can_be_asked_over_the_socket(home: Path, tmp_path: Path) -> None:
+    async with residing(home, tmp_path) as served, served.client() as client:
+        await client.post("/v1/chat/completions", json=CHAT)
+        found = await ask(served.told, "recall", {"query": "hello", "limit": 3}, PATIENCE)
+        assert found["hits"][0]["hash"]
+        assert (await ask(served.told, "search", {"query": "8443"}, PATIENCE))["hits"]
+
+
+def test_a_token_that_others_could_read_is_replaced(tmp_path: Path) -> None:
+    file = TokenFile(tmp_path / "token")
+    token = file.read()
+    assert file.read() == token
+    file.path.chmod(0o644)
+    assert file.read() != token
+
+
+async def test_a_port_that_is_taken_is_said_so(home: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UsageError, match="is not free"):
+            await Resident(api.Home(home)).run(
+                port=taken.getsockname()[1], http=True, ready=lambda told: None
+            )
+
+
+def _until_killed(url: str, headers: dict[str, str], pid: int) -> bytes:
+    """What a client hears of a turn in which the resident is killed."""
+    heard = b""
+    body = {**CHAT, "stream": True}
+    with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
+        try:
+            with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+                for piece in answer.iter_raw():
+                    heard += piece
+                    if b'"content":"and' in heard:
+                        os.kill(pid, signal.SIGKILL)
+        except httpx.HTTPError:
+            return heard
+    pytest.fail("the client was not told")
+
+
+def test_it_starts_in_the_background_answers_dies_and_starts_again(
+    home: Path, tmp_path: Path
+) -> None:
+    """Killed in a turn: the client hears of it, history is whole, a new one starts."""
+    path = tmp_path / "script.jsonl"
+    path.write_text(json.dumps({"text": "and so on " * 60, "delay_ms": 60_000}) + "\n")
+    home.mkdir()
+    (home / "config.toml").write_text(f'[models]\ndefault = "scripted/{path}"\n')
+    try:
+        begun = mindstone("serve", "--background", "--port", "0", "--json")
+        assert begun.returncode == 0, begun.stderr
+        told = json.loads(begun.stdout)
+        token = Path(told["token"]).read_text()
+        headers = {"authorization": f"Bearer {token}"}
+        heard = _until_killed(told["url"], headers, told["pid"])
+        assert heard
+        path.write_text('{"text": "Back."}\n')
+        assert mindstone("serve", "--status").returncode == 1
+        again = json.loads(mindstone("serve", "--background", "--port", "0", "--json").stdout)
+        assert again["pid"] != told["pid"]
+        url = f"{again['url']}/v1/chat/completions"
+        reply = httpx.post(url, json=CHAT, headers=headers, timeout=PATIENCE).json()
+        assert reply["choices"][0]["message"]["content"] == "Back."
+        check_history(api.Home(home).places.session(api.Home(home).key("")))
+        status = mindstone("serve", "--status", "--json")
+        assert json.loads(status.stdout)["running"]
+    finally:
+        stopped = mindstone("serve", "--stop")
+    assert stopped.returncode == 0
+    assert mindstone("serve", "--stop").stdout == "No resident serves this home.\n"
+
+
+def test_asking_for_two_things_at_once_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "serve", "--status", "--stop"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert "Choose one of" in done.stderr
