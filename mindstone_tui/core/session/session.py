@@ -77,7 +77,7 @@ class Session:
         self._turn = 0
         """Its number, once it has begun."""
         self._turns = 0
-        """How many were taken here: who takes one leaves vectors to others, who stays makes them."""
+        """How many were taken here: after one, vectors are left to others; who stays makes them."""
         self._read_only_tasks: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
