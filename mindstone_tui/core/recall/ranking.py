@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -117,7 +118,7 @@ _MODEL: Final = "assistant"
 _SOUNDS_LASTING: Final = (
     "always",
     "never",
-    "ever",
+    " ever ",
     "prefer",
     "from now on",
     "from here on",
@@ -374,6 +375,7 @@ def _cues(question: Question, passage: Passage, weights: Weights) -> dict[str, f
     }
 
 
+@lru_cache(maxsize=4_096)  # The closer look takes milliseconds, and history does not change.
 def _is_rule(text: str) -> bool:
     lowered = text.lower()
     if not any(words in lowered for words in _SOUNDS_LASTING):
