@@ -9,7 +9,8 @@ measured: no conversation ships with the program.
 `in 2000` is the share of the evidence that fits into 2,000 tokens, four characters each. To see
 when recall speaks by itself, each conversation is also asked the questions of the others, as they
 are and with the names of its own speakers put in (some of those it can answer after all), its own
-questions with its two speakers exchanged, and a few about nothing ever said.
+questions with its two speakers exchanged, a few about nothing ever said, and what people say to
+agents without asking for anything that history could answer.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, ask_once
 from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.passages import Passage, pieces_of
 from mindstone_tui.core.recall.ranking import Weights
+from tests.corpora import lines
 
 NO_NEIGHBOURS = {"neighbour": 0.0, "second_neighbour": 0.0, "answer": 0.0, "sitting": 0.0}
 NO_PERSONS = {"speaker": 0.0, "person": 0.0}
@@ -187,6 +191,9 @@ def automatic(conversations: list[Conversation]) -> dict[str, float]:
         ],
         "unrelated": [(one, query, None) for one in conversations for query in UNRELATED],
     }
+    for case in lines("said_to_agents.tsv"):
+        kind, _, message = case.partition("\t")
+        asked.setdefault(kind, []).extend((one, message, None) for one in conversations)
     shares = {
         name: 100 * float(np.mean([_brings(*each) for each in cases])) if cases else 0.0
         for name, cases in asked.items()

@@ -170,12 +170,14 @@ class Watch:
         )
 
     def _spend(self, cost: float | None, delegated: float = 0.0) -> None:
-        self.carried = msgspec.structs.replace(
-            self.carried,
-            spent=self.carried.spent + (cost or 0.0),
-            cost_unknown=self.carried.cost_unknown or cost is None,
-            delegated=self.carried.delegated + delegated,
-        )
+        # What does not change stays the very same object, and is left out of the next plan.
+        changes: dict[str, float | bool] = {"cost_unknown": True} if cost is None else {}
+        if cost:
+            changes["spent"] = self.carried.spent + cost
+        if delegated:
+            changes["delegated"] = self.carried.delegated + delegated
+        if changes:
+            self.carried = msgspec.structs.replace(self.carried, **changes)
 
     def _anchor(self, line: Line, report: UsageReported) -> None:
         plan, reported = self._planned, report.usage.prompt

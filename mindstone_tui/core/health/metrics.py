@@ -132,14 +132,14 @@ def measure(sample: TurnSample) -> Snapshot:
     return Snapshot(
         turn=sample.turn,
         measured=HealthMeasured(
-            utilization=sample.prompt_tokens / usable,
+            utilization=round(sample.prompt_tokens / usable, 4),
             eviction_rate=float(sample.evicted),
-            compression_ratio=ratio,
+            compression_ratio=None if ratio is None else round(ratio, 4),
             burn_rate=float(sample.added_tokens),
             fidelity=sample.fidelity,
-            tool_bloat=sample.tool_tokens / prompt,
+            tool_bloat=round(sample.tool_tokens / prompt, 4),
             index_lag=sample.index_lag,
-            protected=sample.protected_tokens / usable,
+            protected=round(sample.protected_tokens / usable, 4),
             window=sample.window,
             growth=sample.growth,
         ),

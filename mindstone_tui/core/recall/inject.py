@@ -12,7 +12,13 @@ from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, spoken_date
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.recall.speak import ASKS_NOTHING, intent_of, silence, worth_injecting
+from mindstone_tui.core.recall.speak import (
+    ASKS_NOTHING,
+    intent_of,
+    rules_that_apply,
+    silence,
+    worth_injecting,
+)
 from mindstone_tui.core.text import as_data, one_line
 from mindstone_tui.core.words import query_terms
 
@@ -92,13 +98,19 @@ def choose(
     most: int,
     session: str = "",
 ) -> Choice:
-    """The best hits of those answers that have something to say, as many as fit."""
+    """The best hits of those answers that have something to say, as many as fit.
+
+    Where none has, a standing instruction that applies to the message comes back all the same.
+    """
     if not answers:
         return Choice(silent=ASKS_NOTHING)
     reasons = [silence(message, each.hits, each.judged) for each in answers]
     spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
     if not spoken:
-        return Choice(silent=reasons[0], vectors=answers[0].vectors)
+        rules = [hit for each in answers for hit in rules_that_apply(message, each.hits)]
+        applying = tuple(fill(rules, room, count, session)[:most])
+        silent = "" if applying else reasons[0]
+        return Choice(injected=applying, silent=silent, vectors=answers[0].vectors)
     found = best_of(*spoken, k=sum(len(each.hits) for each in spoken))
     worth = worth_injecting(message, found.hits)
     chosen = fill(worth, room, count, session)[:most]
@@ -182,7 +194,7 @@ def _recalled(chosen: Injected) -> RecalledPassage:
         score=round(chosen.hit.score, 4),
         tokens=chosen.tokens,
         text=chosen.hit.text,
-        parts={name: round(value, 4) for name, value in chosen.hit.parts.items()},
+        parts={name: kept for name, value in chosen.hit.parts.items() if (kept := round(value, 2))},
         supersedes=chosen.hit.supersedes,
         superseded_by=chosen.hit.superseded_by,
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -21,7 +22,7 @@ import msgspec
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
-from mindstone_tui.core.words import query_terms, words_of
+from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,20 +36,20 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     neighbour: float = 0.3
     answer: float = 0.25
     """What a neighbour gives beside that when it asked, and this is what came after."""
-    second_neighbour: float = 0.15
-    long_neighbour: float = 0.5
+    second_neighbour: float = 0.18
+    long_neighbour: float = 0.4
     """The share that a long message gives of this: it speaks of much else."""
-    sitting: float = 0.15
+    sitting: float = 0.25
     """Of the best in the same sitting."""
     speaker: float = 0.4
-    person: float = 0.3
+    person: float = 0.2
     asks: float = -0.1
     time: float = 0.1
     date: float = 0.15
     pieces: float = -0.08
     """For each time that a message's pieces are e times as many: the best of many is often good
     by chance."""
-    rule: float = 0.1
+    rule: float = 0.14
     pin: float = 0.1
     correction: float = 0.05
     use: float = 0.02
@@ -91,15 +92,59 @@ _CORRECTION: Final = re.compile(
     r"|\b(?:actually|instead|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
     r"|has changed|have changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than)\b"
 )
+_CORRECTS: Final = ("no", "wait", "sorry", "correction", "scratch that", "update")
+_CORRECTING: Final = (
+    "actually",
+    "instead",
+    "from now on",
+    "no longer",
+    "anymore",
+    "i meant",
+    "i was wrong",
+    "changed",
+    "switch",
+    "moved to",
+    "rather than",
+)
+"""How a correction begins, and what stands in one: looked for first, since that costs little."""
 _VALUE: Final = re.compile(r"\d")
+_NO_LONGER: Final = re.compile(
+    r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
-_SOUNDS_LASTING: Final = re.compile(
-    r"\b(?:always|never|ever|prefer\w*|from (?:now|here) on|going forward|future|henceforth|rest of"
-    r"|every time|whenever|circumstances|(?:call|address) me|my name is|want you|expect you"
-    r"|remember|keep in mind|don['’]t forget|stop|by default|rule|convention|policy|as of"
-    r"|IMPORTANT|DO_NOT_EVICT)\b",
-    re.IGNORECASE,
+_SOUNDS_LASTING: Final = (
+    "always",
+    "never",
+    " ever ",
+    "prefer",
+    "from now on",
+    "from here on",
+    "going forward",
+    "future",
+    "henceforth",
+    "rest of",
+    "every time",
+    "whenever",
+    "circumstances",
+    "call me",
+    "address me",
+    "my name is",
+    "want you",
+    "expect you",
+    "remember",
+    "keep in mind",
+    "forget",
+    "stop",
+    "by default",
+    "rule",
+    "convention",
+    "policy",
+    "as of",
+    "important",
+    "do_not_evict",
 )
 """One look that spares most messages the closer one for a standing instruction."""
 
@@ -188,7 +233,10 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
 
 def is_correction(text: str) -> bool:
     """Whether a message sounds like it changes something said before."""
-    return bool(_CORRECTION.search(text[:400].lower()))
+    said = text[:400].lower()
+    if not said.startswith(_CORRECTS) and not any(word in said for word in _CORRECTING):
+        return False
+    return bool(_CORRECTION.search(said))
 
 
 def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
@@ -318,14 +366,21 @@ def _cues(question: Question, passage: Passage, weights: Weights) -> dict[str, f
     """By what a passage says; each of these reads its text."""
     text = passage.text
     asks = len(text) <= SHORT_QUESTION and only_asks(text)
-    rules = passage.role == "user" and _SOUNDS_LASTING.search(text) is not None
-    rules = rules and recognise_standing_instruction(text) is not None
+    rules = passage.role == "user" and _is_rule(text)
     return {
         "asks": weights.asks if asks else 0.0,
         "time": weights.time if question.wants_time and tells_time(text) else 0.0,
         "correction": weights.correction if is_correction(text) else 0.0,
         "rule": weights.rule if rules else 0.0,
     }
+
+
+@lru_cache(maxsize=4_096)  # The closer look takes milliseconds, and history does not change.
+def _is_rule(text: str) -> bool:
+    lowered = text.lower()
+    if not any(words in lowered for words in _SOUNDS_LASTING):
+        return False
+    return recognise_standing_instruction(text) is not None
 
 
 def _newest_first(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
@@ -371,11 +426,36 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     shared = len(ours & theirs)
     if not shared or ours == theirs:
         return False
-    values = [any(map(_VALUE.search, words)) for words in (ours - theirs, theirs - ours)]
+    only_ours, only_theirs = ours - theirs, theirs - ours
+    both_valued = all(any(map(_VALUE.search, words)) for words in (only_ours, only_theirs))
     if is_correction(new.text):
-        enough = CORRECTED_VALUE if all(values) else CORRECTED_SUBJECT
+        if not _means(new.text, old.text, theirs, by_name=both_valued):
+            return False
+        enough = CORRECTED_VALUE if both_valued else CORRECTED_SUBJECT
         return shared >= enough * min(len(ours), len(theirs))
-    return any(values) and shared >= SAME_SUBJECT * len(ours | theirs)
+    # Said again in the same words, with another value; other words on both sides are about others.
+    other_words = [
+        any(not _VALUE.search(word) for word in each) for each in (only_ours, only_theirs)
+    ]
+    valued = any(map(_VALUE.search, only_ours | only_theirs))
+    return valued and not all(other_words) and shared >= SAME_SUBJECT * len(ours | theirs)
+
+
+def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool:
+    """Whether a correction may mean an older statement.
+
+    Who says which value no longer holds means a statement with that value. And where two numbers
+    differ, names tell whose they are.
+    """
+    outdated = {word for found in _NO_LONGER.findall(new) for word in query_terms(found)}
+    if outdated:
+        return not outdated.isdisjoint(said)
+    ours, theirs = (_capitalised(text) for text in (new, old))
+    return not by_name or not ours or not theirs or not ours.isdisjoint(theirs)
+
+
+def _capitalised(text: str) -> set[str]:
+    return {word.lower() for word in _NAME.findall(text)} - STOPWORDS
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:

@@ -8,7 +8,7 @@ person that the question is about. Everything here is pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -17,12 +17,13 @@ from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, only_asks, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
+from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 Intent = Literal["nothing", "asks", "tells"]
 
-FLOOR: Final = 0.52
+FLOOR: Final = 0.525
 """Evidence, less its doubt, from which a hit is worth bringing back."""
 WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
@@ -36,12 +37,24 @@ SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
 TELLING: Final = 1.5
 """An instruction or a remark needs this many floors, and must name what it is about."""
-BESIDE_THE_BEST: Final = 0.2
-"""Once recall speaks, hits with this share of the best score may come along."""
+BESIDE_THE_BEST: Final = 0.4
+"""Once recall speaks, hits with this share of the best score may come along,"""
+FAR_BELOW: Final = 0.2
+"""and with this share, if something in their own text speaks for them:"""
+OWN_EVIDENCE: Final = 0.1
+"""at least this much."""
 LOOKED_AT: Final = 16
 """How many of the first hits may carry the decision."""
 COMPARED: Final = 24
 """How many of the strongest candidates are looked at for whom they are about."""
+
+RULE_SHARES: Final = 2
+"""Words that a standing instruction and a message must share for it to apply."""
+RULE_SHARE: Final = 0.5
+"""The share of the shorter one's words that this must be."""
+_OF_EVERY_RULE: Final = frozenset(
+    re.findall(r"\w+", "always never ever from now on future want prefer remember rule important")
+)
 
 ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
 NAMES_NOTHING: Final = "The message gives an instruction without naming anything said before."
@@ -104,9 +117,14 @@ _QUESTION_WORD: Final = re.compile(
 _REFERS_TO_THE_PAST: Final = re.compile(
     r"\b(?:remind|recall|remember|forgot|earlier|previously|the other day|back then|as before"
     r"|last (?:time|week|month|year|session)|like (?:before|last)|do you know|any idea"
-    r"|tell me (?:again |once more )?(?:who|what|which|when|where|why|how)"
+    r"|tell me (?:again|once more)"
     r"|(?:we|i|you)(?:['’]d|['’]ve| had| have)? (?:decided|agreed|chose|chosen|picked|discussed"
     r"|settled|talked|said|told|mentioned|suggested|recommended|promised|planned))\b",
+    re.IGNORECASE,
+)
+_TELL_ME: Final = re.compile(
+    _OPENING + r"(?:please |(?:can|could|would|will) you (?:please )?)?tell me,? "
+    r"(?:who|whose|what|which|when|where|why|how|if|whether)\b",
     re.IGNORECASE,
 )
 _SPECIFIC: Final = re.compile(
@@ -126,7 +144,7 @@ def intent_of(message: str) -> Intent:
     small = all(word in _SMALL_TALK or word in STOPWORDS for word in words)
     if len(words) <= _LONGEST_SMALL_TALK and (small or _ABOUT_THE_MODEL.search(text)):
         return "nothing"
-    if _REFERS_TO_THE_PAST.search(text):
+    if _REFERS_TO_THE_PAST.search(text) or _TELL_ME.search(text):
         return "asks"
     parts = [part for part in parts_of(text) if not _REQUEST.search(part)]
     if any(only_asks(part) for part in parts):
@@ -188,9 +206,30 @@ def worth_injecting(message: str, hits: Sequence[Hit]) -> list[Hit]:
     """The hits that come near the best of them; a question that was asked before answers none."""
     best = max((hit.score for hit in hits), default=0.0)
     asked = frozenset(query_terms(message))
-    return [
-        hit for hit in hits if hit.score >= BESIDE_THE_BEST * best and not _repeats(hit.text, asked)
-    ]
+
+    def near(hit: Hit) -> bool:
+        share = FAR_BELOW if evidence(hit) >= OWN_EVIDENCE else BESIDE_THE_BEST
+        return hit.score >= share * best
+
+    return [hit for hit in hits if near(hit) and not _repeats(hit.text, asked)]
+
+
+def rules_that_apply(message: str, hits: Sequence[Hit]) -> list[Hit]:
+    """Standing instructions among the hits that are about what a message wants done.
+
+    Who says "push the fix to main" asks for nothing, and yet wants to hear of "never push to main".
+    """
+    wanted = {_root(term) for term in query_terms(message)}
+    return [hit for hit in hits if hit.parts.get("rule") and _applies(hit.text, wanted)]
+
+
+def _applies(text: str, wanted: Collection[str]) -> bool:
+    rule = recognise_standing_instruction(text)
+    if rule is None:
+        return False
+    about = {_root(term) for term in query_terms(rule.text) if term not in _OF_EVERY_RULE}
+    shared = len(about.intersection(wanted))
+    return shared >= RULE_SHARES and shared >= RULE_SHARE * min(len(about), len(wanted))
 
 
 def evidence(hit: Hit) -> float:

@@ -90,6 +90,7 @@ class SessionRecall:
         self._shelves = shelves
         self._dropped = set(dropped)
         self._opening = threading.Lock()
+        self._embedding = threading.Lock()
         self._index: RecallIndex | None = None
         self._asked: tuple[str, Asked] | None = None
 
@@ -294,8 +295,9 @@ class SessionRecall:
         Raises `VectorsUnavailable` when they cannot be made.
         """
         try:
-            made = self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
-            made = made or self._shelves.embed_some(_EMBEDDED_AT_ONCE)
+            with self._embedding:  # a prune that waits and the background would make the same ones
+                made = self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
+                made = made or self._shelves.embed_some(_EMBEDDED_AT_ONCE)
         except VectorsUnavailable:
             self.vectors = False
             raise

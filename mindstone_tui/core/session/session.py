@@ -76,6 +76,8 @@ class Session:
         self._in_turn = False
         self._turn = 0
         """Its number, once it has begun."""
+        self._turns = 0
+        """How many were taken here: after one, vectors are left to others; who stays makes them."""
         self._read_only_tasks: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.Task[None] | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -355,7 +357,7 @@ class Session:
             finally:
                 self._lease.give_back()
                 self._inbox.done()
-                if self._follower is not None and not self._closing:
+                if (self._follower is not None or self._turns > 1) and not self._closing:
                     self.services.tidy()
 
     async def _serve(self, asked: Item) -> None:
@@ -369,6 +371,7 @@ class Session:
             work = self._change(asked)
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
+        self._turns += is_turn
         await asyncio.wait({self._work})
         began = not self._work.cancelled() and self._work.result()
         if self._work.cancelled():

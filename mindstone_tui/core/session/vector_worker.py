@@ -37,6 +37,8 @@ _LINGERS: Final = 3.0
 """Seconds that a worker waits for more: whoever comes meanwhile need not start another."""
 _LOOKS_EVERY: Final = 0.5
 _LEAST_PRIORITY: Final = 19
+_FIRST_FILE: Final = 3
+_MOST_FILES: Final = 1_024
 
 
 def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> int:
@@ -44,6 +46,8 @@ def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> 
 
     Returns at once when another worker has the home.
     """
+    if not home.data.exists():  # whoever removed a home does not want it back
+        return 0
     with locked(home) as mine:
         if not mine:
             return 0
@@ -60,6 +64,7 @@ class _Worker:
     def __init__(self, home: Places, embedder: Embedder | None) -> None:
         self._home = home
         self._embedder = embedder
+        self._lock = _identity(lock_file(home))
         self.made = 0
 
     def run(self) -> None:
@@ -118,7 +123,7 @@ class _Worker:
 
     def _there(self) -> bool:
         """Whether the home is still the one that was locked."""
-        return lock_file(self._home).exists()
+        return self._lock is not None and _identity(lock_file(self._home)) == self._lock
 
     def _tell(self, session: str, pending: int) -> None:
         told = VectorProgress(
@@ -128,8 +133,18 @@ class _Worker:
             replace_file(progress_file(self._home), msgspec.json.encode(told))
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file stands at a path; None for none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def main() -> None:
     """The worker's own process."""
+    os.closerange(_FIRST_FILE, _MOST_FILES)  # whatever a caller left open for its children
     config, data, state = (Path(each) for each in sys.argv[1:4])
     os.chdir("/")
     os.nice(_LEAST_PRIORITY)

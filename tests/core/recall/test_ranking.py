@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import Candidate, Hit, rank
+from mindstone_tui.core.recall.ranking import Candidate, Hit, Weights, rank
 from tests.core.recall.talk import said
 
 
@@ -46,14 +46,16 @@ def test_the_answer_beside_a_matching_question_gains_from_it() -> None:
     assert hits[1].parts["neighbours"] > 0
 
 
-def test_a_long_message_gives_half_to_its_short_neighbours_and_takes_nothing() -> None:
+def test_a_long_message_gives_less_to_its_short_neighbours_and_takes_nothing() -> None:
     def gain(neighbour: str) -> float:
         items = [candidate("Teal.", 1), candidate(neighbour, 2, words=1.5)]
         hits = {hit.passage.seq: hit for hit in rank(read_question("boat colour"), items, count=3)}
         assert "neighbours" not in hits[2].parts
         return hits[1].parts["neighbours"]
 
-    assert gain("boat " * 200) == pytest.approx(gain("The boat.") / 2, abs=1e-4)
+    share = Weights().long_neighbour
+    assert 0 < share < 1
+    assert gain("boat " * 200) == pytest.approx(share * gain("The boat."), abs=1e-4)
 
 
 def test_a_short_message_takes_from_the_best_piece_of_the_message_beside_it() -> None:

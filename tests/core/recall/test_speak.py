@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.recall.index import RecallIndex, SearchResult
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.index import (
+    InMemoryIndex,
+    RecallIndex,
+    SearchResult,
+    catch_up,
+    reading,
+)
+from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.speak import (
     ABOUT_OTHERS,
     ASKS_NOTHING,
@@ -19,7 +27,9 @@ from mindstone_tui.core.recall.speak import (
     silence,
     worth_injecting,
 )
+from mindstone_tui.core.replay.playback import open_sample
 from tests.core.recall.talk import WordModel, said
+from tests.corpora import lines
 
 SMALL_TALK = (
     "ok",
@@ -217,3 +227,52 @@ def test_hits_far_below_the_best_do_not_come_along(tmp_path: Path) -> None:
     worth = worth_injecting(found.query, found.hits)
     assert worth
     assert len(worth) < len(found.hits)
+
+
+RULES = (
+    ("Mira", "Never push anything to main, please."),
+    ("Jonas", "I will not."),
+    ("Mira", "From now on always write dates as 2026-03-01 in the reports."),
+    ("Jonas", "Understood."),
+    ("Mira", "The boat lies in the harbour of Bergen."),
+    ("Jonas", "A nice place."),
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "rule"),
+    [
+        ("Push the fix to main.", "Never push anything to main"),
+        ("Write the dates into the reports.", "always write dates"),
+        ("Paint the boat.", ""),
+        ("Write a haiku about autumn.", ""),
+        ("Push it.", ""),
+    ],
+)
+def test_a_standing_instruction_comes_back_when_it_applies(
+    tmp_path: Path, message: str, rule: str
+) -> None:
+    found = history(tmp_path, RULES).search(message, 24)
+    chosen = choose(message, [found], 2_000, len, most=12)
+    texts = [each.hit.text for each in chosen.injected]
+    assert bool(texts) == bool(rule) == (not chosen.silent)
+    assert all(rule in text for text in texts)
+
+
+SILENT = {"thanks": 0.0, "go on": 0.0, "small talk": 0.05, "instruction": 0.05, "never said": 0.1}
+"""What people say that history cannot answer, and the share of it that may get something."""
+
+
+def test_what_history_cannot_answer_gets_next_to_nothing() -> None:
+    history = open_sample(Places.resolve({"MINDSTONE_HOME": "/nonexistent"}))
+    index = InMemoryIndex()
+    catch_up(index, reading(history))
+    brought: dict[str, list[bool]] = {}
+    for case in lines("said_to_agents.tsv"):
+        kind, _, message = case.partition("\t")
+        answers = [index.search(query, 24) for query in queries(message, ())]
+        choice = choose(message, answers, 2_000, len, most=12)
+        brought.setdefault(kind, []).append(bool(choice.injected))
+    assert sum(map(len, brought.values())) >= 200
+    for kind, most in SILENT.items():
+        assert sum(brought[kind]) <= most * len(brought[kind]), kind

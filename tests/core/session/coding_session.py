@@ -15,6 +15,7 @@ import msgspec
 
 from mindstone_tui.core.context.plan import rebuild
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     PromptPlanned,
@@ -279,6 +280,24 @@ def _extending(places: SessionPlaces, plans: Sequence[Line]) -> int:
     return extending
 
 
+def recalled(
+    places: SessionPlaces, story: Story
+) -> Iterator[tuple[Planted, tuple[RecalledPassage, ...] | None]]:
+    """What each question about something planted was given; None where it was still in view."""
+    lines = read(places)
+    given = {line.turn: line.entry for line in lines if isinstance(line.entry, RecallInjected)}
+    for number, turn in enumerate(story.turns, start=1):
+        if turn.asks is not None:
+            plan = next(line for line in lines if line.turn == number and _is_request(line))
+            assert isinstance(plan.entry, PromptPlanned)
+            said = next(line.seq for line in lines if line.turn == turn.asks.turn)
+            if any(span.first <= said <= span.last for span in plan.entry.spans):
+                yield turn.asks, None
+            else:
+                entry = given.get(number)
+                yield turn.asks, entry.passages if entry else ()
+
+
 def configure(home: Path, **sections: str) -> None:
     """Write the settings of the session."""
     home.mkdir(parents=True, exist_ok=True)
@@ -299,5 +318,6 @@ async def play(
         for turn in story.turns:
             ended = await stage.say(turn.said)
             assert ended.ending == "done", ended.why
+            await stage.idle()  # else the next message would have to queue
             stage.heard.clear()
         return stage.places

@@ -112,9 +112,13 @@ class Stage:
         offered = [e.otherwise for e in self.heard[here:] if isinstance(e, events.ScreenAsked)]
         return ended, "\n".join(printed + offered)
 
+    async def idle(self) -> None:
+        """Wait until nothing runs."""
+        await self.session._inbox.idle.wait()
+
     async def rest(self) -> None:
         """Wait until nothing runs and every vector is made."""
-        await self.session._inbox.idle.wait()
+        await self.idle()
         if (making := self.session.services._tidying) is not None:
             await asyncio.wait({making})
 

@@ -139,7 +139,7 @@ async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: 
         loop=True,
     )
     assert len(STEPS) >= 40
-    async with on_stage(home, model=model, context_window=32_768) as stage:
+    async with on_stage(home, model=model, context_window=32_768, follow=True) as stage:
         before = await check_surfaces(stage, home, recorded=False)
         assert all(parts(before)[name] for name in FIXED), "counted before the first turn"
         recorded = True
@@ -168,7 +168,7 @@ async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: 
             before = await check_surfaces(stage, home, recorded=recorded)
             if sent is not None:
                 await check_the_past(stage, home, sent)
-    async with on_stage(home, model=model, context_window=32_768) as stage:
+    async with on_stage(home, model=model, context_window=32_768, follow=True) as stage:
         # Tools that were switched off and on again are offered in their first order.
         again = await check_surfaces(stage, home, recorded=False)
         assert again.prompt.tokens == before.prompt.tokens

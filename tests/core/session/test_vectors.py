@@ -84,12 +84,35 @@ def test_a_worker_ends_when_its_home_is_gone(home: Path, places: Places) -> None
     assert not (places.state / "vectors.lock").exists()
 
 
+def test_a_worker_ends_when_another_home_takes_the_place_of_its_own(
+    home: Path, places: Places
+) -> None:
+    session = with_words_alone(home)
+
+    class Replaces(WordModel):
+        def encode(self, text: str) -> Encoded:
+            lock = places.state / "vectors.lock"
+            lock.rename(lock.with_name("old"))
+            lock.touch()
+            return super().encode(text)
+
+    vector_worker.work(places, SETTINGS, Replaces())
+    assert pending_in(session.index) > 0
+
+
+def test_a_worker_that_comes_too_late_makes_no_home_anew(home: Path, places: Places) -> None:
+    with_words_alone(home)
+    shutil.rmtree(home)
+    assert vector_worker.work(places, SETTINGS, WordModel()) == 0
+    assert not home.exists()
+
+
 def test_what_is_left_to_a_process_is_done_by_it_and_it_ends_by_itself(
     home: Path, places: Places
 ) -> None:
     session = with_words_alone(home, turns=3)
     inherited, held = os.pipe()
-    os.set_inheritable(held, False)
+    os.set_inheritable(held, True)
     process = follow(places, SETTINGS, os.environ, [session])
     os.close(held)
     assert process
