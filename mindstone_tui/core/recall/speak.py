@@ -127,9 +127,11 @@ _TELL_ME: Final = re.compile(
     r"(?:who|whose|what|which|when|where|why|how|if|whether)\b",
     re.IGNORECASE,
 )
+_READ: Final = 4_000
+"""Characters in which names are looked for: a message that is longer has named its matter."""
 _SPECIFIC: Final = re.compile(
     r"`[^`\n]+`|\"[^\"\n]+\"|“[^”\n]+”"  # quoted
-    r"|(?:[\w.~-]+)?(?:/[\w.@-]+)+|\b\w[\w-]*(?:\.\w+)+\b"  # paths, files, hosts, versions
+    r"|(?<![\w.~-])(?:[\w.~-]+)?(?:/[\w.@-]+)+|\b\w[\w-]*(?:\.\w+)+\b"  # paths, files, hosts, versions
     r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b\w+_\w+\b"  # identifiers
     r"|#\d+|\b[A-Z]+-\d+\b|\b[a-zA-Z]+\d\w*\b"  # tickets, db7, v2
 )
@@ -154,7 +156,7 @@ def intent_of(message: str) -> Intent:
 
 def specifics(message: str, names: Iterable[str] = ()) -> frozenset[str]:
     """What a message names: identifiers, files, quotations, names; in lower case."""
-    found = (each[0].strip('`"“”').lower() for each in _SPECIFIC.finditer(message))
+    found = (each[0].strip('`"“”').lower() for each in _SPECIFIC.finditer(message[:_READ]))
     return frozenset((*found, *names))
 
 

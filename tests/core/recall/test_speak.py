@@ -25,6 +25,7 @@ from mindstone_tui.core.recall.speak import (
     NOTHING_THERE,
     intent_of,
     silence,
+    specifics,
     worth_injecting,
 )
 from mindstone_tui.core.replay.playback import open_sample
@@ -276,3 +277,9 @@ def test_what_history_cannot_answer_gets_next_to_nothing() -> None:
     assert sum(map(len, brought.values())) >= 200
     for kind, most in SILENT.items():
         assert sum(brought[kind]) <= most * len(brought[kind]), kind
+
+
+@pytest.mark.parametrize("piece", ["a", "a-", "a/", "a.", "aB", "a_"])
+def test_a_message_of_one_endless_word_names_what_its_beginning_names(piece: str) -> None:
+    """Only a bounded beginning is looked at, so that no message can keep a turn busy."""
+    assert specifics(piece * 100_000) == specifics(piece * 10_000)
