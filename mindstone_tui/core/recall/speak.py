@@ -131,7 +131,8 @@ _READ: Final = 4_000
 """Characters in which names are looked for: a message that is longer has named its matter."""
 _SPECIFIC: Final = re.compile(
     r"`[^`\n]+`|\"[^\"\n]+\"|“[^”\n]+”"  # quoted
-    r"|(?<![\w.~-])(?:[\w.~-]+)?(?:/[\w.@-]+)+|\b\w[\w-]*(?:\.\w+)+\b"  # paths, files, hosts, versions
+    r"|(?<![\w.~-])(?:[\w.~-]+)?(?:/[\w.@-]+)+"  # paths
+    r"|\b\w[\w-]*(?:\.\w+)+\b"  # files, hosts, versions
     r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b\w+_\w+\b"  # identifiers
     r"|#\d+|\b[A-Z]+-\d+\b|\b[a-zA-Z]+\d\w*\b"  # tickets, db7, v2
 )
