@@ -24,7 +24,7 @@ from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "chat": ("chat", "Open the app on a session; without a terminal, chat in lines."),
     "run": ("run", "Take one turn and print the answer."),
-    "sessions": ("history", "List sessions, newest first."),
+    "sessions": ("history", "List sessions, the one used last first."),
     "log": ("history", "Read a session's transcript, oldest line first."),
     "verify": ("history", "Verify that a transcript was not altered."),
     "files": ("files", "Show files as they were after a turn."),
@@ -39,10 +39,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "health": ("continuity", "Show health metrics, alerts and the trend."),
     "replay": ("replay", "Replay a session without calling a model or writing anything."),
     "compare": ("compare", "Compare what each context mode still remembers."),
-    "history": (
-        "shared_history",
-        "Keep sessions on a PostgreSQL server, for more than one machine.",
-    ),
+    "history": ("shared_history", "Keep sessions on a server, for more than one machine."),
     "import": ("import_", "Import sessions from other agents, to search and replay."),
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
     "acp": ("acp", "Be the agent of an editor over the Agent Client Protocol."),

@@ -35,7 +35,7 @@ ServerOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the verbs of this family."""
     group = typer.Typer(
-        help="Keep sessions on a PostgreSQL server, for more than one machine.",
+        help="Keep sessions on a server, for more than one machine.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )

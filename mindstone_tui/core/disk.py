@@ -29,6 +29,7 @@ _YOUNG: Final = 6
 LARGEST_FILE: Final = 4 << 20
 """Bytes of a file that a person or this program wrote by the side of a transcript."""
 LARGEST_BLOB: Final = 1 << 30
+_READ_AT_ONCE: Final = 1 << 20
 NOT_ORDINARY: Final = "it is no ordinary file"
 _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{12}")
 _ABANDONED: Final = 3_600.0
@@ -234,7 +235,11 @@ def open_regular(path: Path, *, follow: bool = True) -> int:
 def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -> bytes:
     """The bytes of an ordinary file; raises `OSError` for one that is larger than `most`."""
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
-        data = file.read(most + 1)
+        # In pieces: asked for the most that may come, the interpreter would make room for it.
+        pieces = [file.read(_READ_AT_ONCE)]
+        while pieces[-1] and sum(map(len, pieces)) <= most:
+            pieces.append(file.read(_READ_AT_ONCE))
+    data = b"".join(pieces)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"It is larger than {most:,} bytes", str(path))
     return data
