@@ -99,21 +99,32 @@ class _Said(msgspec.Struct):
         )
 
 
+_ASCII: Final = bytes(range(128)) + b"x" * 128
+"""Every byte outside ASCII read as a letter. The grammar's scanner looks characters up in a table
+for bytes, and one from far outside of it ends the process."""
+
+
 class _Judgement:
     """One walk over a command line."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._roots = workspace.roots
         self._here = {workspace.cwd}
+        self._source = b""
         self.parts: list[CommandPart] = []
 
     def line(self, text: str, depth: int) -> None:
         """Judge a whole line, such as the one a person sees or the one after `bash -c`."""
-        tree = bash_parser().parse(text.encode("utf-8", "replace"))
+        outer, self._source = self._source, text.encode("utf-8", "replace")
+        tree = bash_parser().parse(self._source.translate(_ASCII))
         if depth > _DEEPEST or tree.root_node.has_error:
             self.parts.append(_unreadable(text.strip(), "it cannot be read as shell"))
-            return
-        self._node(tree.root_node, depth, fed=False)
+        else:
+            self._node(tree.root_node, depth, fed=False)
+        self._source = outer
+
+    def _text(self, node: Node) -> str:
+        return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _node(self, node: Node, depth: int, *, fed: bool, redirects: tuple[Node, ...] = ()) -> None:
         """Look at a node and below it; `fed` says that another command's output goes in."""
@@ -138,7 +149,7 @@ class _Judgement:
             case "variable_assignment" | "declaration_command" | "unset_command":
                 self._assignment(node, depth)
             case "function_definition":
-                self.parts.append(_unreadable(_text(node), "it defines a function"))
+                self.parts.append(_unreadable(self._text(node), "it defines a function"))
                 self._below(node, depth)
             case "subshell":
                 before = set(self._here)
@@ -155,7 +166,7 @@ class _Judgement:
                 self._node(child, depth, fed=fed, redirects=redirects)
 
     def _assignment(self, node: Node, depth: int) -> None:
-        text = _text(node)
+        text = self._text(node)
         loads = effects.LOADED_VARIABLES.search(text)
         said = _Said(found={})
         if loads:
@@ -171,16 +182,16 @@ class _Judgement:
         nested: list[Node] = []
         for child in node.children:
             if child.type == "variable_assignment":
-                if loads := effects.LOADED_VARIABLES.search(_text(child)):
+                if loads := effects.LOADED_VARIABLES.search(self._text(child)):
                     said.add("unknown", f"sets {loads.group(1)}, which makes programs load more")
                 nested.append(child)
             elif child.type.endswith("_redirect"):
                 redirects = (*redirects, child)
                 nested.append(child)
             else:
-                words.append(_literal(child))
+                words.append(self._literal(child))
                 nested.append(child)
-        outer = [_text(each) for each in redirects if each not in node.children]
+        outer = [self._text(each) for each in redirects if each not in node.children]
         inner_line = self._words(words, said, fed=fed, substituted=_substitutes(node))
         for redirect in redirects:
             for each in (redirect, *redirect.children):
@@ -188,7 +199,7 @@ class _Judgement:
                     self._redirect(each, said)
         if not said.found:
             said.add("unknown", f"what {words[0] or 'it'} does is not known")
-        whole = " ".join([_text(node), *outer])
+        whole = " ".join([self._text(node), *outer])
         self.parts.append(said.part(whole, tuple(word for word in words if word is not None)))
         for each in nested:
             self._below(each, depth)
@@ -259,10 +270,30 @@ class _Judgement:
             verb = "records" if plain[:2] in effects.RECORDS else _verb(said)
             self._paths([*operands, *values], said, verb)
 
+    def _literal(self, node: Node) -> str | None:
+        """A word as bash would pass it on; None when that is only known when it runs."""
+        text = self._text(node)
+        match node.type:
+            case "word" | "number" | "test_operator":
+                if re.search(r"[$`]", text):
+                    return None
+                return re.sub(r"\\(.)", r"\1", text)
+            case "raw_string":
+                return text[1:-1]
+            case "string":
+                return None if any(_expands(child) for child in node.children) else text[1:-1]
+            case "command_name" | "concatenation":
+                pieces = [self._literal(child) for child in node.children] or [text]
+                return None if None in pieces else "".join(piece or "" for piece in pieces)
+            case "simple_expansion" | "expansion" if text in ("$HOME", "${HOME}"):
+                return "~"
+            case _:
+                return None
+
     def _redirect(self, node: Node, said: _Said) -> None:
         sign = next((child.type for child in node.children if not child.is_named), "<")
         target = node.child_by_field_name("destination")
-        path = _literal(target) if target is not None else None
+        path = self._literal(target) if target is not None else None
         if path == "/dev/null" or (path and path.isdigit() and sign in ("<&", ">&")):
             return
         if sign.startswith("<"):
@@ -302,31 +333,6 @@ def bash_parser() -> Parser:
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language()))
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
-
-
-def _literal(node: Node) -> str | None:
-    """A word as bash would pass it on; None when that is only known when it runs."""
-    text = _text(node)
-    match node.type:
-        case "word" | "number" | "test_operator":
-            if re.search(r"[$`]", text):
-                return None
-            return re.sub(r"\\(.)", r"\1", text)
-        case "raw_string":
-            return text[1:-1]
-        case "string":
-            return None if any(_expands(child) for child in node.children) else text[1:-1]
-        case "command_name" | "concatenation":
-            pieces = [_literal(child) for child in node.children] or [text]
-            return None if None in pieces else "".join(piece or "" for piece in pieces)
-        case "simple_expansion" | "expansion" if text in ("$HOME", "${HOME}"):
-            return "~"
-        case _:
-            return None
 
 
 def _expands(node: Node) -> bool:

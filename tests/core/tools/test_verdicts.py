@@ -124,3 +124,18 @@ def test_the_parts_come_with_the_preview_of_the_tool() -> None:
     preview = SHELL.preview({"command": "ls && echo x > .envrc"}, ToolContext(workspace=HERE))
     assert [part.verdict for part in preview.parts] == ["reads", "writes"]
     assert preview.standing == "sensitive"
+
+
+@pytest.mark.parametrize(
+    "command", ["{\U00071de6", "echo {\U000f3131..3}", "cat \U0010ffff <<{\U0007b84f"]
+)
+def test_a_character_that_the_grammar_has_no_place_for_ends_nothing(command: str) -> None:
+    assert judge(command, HERE)
+
+
+def test_what_is_not_ascii_is_shown_and_compared_as_it_was_written() -> None:
+    (part,) = judge("cat 'übersicht für josé.txt'", HERE)
+    assert part.text == "cat 'übersicht für josé.txt'"
+    assert part.words == ("cat", "übersicht für josé.txt")
+    (outside,) = judge("rm /heim/josé/ü.txt", HERE)
+    assert "/heim/josé/ü.txt" in outside.reason
