@@ -150,7 +150,8 @@ def _take_all(
 
 
 def _say_refused(file: Path, error: InterchangeError) -> None:
-    say_json({"path": str(file), "session": "", "refused": error.what, "remedy": error.remedy})
+    refused = {"session": "", "format": "", "added": 0, "already_there": 0, "path": str(file)}
+    say_json({**refused, "refused": error.what, "remedy": error.remedy})
 
 
 def _print(report: ImportReport) -> None:

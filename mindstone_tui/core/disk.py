@@ -185,7 +185,7 @@ def sync_young_folders(folder: Path, disk: Disk = REAL) -> None:
 def keep_blob(folder: Path, data: bytes, disk: Disk = REAL) -> str:
     """Store bytes under their own hash, durably, and return the hash."""
     digest = hashlib.sha256(data).hexdigest()
-    there = b""
+    there: bytes | None = None
     with contextlib.suppress(OSError):  # whatever stands there instead is replaced
         there = read_regular(folder / digest, most=len(data))
     if there == data:

@@ -30,7 +30,9 @@ def test_each_conversation_of_a_folder_becomes_a_session_of_its_own(
     first = heard(capsys)
     formats = {report["format"] for report in first}
     assert formats >= {"chatgpt", "claude-code", "codex", "gemini-cli", "goose", "opencode", "pi"}
-    assert sum(bool(report["added"]) for report in first) == len({r["session"] for r in first})
+    made = {report["session"] for report in first} - {""}
+    assert sum(bool(report["added"]) for report in first) == len(made)
+    assert all(report["session"] or report.get("refused") for report in first), "none is hidden"
     assert run(["import", str(IMPORTS), "--no-wait", "--json"]) == 0
     assert not any(report["added"] for report in heard(capsys))
 

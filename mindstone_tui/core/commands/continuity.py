@@ -181,6 +181,7 @@ def _shelf(services: SessionServices, name: str) -> CommandPrinted:
     usage="[save|show|resume]",
     changes_window=True,
     words=("save", "show", "resume"),
+    looks=("show",),
 )
 async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Save the task's state, show it, or go on from it.

@@ -393,14 +393,17 @@ def _sourced_statement(one: Settled) -> Sourced:
 
 
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
-    if is_small_talk(text):
-        return state
     said = text.strip()
+    if is_small_talk(text):
+        # Better than nothing to go on from, and only until something is asked.
+        known = state.goal or not said
+        goal = shortened(said, TOPIC_LENGTH)
+        return state if known else msgspec.structs.replace(state, goal=goal, goal_turn=line.turn)
     asked = Sourced(text=shortened(said, TOPIC_LENGTH), seq=line.seq, turn=line.turn)
     state = msgspec.structs.replace(state, asked=asked, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
     broad = len(content_words(said.lower())) >= _TOPIC_WORDS and not _COMMAND_LINE.fullmatch(said)
-    if not is_task and (broad or not state.goal):
+    if not is_task and (broad or not state.goal or is_small_talk(state.goal)):
         state = msgspec.structs.replace(
             state,
             goal=shortened(said, TOPIC_LENGTH),
