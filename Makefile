@@ -4,7 +4,7 @@
 VENV := .venv
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
-JOBS ?= 2
+JOBS ?= 3
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python run` to choose one.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \

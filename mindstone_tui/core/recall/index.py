@@ -157,6 +157,16 @@ class RecallIndex:
 
         return self._guarded(work)
 
+    def waits(self, passages: Sequence[Passage]) -> bool:
+        """Whether one of these, or of what stands between them, has no vector yet.
+
+        Cheap enough to be asked after every few vectors; only a receipt proves anything.
+        """
+        if not passages:
+            return False
+        lines = [passage.seq for passage in passages]
+        return self._guarded(lambda: self._tables.waits(min(lines), max(lines)))
+
     def embed_pending(self, limit: int = 16, window_from: int = 0) -> int:
         """Make vectors for some waiting passages, in the window first; returns how many it took.
 

@@ -252,14 +252,14 @@ class Tables:
         for passage in passages:
             content = passage.content_hash
             row = self._database.execute(
-                "select passages.vector from words join passages on passages.row = words.rowid"
-                " where words match ? and passages.id = ? and passages.hash = ?",
-                (_hash_term(content), passage.id, content),
+                "select row, vector from passages where id = ? and hash = ?", (passage.id, content)
             ).fetchone()
-            if row is not None:
-                found += 1
-                digest.update(content)
-                states.add(row[0])
+            # By its own row: many passages may say the same, and each would find all of them.
+            if row is None or not self._is_indexed(_hash_term(content), row[0]):
+                continue
+            found += 1
+            digest.update(content)
+            states.add(row[1])
         vectors = "failed" if FAILED in states else "pending" if PENDING in states else "stored"
         return Receipt(
             turn=passages[0].turn if passages else 0,
@@ -267,6 +267,12 @@ class Tables:
             digest=digest.hexdigest() if found else "",
             vectors=vectors,
         )
+
+    def _is_indexed(self, term: str, row: int) -> bool:
+        found = self._database.execute(
+            "select 1 from words where words match ? and rowid = ?", (term, row)
+        )
+        return found.fetchone() is not None
 
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
@@ -321,6 +327,13 @@ class Tables:
         """How many passages wait for their vector."""
         row = self._database.execute("select count(*) from passages where vector = 0").fetchone()
         return int(row[0]) if row else 0
+
+    def waits(self, first: int, last: int) -> bool:
+        """Whether a passage of these lines has no vector yet."""
+        found = self._database.execute(
+            "select 1 from passages where vector = 0 and seq between ? and ? limit 1", (first, last)
+        )
+        return found.fetchone() is not None
 
     def waiting(self, limit: int, window_from: int) -> list[tuple[int, Passage]]:
         """The next passages to embed: those in the window first, each group oldest first."""

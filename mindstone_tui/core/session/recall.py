@@ -45,7 +45,7 @@ from mindstone_tui.core.recall.inject import (
     queries,
     room_in,
 )
-from mindstone_tui.core.recall.passages import Passage, passages_of
+from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.speak import ASKS_NOTHING
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.session.vectors import pending_in
@@ -238,7 +238,7 @@ class SessionRecall:
         # Words are enough to find it again; meaning is waited for, but not for ever. The oldest
         # are made first, and they are what leaves.
         every = [passage for each in passages.values() for passage in each]
-        self.embed_within(self._settings.vector_wait, lambda: self._have_vectors(every))
+        self.embed_within(self._settings.vector_wait, lambda: not self.index.waits(every))
         receipts: dict[int, Receipt] = {}
         for turn, each in passages.items():
             found = self.index.receipts(each)
@@ -246,9 +246,6 @@ class SessionRecall:
             if receipt.vectors == "stored" or not self._require_vectors:
                 receipts[turn] = receipt
         return receipts
-
-    def _have_vectors(self, passages: Sequence[Passage]) -> bool:
-        return all(receipt.vectors != "pending" for receipt in self.index.receipts(passages))
 
     def embed_within(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Make missing vectors for at most this long; words alone do where none can be made."""

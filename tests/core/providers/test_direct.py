@@ -203,7 +203,7 @@ def plain(body: dict[str, Any]) -> dict[str, Any]:
     "model",
     [
         *("openai/m", "openai/gpt-4o", "openai/gpt-5", "openai/gpt-5-codex"),
-        *("groq/llama-3.3-70b-versatile", "deepseek/deepseek-chat", "mistral/mistral-large-latest"),
+        *("groq/openai/gpt-oss-120b", "deepseek/deepseek-chat", "mistral/mistral-large-latest"),
         *("openrouter/anthropic/claude-sonnet-4.5", "openrouter/x/y", "together_ai/org/model"),
         *("xai/grok-4", "fireworks_ai/some-model", "cerebras/gpt-oss-120b"),
         *("fireworks_ai/accounts/me/models/mine", "lm_studio/m", "hosted_vllm/m", "llamafile/m"),
