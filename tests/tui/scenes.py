@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from textual.pilot import Pilot
+from textual.widget import Widget
 from textual.widgets import OptionList
 
 from mindstone_tui.core import events as ev
@@ -277,4 +278,19 @@ async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Sce
             pilot,
             lambda: any(one.option_count == scene.rows for one in app.screen.query(OptionList)),
         )
-    await pilot.pause()
+    await _at_rest(pilot, app)
+
+
+async def _at_rest(pilot: Pilot[Any], app: MindstoneApp) -> None:
+    """Wait until nothing moves: what an event opens is laid out some frames later."""
+    await pilot.wait_for_scheduled_animations()
+    seen: list[Any] = []
+    while len(seen) < 4 or any(each != seen[-1] for each in seen[-4:]):
+        await pilot.pause()
+        seen.append(
+            [
+                (widget.scroll_offset, widget.virtual_size, widget.size)
+                for widget in app.screen.walk_children(Widget)
+                if widget.is_scrollable
+            ]
+        )
