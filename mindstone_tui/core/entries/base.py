@@ -91,6 +91,16 @@ class Usage(Part):
     """In US dollars; None when nobody knows the price."""
 
 
+def added(one: Usage, other: Usage, sign: int = 1) -> Usage:
+    """Both together, or the difference; what neither knows stays unknown, nothing falls below 0."""
+    sums: dict[str, int | float | None] = {}
+    for name in Usage.__struct_fields__:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        unknown = mine is None and theirs is None
+        sums[name] = None if unknown else max((mine or 0) + sign * (theirs or 0), 0)
+    return msgspec.convert(sums, Usage)
+
+
 class ToolCall(Part):
     """A model's wish to use a tool, as the model wrote it."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
 from mindstone_tui.core.interchange.formats.base import (
     About,
@@ -107,19 +106,5 @@ class Description:
         self._used[place] = added(self._used.get(place, Usage()), more)
 
 
-def added(one: Usage, other: Usage) -> Usage:
-    """Both together; what neither knows stays unknown."""
-    return _together(one, other, 1)
-
-
 def _less(whole: Usage, part: Usage) -> Usage:
-    return _together(whole, part, -1)
-
-
-def _together(one: Usage, other: Usage, sign: int) -> Usage:
-    sums: dict[str, int | float | None] = {}
-    for name in Usage.__struct_fields__:
-        mine, theirs = getattr(one, name), getattr(other, name)
-        unknown = mine is None and theirs is None
-        sums[name] = None if unknown else max((mine or 0) + sign * (theirs or 0), 0)
-    return msgspec.convert(sums, Usage)
+    return added(whole, part, -1)

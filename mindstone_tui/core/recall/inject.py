@@ -24,6 +24,8 @@ from mindstone_tui.core.words import query_terms
 
 Counter = Callable[[str], int]
 
+CONSIDERED: Final = 24
+"""Passages that a turn looks at before it chooses."""
 NO_ROOM: Final = "What was found does not fit into the room for it."
 NOTHING_NEW: Final = "History holds only the same question."
 

@@ -13,10 +13,26 @@ pass. Every finding has its kind and its line, to be counted and reported. A fal
 allowed by its label (`github-token:1f3a`) or by the text itself. The work is linear in the text.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from mindstone_tui.core.redaction.findings import Blackened, Finding, Redacted, blackened, told
-from mindstone_tui.core.redaction.known import password_in, secrets_of, without_password
-from mindstone_tui.core.redaction.pieces import RedactedPieces
-from mindstone_tui.core.redaction.redactor import Redactor
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.redaction.known import password_in, secrets_of, without_password
+    from mindstone_tui.core.redaction.pieces import RedactedPieces
+    from mindstone_tui.core.redaction.redactor import Redactor
+
+_HOMES = {
+    "RedactedPieces": "pieces",
+    "Redactor": "redactor",
+    "password_in": "known",
+    "secrets_of": "known",
+    "without_password": "known",
+}
+"""Loaded when first asked for: whoever only reads a transcript looks for no secret."""
 
 __all__ = [
     "Blackened",
@@ -30,3 +46,9 @@ __all__ = [
     "told",
     "without_password",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

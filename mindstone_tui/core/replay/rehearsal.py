@@ -53,12 +53,11 @@ from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import EmbedsOnce, InMemoryIndex, SearchResult
-from mindstone_tui.core.recall.inject import Vacancy, choose, inject, queries, room_in
+from mindstone_tui.core.recall.inject import CONSIDERED, Vacancy, choose, inject, queries, room_in
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.survey import Place, Reference, references_in
-from mindstone_tui.core.session.recall import LOOKED_AT
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
 
@@ -188,7 +187,7 @@ class Recollection:
         nonce = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         room = room_in(vacancy, nonce)
         for query in queries(text, vacancy.recent):
-            found = self.search(query, LOOKED_AT, vacancy.shown)
+            found = self.search(query, CONSIDERED, vacancy.shown)
             own = found.hits[0].passage.session if found.hits else ""
             choice = choose(text, [found], room, vacancy.count, most=self._most, session=own)
             if choice.injected:

@@ -28,11 +28,10 @@ from mindstone_tui.core.recall.index import (
     reading,
     search_many,
 )
-from mindstone_tui.core.recall.inject import choose, queries
+from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
-from mindstone_tui.core.session.recall import LOOKED_AT
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
@@ -141,7 +140,7 @@ class StoredRecall:
         answers = [
             answer
             for query in queries(message, ())
-            for answer in self._answers(query, LOOKED_AT, allowed, files)
+            for answer in self._answers(query, CONSIDERED, allowed, files)
         ]
         choice = choose(
             message, answers, self._room, _estimated, most=self._most, session=self._own

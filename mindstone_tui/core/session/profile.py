@@ -15,6 +15,7 @@ import msgspec
 
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line, Usage
+from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     SessionOpened,
@@ -25,7 +26,6 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.interchange.describe import added
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History

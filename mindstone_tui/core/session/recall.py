@@ -38,6 +38,7 @@ from mindstone_tui.core.recall.index import (
     search_many,
 )
 from mindstone_tui.core.recall.inject import (
+    CONSIDERED,
     Choice,
     Vacancy,
     choose,
@@ -52,7 +53,6 @@ from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
-LOOKED_AT: Final = 24
 _EMBEDDED_AT_ONCE: Final = 8
 _LAG_LOOKED_AT: Final = 2_000
 _ECHOED: Final = 3
@@ -149,9 +149,9 @@ class SessionRecall:
         kinds = kinds_of_files("agent", memories=False)
         for query in queries(text, vacancy.recent):
             answers = await asyncio.to_thread(
-                self._answers, query, LOOKED_AT, scope, allowed, kinds
+                self._answers, query, CONSIDERED, scope, allowed, kinds
             )
-            self.last = best_of(*answers, k=LOOKED_AT)
+            self.last = best_of(*answers, k=CONSIDERED)
             choice = choose(
                 text,
                 [self._without_dropped(each) for each in answers],
