@@ -281,11 +281,15 @@ async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Sce
     await _at_rest(pilot, app)
 
 
+_STILL = 25
+"""Frames in a row that must look alike."""
+
+
 async def _at_rest(pilot: Pilot[Any], app: MindstoneApp) -> None:
     """Wait until nothing moves: what an event opens is laid out some frames later."""
     await pilot.wait_for_scheduled_animations()
     seen: list[Any] = []
-    while len(seen) < 4 or any(each != seen[-1] for each in seen[-4:]):
+    while len(seen) < _STILL or any(each != seen[-1] for each in seen[-_STILL:]):
         await pilot.pause()
         seen.append(
             [
