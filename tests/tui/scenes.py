@@ -281,7 +281,7 @@ async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Sce
     await _at_rest(pilot, app)
 
 
-_STILL = 25
+_STILL = 5
 """Frames in a row that must look alike."""
 
 
@@ -294,7 +294,8 @@ async def _at_rest(pilot: Pilot[Any], app: MindstoneApp) -> None:
         seen.append(
             [
                 (widget.scroll_offset, widget.virtual_size, widget.size)
-                for widget in app.screen.walk_children(Widget)
+                for screen in app.screen_stack
+                for widget in screen.walk_children(Widget)
                 if widget.is_scrollable
             ]
         )

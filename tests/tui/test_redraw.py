@@ -9,6 +9,7 @@ from textual.screen import Screen
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.widgets.conversation import ConversationView
 from tests.tui.screen_model import ScreenModel
 from tests.tui.staged import Staged, around, asked, ready, reported, settle, until
 
@@ -67,6 +68,23 @@ async def test_a_word_that_fits_its_line_redraws_little_more_than_that_line() ->
         talk.announce(ev.TextDelta(turn=1, text=" second"))
         await until(pilot, lambda: "first second" in app.model.text)
         assert sum(app.frames) <= 2 * SIZE[0]
+
+
+async def test_the_scroll_bar_stands_at_the_end_while_the_end_is_followed() -> None:
+    talk = Staged([ready(), asked(1, "go"), reported()])
+    app = Watched(talk)
+    async with app.run_test(size=SIZE) as pilot:
+        for number in range(60):
+            talk.announce(ev.TextDelta(turn=1, text=f"line {number}\n\n"))
+        await until(pilot, lambda: "line 59" in app.model.text)
+        talk.announce(ev.MessageQueued(entry="m1", text="and one that waits above the prompt"))
+        await settle(pilot, talk)
+        conversation = app.screen.query_one(ConversationView)
+        drawn = app.whole
+        conversation.vertical_scrollbar.refresh()
+        await pilot.pause()
+        assert conversation.scroll_y == conversation.max_scroll_y > 0
+        assert app.whole == drawn
 
 
 async def test_a_new_line_redraws_the_conversation_once() -> None:

@@ -72,6 +72,12 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     def on_mount(self) -> None:
         self.anchor()
 
+    def on_resize(self) -> None:
+        """Stay at the end: an anchor is laid out with the height before, and its bar not drawn."""
+        if self._follows_end:
+            self.scroll_y = self.scroll_target_y = self.max_scroll_y
+            self.vertical_scrollbar.refresh()
+
     async def show(self, event: ev.AnyEvent) -> None:
         """Draw an event where it belongs."""
         at_end = self._end == len(self.feed)
