@@ -30,7 +30,7 @@ from mindstone_tui.core.events import (
 from mindstone_tui.core.paths import Places, SessionKey
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.entries import Image, Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
     from mindstone_tui.core.session.find import RecallAnswer
@@ -134,17 +134,38 @@ class Conversation:
         text: str,
         *,
         attachments: Sequence[Attachment] = (),
+        images: Sequence[Image] = (),
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
-        `before` took place elsewhere and is written down first; `matched` says how that was known.
+        `images` are kept already. `before` took place elsewhere and is written down first;
+        `matched` says how that was known.
         """
         self._session.send(
-            text, attachments=attachments, steer=steer, before=before, matched=matched
+            text,
+            attachments=attachments,
+            images=images,
+            steer=steer,
+            before=before,
+            matched=matched,
         )
+
+    def keep(self, data: bytes, name: str) -> Image:
+        """Keep a picture or a sound for a message to show; raises when it is neither."""
+        return self._session.keep(data, _recognised(data, name))
+
+    def check_taken(self, data: bytes, name: str) -> None:
+        """Raise when the model that answers cannot be shown this picture or sound."""
+        seen = _recognised(data, name)
+        if self._session.not_taken([seen]):
+            what = "sounds" if seen.is_sound else "pictures"
+            model = self._session.services.context.info.name
+            raise UsageError(
+                f"{model} does not take {what}.", "Name a model that does, or say it in words."
+            )
 
     def command(self, line: str) -> None:
         """Run a slash command."""
@@ -339,6 +360,17 @@ def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdi
     here = _home(home)
     here.fetch_news(here.key(session))
     return verify_transcript(here.places.session(here.key(session)))
+
+
+def _recognised(data: bytes, name: str) -> Image:
+    from mindstone_tui.core.session.attachments import recognise
+
+    seen = recognise(data, name)
+    if seen is None:
+        raise UsageError(
+            f"{name} is no picture or sound that models take.", "Send PNG, JPEG, GIF, WebP, WAV …"
+        )
+    return seen
 
 
 def _home(home: Home | Path | str | None) -> Home:

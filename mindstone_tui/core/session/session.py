@@ -20,7 +20,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     ClientMatched,
     MessageQueued,
@@ -38,7 +38,7 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
-from mindstone_tui.core.session.attachments import attach, not_taken
+from mindstone_tui.core.session.attachments import attach, keep, not_taken
 from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
@@ -112,7 +112,7 @@ class Session:
             self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
         if self.services.greeting:
             self._emit(events.Noticed(message=self.services.greeting, level="warning"))
-        self._emit(events.ContextReported(report=self._context.report()))
+        self._report()
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
@@ -141,7 +141,7 @@ class Session:
         """More can be found by meaning; a running turn reports on its own requests."""
         if not self._in_turn:
             self.services.recall.by_words = by_words
-            self._emit(events.ContextReported(report=self._context.report()))
+            self._report()
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -156,6 +156,7 @@ class Session:
         text: str,
         *,
         attachments: Sequence[Attachment] = (),
+        images: Sequence[Image] = (),
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
@@ -168,9 +169,10 @@ class Session:
             raise UsageError("This session is closed.", "Open it again.")
         paths = [each.path for each in attachments]
         attached = attach(text, paths, self._context.transcript)
-        if untaken := not_taken(attached.images, self._context.info):
+        shown = (*images, *attached.images)
+        if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
-        said = SentMessage(attached.text, attached.images, before=tuple(before), matched=matched)
+        said = SentMessage(attached.text, shown, before=tuple(before), matched=matched)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
@@ -179,6 +181,14 @@ class Session:
             self._context.steering.append(said.message)
         else:
             self._inbox.put(said)
+
+    def keep(self, data: bytes, seen: Image) -> Image:
+        """Keep a picture or a sound that a message will show."""
+        return keep(data, seen, self._context.transcript)
+
+    def not_taken(self, images: Sequence[Image]) -> str:
+        """What a person should know about those that the model cannot be shown; else nothing."""
+        return not_taken(images, self._context.info)
 
     def command(self, line: str) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
@@ -337,6 +347,11 @@ class Session:
         self._stream.put_nowait(event)
         self._alert_hooks.hear(event)
 
+    def _report(self) -> None:
+        """Tell how the window stands, if somebody looks."""
+        if self._context.reports:
+            self._emit(events.ContextReported(report=self._context.report()))
+
     def _complain(self, error: MindstoneError) -> None:
         """Say what went wrong: once until a turn begins again, however often it is met."""
         if error.what in self._complained:
@@ -423,11 +438,10 @@ class Session:
                 number = self._context.transcript.last_turn + 1
                 self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
-            async for event in take_turn(self._context, said.message, origin):
+            beside = () if said.matched is None else (said.matched,)
+            async for event in take_turn(self._context, said.message, origin, beside):
                 if isinstance(event, events.TurnStarted):
                     turn = self._turn = event.turn
-                    if said.matched is not None:
-                        self._context.window.record(said.matched, turn)
                     self._complained.clear()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
@@ -517,4 +531,4 @@ class Session:
             self._emit(appeared(line))
             self._questions.hear(line)
         if lines:
-            self._emit(events.ContextReported(report=self._context.report()))
+            self._report()
