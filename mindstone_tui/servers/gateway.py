@@ -198,7 +198,7 @@ class Gateway:
         """A reply as it comes; `reply` is whole when this ends. Raises `TurnFailed`."""
         run.stage += 1
         calls: tuple[ToolCall, ...] = ()
-        asked = False
+        asked = complete = False
         while True:
             event = await run.events.get()
             match event:
@@ -208,17 +208,19 @@ class Gateway:
                 case ev.ThinkingDelta(text=text):
                     reply.thought += text
                     yield "thought", text
-                case ev.AnswerRecorded(finish="length") if not event.calls:
-                    reply.ending = "length"
                 case ev.AnswerRecorded(entry=entry) if event.calls:
                     calls = await asyncio.to_thread(self._client_calls, run, entry)
                     asked = bool(calls)
+                case ev.AnswerRecorded(finish=finish):
+                    reply.ending = "length" if finish == "length" else "stop"
+                    complete = event.last
                 case ev.UsageReported(usage=usage):
                     reply.usage = _added(reply.usage, usage)
                     if asked:
                         reply.calls, reply.ending = calls, "calls"
                         seconds = self.settings.serve.tool_wait
                         run.wait_for({call.id for call in calls}, seconds)
+                    if asked or complete:  # the answer is on disk; the turn's end follows there
                         return
                 case ev.ModelCalled(model=model):
                     run.called = event

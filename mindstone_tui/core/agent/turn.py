@@ -243,10 +243,15 @@ class _Turn:
         if (why := started.blocked if started.blocked is not None else fired.blocked) is not None:
             raise MindstoneError(f"A hook stopped this message: {why}", "`/hooks` lists them.")
 
+    @property
+    def _may_go_on(self) -> bool:
+        """Whether a hook could still send the turn on after its answer."""
+        return not self._sent_on and self._context.hooks.wanted("Stop")
+
     async def _may_stop(self) -> bool:
         """Whether the turn may end here; a hook can send it on, once."""
         context = self._context
-        if self._sent_on or not context.hooks.wanted("Stop"):
+        if not self._may_go_on:
             return True
         told = {"stop_hook_active": False, "last_assistant_message": self._last_answer}
         fired = await context.hooks.fire("Stop", told, turn=self._turn)
@@ -344,6 +349,7 @@ class _Turn:
             text=_text_of(context.whole(said)),
             calls=len(message.calls),
             finish=message.finish,
+            last=not message.calls and not self._may_go_on,
         )
         if remark := asking.remark():
             yield events.Noticed(message=remark, level="warning")

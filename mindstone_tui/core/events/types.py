@@ -71,6 +71,8 @@ class AnswerRecorded(Event):
     partial: bool = False
     finish: str = "stop"
     """Why it ended, in the provider's word: `length` when it reached the longest allowed."""
+    last: bool = False
+    """Nothing follows it in its turn but the end."""
 
 
 class ModelCalled(Event):

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -58,6 +58,9 @@ from mindstone_tui.core.transcript.follow import changes
 
 if TYPE_CHECKING:
     from mindstone_tui.core.shared.copies import Feed
+
+_STEPS_OUT: Final = 4
+"""Steps of the loop from a session's stream to a client's socket."""
 
 
 class Session:
@@ -446,6 +449,8 @@ class Session:
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
                 self._emit(event)
+                if isinstance(event, events.UsageReported) and not self._context.reports:
+                    await _let_out()
         except asyncio.CancelledError as cancelled:
             if not turn and self._closing and not said.queued:
                 self._queue(said)
@@ -532,3 +537,9 @@ class Session:
             self._questions.hear(line)
         if lines:
             self._report()
+
+
+async def _let_out() -> None:
+    """Give a program its answer, which is on disk, before the disk is waited for once more."""
+    for _ in range(_STEPS_OUT):
+        await asyncio.sleep(0)
