@@ -246,7 +246,7 @@ class _Turn:
     @property
     def _may_go_on(self) -> bool:
         """Whether a hook could still send the turn on after its answer."""
-        return not self._sent_on and self._context.hooks.wanted("Stop")
+        return not self._sent_on and bool(self._context.hooks.wanted("Stop"))
 
     async def _may_stop(self) -> bool:
         """Whether the turn may end here; a hook can send it on, once."""
