@@ -26,7 +26,7 @@ class BlockResult(msgspec.Struct, frozen=True):
     status: ToolStatus = "ok"
 
 
-class Pieces:
+class MessageParts:
     """Gathers what one message is made of, in its order."""
 
     def __init__(self, number: int) -> None:
@@ -96,9 +96,9 @@ class Pieces:
         ]
 
 
-def pieces_of_blocks(content: object, number: int) -> Pieces | None:
+def pieces_of_blocks(content: object, number: int) -> MessageParts | None:
     """The pieces of a content in the shape of Anthropic's API; None where it has no such shape."""
-    pieces = Pieces(number)
+    pieces = MessageParts(number)
     if isinstance(content, str):
         pieces.texts.append(content)
         return pieces

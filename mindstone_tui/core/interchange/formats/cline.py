@@ -30,7 +30,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import Pieces, pieces_of_blocks, tokens
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks, tokens
 from mindstone_tui.core.interchange.formats.cline_tags import (
     CLINE_TOOLS,
     calls_in,
@@ -199,7 +199,7 @@ def _used(number: int, fields: dict[str, Any], watched: _Watched) -> Iterator[Re
         yield Used(usage=usage, model=_model(fields))
 
 
-def _answer(pieces: Pieces, spoken_calls: set[str]) -> None:
+def _answer(pieces: MessageParts, spoken_calls: set[str]) -> None:
     """Calls that stand as tags in the text become calls; those that only speak, words."""
     if not pieces.calls:
         words, found = calls_in(pieces.said)
@@ -216,7 +216,7 @@ def _answer(pieces: Pieces, spoken_calls: set[str]) -> None:
 def _user(
     number: int,
     fields: dict[str, Any],
-    pieces: Pieces,
+    pieces: MessageParts,
     ts: str,
     pending: list[str],
     spoken_calls: set[str],
@@ -294,7 +294,7 @@ class _Output:
     ) -> Iterator[Record]:
         """A command begins."""
         ts = moment(fields.get("ts"))
-        pieces = Pieces(number)
+        pieces = MessageParts(number)
         call = pieces.call("execute_command", {"command": command.removesuffix(_APPROVED)})
         yield pieces.record("assistant", ts=ts, model=_model(fields), group=request)
         self._open = Gave(line=number, call=call.id, text=NO_RESULT, name=call.name, ts=ts)
@@ -319,7 +319,7 @@ def _shown_answer(
     number: int, fields: dict[str, Any], kind: str, said: str, request: str
 ) -> Iterator[Record]:
     ts = moment(fields.get("ts"))
-    pieces = Pieces(number)
+    pieces = MessageParts(number)
     match kind:
         case "text" | "completion_result" | "followup" | "plan_mode_respond":
             told = mapping(document_of(said))

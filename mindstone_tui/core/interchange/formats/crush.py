@@ -24,7 +24,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import BlockResult, Pieces, money
+from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts, money
 from mindstone_tui.core.interchange.formats.databases import connected, has_tables, json_in, rows
 from mindstone_tui.core.interchange.formats.parts import unknown
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
@@ -78,7 +78,7 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
     if not isinstance(parts, list):
         yield Broken(line=number, why="a message without parts")
         return
-    pieces = Pieces(number)
+    pieces = MessageParts(number)
     finish = "stop"
     for each in map(mapping, parts):
         data = mapping(each.get("data"))

@@ -23,7 +23,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import Pieces, pieces_of_blocks, tokens
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks, tokens
 from mindstone_tui.core.interchange.formats.parts import cut_tags, document, records_of, unknown
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
 
@@ -103,7 +103,7 @@ def _message(number: int, fields: dict[str, Any], model: str) -> Iterator[Record
             yield unknown(f"{text(role) or 'nameless'} message")
 
 
-def _person(pieces: Pieces, source: str, ts: str) -> Iterator[Record]:
+def _person(pieces: MessageParts, source: str, ts: str) -> Iterator[Record]:
     """What the person said, without what the program put beside it."""
     had_words = bool(pieces.texts)
     own: list[str] = []
