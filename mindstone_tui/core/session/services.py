@@ -17,7 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
-from mindstone_tui.core.agent.plans import Plans
+from mindstone_tui.core.agent.plans import Plans, offer_plan, steps_of
 from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
@@ -300,6 +300,8 @@ class SessionServices:
                 )
                 self.context.window.record(used)
         self._note_memory_use(lines, answer)
+        if self.plans.planning and (steps := steps_of(answer)):
+            yield events.Noticed(message=offer_plan(len(steps)))
         if told := self._told_of_secrets(lines):
             yield events.Noticed(message=told, level="warning")
         async for event in self._measure_health(lines):
