@@ -25,7 +25,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Used,
 )
-from mindstone_tui.core.interchange.formats.parts import Passage
+from mindstone_tui.core.interchange.formats.parts import TextRun
 from mindstone_tui.core.interchange.read_bytes import moment, open_file, text_lines
 
 _STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
@@ -79,8 +79,8 @@ class _Chat:
         self._model = ""
         self._begun = ""
         """The date of a chat of which nothing was handed over, so that it has no name yet."""
-        self._asked = Passage()
-        self._answer = Passage()
+        self._asked = TextRun()
+        self._answer = TextRun()
         self._line = 0
 
     @property

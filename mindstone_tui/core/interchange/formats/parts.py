@@ -160,7 +160,7 @@ def cut_tags(said: str, names: Collection[str]) -> tuple[str, list[tuple[str, st
     return joined([*kept, said[start:].strip()]), found
 
 
-class Passage:
+class TextRun:
     """Lines of a text that belong together; what goes beyond the longest record is not held."""
 
     def __init__(self) -> None:
