@@ -376,6 +376,14 @@ class SessionServices:
                 more = await asyncio.to_thread(self.recall.embed_some)
         with contextlib.suppress(RecallError):
             await self._tell_vectors()
+        await self.publish()
+
+    async def publish(self) -> None:
+        """Have the server find what was said here, where it is searched."""
+        if self.store is not None and self.context.settings.history.search == "server":
+            from mindstone_tui.core.session.shared_search import publish_quietly
+
+            await asyncio.to_thread(publish_quietly, self.places, self.context.settings)
 
     async def _tell_vectors(self) -> None:
         waiting = await asyncio.to_thread(self.recall.waiting)
