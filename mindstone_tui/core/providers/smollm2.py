@@ -22,7 +22,7 @@ from mindstone_tui.core.disk import FILE_MODE, ensure_folder
 from mindstone_tui.core.entries import Message, Request
 from mindstone_tui.core.errors import ProviderError, ProviderRefused, ProviderUnreachable
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import weights
+from mindstone_tui.core.providers import local_models
 from mindstone_tui.core.providers.base import (
     CallDelta,
     Delta,
@@ -51,7 +51,7 @@ _KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "
 
 def why_not(places: Places) -> str:
     """Why the small model cannot answer now; empty when it can."""
-    if not weights.present(places):
+    if not local_models.present(places, local_models.SMOLLM2):
         return "its weights are not here; `mindstone models add smollm2` fetches them (98 MB)"
     if importlib.util.find_spec("xllamacpp") is None:
         return "xllamacpp, which runs it, is not installed; install mindstone-tui[local]"
@@ -142,7 +142,7 @@ class SmolProvider:
         try:
             self._child = await asyncio.create_subprocess_exec(
                 *self._command,
-                str(weights.path_of(self._places)),
+                str(local_models.path_of(self._places, local_models.SMOLLM2)),
                 str(WINDOW),
                 str(THREADS),
                 stdin=asyncio.subprocess.PIPE,

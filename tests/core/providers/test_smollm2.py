@@ -13,7 +13,7 @@ import pytest
 
 from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderUnreachable
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import weights
+from mindstone_tui.core.providers import local_models, weights
 from mindstone_tui.core.providers.base import Finished, Options, TextPart
 from mindstone_tui.core.providers.smollm2 import SMOLLM2, SmolProvider, why_not
 from tests.core.providers.requests import Broken, hear, request, tool
@@ -190,9 +190,9 @@ async def real(places: Places) -> AsyncIterator[SmolProvider]:
     """The real model, where its file can be had."""
     if found := os.environ.get("MINDSTONE_WEIGHTS"):
         places.models.mkdir(parents=True)
-        weights.path_of(places).symlink_to(found)
+        local_models.path_of(places, local_models.SMOLLM2).symlink_to(found)
     elif os.environ.get("MINDSTONE_FAULTS"):
-        await weights.fetch(places, os.environ)
+        await weights.fetch(places, os.environ, local_models.SMOLLM2)
     if missing := why_not(places):
         pytest.skip(f"the small model is not here ({missing}); MINDSTONE_WEIGHTS may name its file")
     provider = SmolProvider(places)

@@ -10,7 +10,7 @@ import pytest
 from mindstone_tui.core.entries.conversation import SideRequestSent
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import weights
+from mindstone_tui.core.providers import local_models
 from mindstone_tui.core.providers.smollm2 import SMOLLM2, why_not
 from tests.core.session.stage import on_stage, script
 
@@ -28,7 +28,7 @@ async def test_where_the_small_model_forgets_sentences_of_the_originals_take_ove
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
     if found := os.environ.get("MINDSTONE_WEIGHTS"):
         places.models.mkdir(parents=True)
-        weights.path_of(places).symlink_to(found)
+        local_models.path_of(places, local_models.SMOLLM2).symlink_to(found)
     if missing := why_not(places):
         pytest.skip(f"the small model is not here ({missing}); MINDSTONE_WEIGHTS may name its file")
     (home / "config.toml").write_text(
