@@ -26,6 +26,7 @@ from mindstone_tui.core.session.downloads import (
     remove_model,
 )
 from mindstone_tui.core.session.model_list import Availability, list_models, store_key
+from mindstone_tui.core.session.try_model import try_model
 
 models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=False)
 
@@ -105,6 +106,33 @@ def remove(
     say(f"{full} is removed; that freed {megabytes(freed)}.")
     if was_default:
         say("It was the default model; the built-in guide answers again.")
+
+
+@models_app.command("try")
+def try_(
+    name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
+    json: JsonOption = False,
+) -> None:
+    """Ask a downloaded model three questions: its answers, its speed, its memory."""
+    home = places()
+    full, _ = fetched(home, name)
+    asyncio.run(_try(home, full, json=json))
+
+
+async def _try(home: Places, full: str, *, json: bool) -> None:
+    async for each in try_model(home, load(home, os.environ).settings.models, full):
+        if json:
+            say_json(each)
+            continue
+        say(f"{each.question}", "bold")
+        say(f"  {each.answer}")
+        speed = f"{each.tokens_per_second:g} tokens/s" if each.tokens_per_second else "a tool call"
+        say(
+            f"  {each.about}: first word after {each.first_token:g} s, {speed}; prompt "
+            f"{each.prompt_tokens} tokens, {each.cached_tokens} of them cached; "
+            f"{megabytes(each.memory)} of memory",
+            "dim",
+        )
 
 
 @models_app.command("offer", hidden=True)
