@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.events import (
     Answer,
     AnyEvent,
     Attachment,
     CommandEnded,
+    SessionClosed,
     TurnEnded,
 )
 from mindstone_tui.core.paths import Places, SessionKey
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
+    from mindstone_tui.core.session.build import Opening
     from mindstone_tui.core.session.find import RecallAnswer
     from mindstone_tui.core.session.guest import ForeignExchange, Guest
+    from mindstone_tui.core.session.inbox import SentMessage
     from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
@@ -73,10 +76,19 @@ class Conversation:
     reads it until the session is closed. Use one of them at a time.
     """
 
-    def __init__(self, session: Session, home: Home, key: SessionKey) -> None:
+    def __init__(self, session: Session, home: Home, opening: Opening) -> None:
         self._session = session
         self._home = home
-        self._key = key
+        self._opening = opening
+        self._stranded: list[SentMessage] = []
+        """Messages that wait for the fork in which they are said."""
+        self._leaving: asyncio.Task[None] | None = None
+        self._closing = False
+        self._listen()
+
+    @property
+    def _key(self) -> SessionKey:
+        return self._session.services.key
 
     @property
     def session(self) -> str:
@@ -91,7 +103,7 @@ class Conversation:
             self.command(text)
         else:
             self.send(text, attachments=attachments)
-        async for event in self._session.events():
+        async for event in self.events():
             yield event
             if isinstance(event, TurnEnded | CommandEnded):
                 return
@@ -125,9 +137,20 @@ class Conversation:
         checkpoint = self._session.services.tasks.state().checkpoint
         return tuple((one.title, one.status) for one in checkpoint.subtasks)
 
-    def events(self) -> AsyncIterator[AnyEvent]:
-        """Everything that happens, in order, until the session is closed."""
-        return self._session.events()
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """Everything that happens, in order, until the session is closed.
+
+        If the server that keeps it goes away and the settings want a fork then, the fork's events
+        follow, beginning with its `SessionReady`.
+        """
+        while True:
+            session = self._session
+            async for event in session.events():
+                if isinstance(event, SessionClosed) and session is not self._session:
+                    break
+                yield event
+            else:
+                return
 
     def send(
         self,
@@ -170,10 +193,49 @@ class Conversation:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
         from mindstone_tui.core.session.vectors import follow
 
+        self._closing = True
+        if self._leaving is not None:
+            await self._leaving
         await self._session.close()
         places, environ = self._home.places, self._home.environ
         settings = self._session.services.context.settings
         await asyncio.to_thread(follow, places, settings, environ, [places.session(self._key)])
+
+    def _listen(self) -> None:
+        """Hear when the server goes away, if this is to go on in a fork then."""
+        services = self._session.services
+        if services.store is not None and services.context.settings.history.offline == "fork":
+            self._session.on_away = self._on_away
+
+    def _on_away(self, said: SentMessage | None) -> None:
+        # Who takes one turn and ends forks when the next one begins.
+        if self._closing or (said is None and not self._opening.follow):
+            return
+        if said is not None:
+            self._stranded.append(said)
+        if self._leaving is None or self._leaving.done():
+            self._leaving = asyncio.create_task(self._leave(), name="fork")
+
+    async def _leave(self) -> None:
+        """Open the session again, which makes the fork, and say there what had no turn here."""
+        from mindstone_tui.core.session.build import open_session
+
+        old = self._session
+        try:
+            opened = await open_session(self._opening)
+        except MindstoneError as error:
+            for said in self._take_stranded():
+                old.hand_back(said, error)
+            return
+        self._session = opened
+        self._listen()
+        for said in self._take_stranded():
+            opened.take_on(said, old)
+        await old.close()
+
+    def _take_stranded(self) -> list[SentMessage]:
+        waiting, self._stranded = self._stranded, []
+        return waiting
 
 
 async def connect(
@@ -203,25 +265,23 @@ async def connect(
 
     here = _home(home)
     key = here.key(session)
-    opened = await open_session(
-        Opening(
-            key=key,
-            places=here.places,
-            environ=here.environ,
-            cwd=_folder(cwd),
-            channel=channel,
-            model=model,
-            context_window=context_window,
-            profile=profile,
-            approve=approve,
-            max_rounds=max_rounds,
-            wait=wait,
-            asks=asks,
-            follow=follow,
-            guest=guest,
-        )
+    opening = Opening(
+        key=key,
+        places=here.places,
+        environ=here.environ,
+        cwd=_folder(cwd),
+        channel=channel,
+        model=model,
+        context_window=context_window,
+        profile=profile,
+        approve=approve,
+        max_rounds=max_rounds,
+        wait=wait,
+        asks=asks,
+        follow=follow,
+        guest=guest,
     )
-    return Conversation(opened, here, opened.services.key)
+    return Conversation(await open_session(opening), here, opening)
 
 
 @asynccontextmanager

@@ -219,8 +219,8 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
             key = _fork_here(alone, own)
             services = assemble(msgspec.structs.replace(alone, key=key))
         services.greeting = (
-            f"{error.what} Going on in a fork on this machine: {services.key}. It is put on the "
-            "server when it is opened again there, or by `mindstone history push`."
+            f"{error.what} Going on in a fork on this machine: {services.key}. Once the server "
+            "answers, opening the fork puts it there, and so does `mindstone history push --all`."
         )
         return services
 

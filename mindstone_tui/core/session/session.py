@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from mindstone_tui.core.errors import (
     Bug,
     DamagedTranscript,
     EntryNotSaved,
+    HistoryAway,
     Interrupted,
     MindstoneError,
     PlaceError,
@@ -87,6 +88,9 @@ class Session:
         self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
         """Messages that no turn took in, and that nobody sent again."""
+        self.on_away: Callable[[SentMessage | None], None] | None = None
+        """Told that the server went away, with the message that had no turn, if there is one; who
+        listens takes it on. None where nobody does, and then it is handed back."""
         self._complained: set[str] = set()
         self._alert_hooks = AlertHooks(services.context.hooks)
 
@@ -180,6 +184,13 @@ class Session:
         else:
             self._inbox.put(said)
 
+    def take_on(self, said: SentMessage, other: Session) -> None:
+        """Say what was said to another session, which could not take it."""
+        with contextlib.suppress(MindstoneError), other._context.transcript.history() as history:
+            for image in said.images:
+                self._context.transcript.keep_blob(history.blob(image.sha256))
+        self._inbox.put(said)
+
     def command(self, line: str) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
@@ -267,6 +278,8 @@ class Session:
                     await task
         if self._feed is not None:
             await asyncio.to_thread(self._feed.stop)
+        if self._turns:
+            await self.services.publish()
         await self.services.close()
         head = self._context.transcript.head
         if (path := self._rescue()) is not None:
@@ -291,6 +304,16 @@ class Session:
         self._returned.append(said)
         path = self._rescue()
         self._emit(events.MessageReturned(text=said.text, path=str(path or "")))
+
+    def _strand(self, said: SentMessage | None) -> None:
+        if self.on_away is not None:
+            self.on_away(said)
+
+    def hand_back(self, said: SentMessage, error: MindstoneError) -> None:
+        """End what was begun with a message that nobody could take on."""
+        self._complain(error)
+        self._hand_back(said)
+        self._emit(events.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy))
 
     def _rescue(self) -> Path | None:
         """Put every word that is not in history into a file; None when there is none, or no place.
@@ -439,8 +462,14 @@ class Session:
                 self._withdrawn(said.queued)
             fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
         except MindstoneError as error:
+            away = isinstance(error.__cause__, HistoryAway) and self.on_away is not None
+            if away and not turn and not said.queued and not self._closing:
+                self._strand(said)
+                return False
             if isinstance(error, EntryNotSaved):
                 self._complain(error)
+            if away and turn and not self._closing:
+                asyncio.get_running_loop().call_soon(self._strand, None)
             if not turn and isinstance(error, EntryNotSaved | DamagedTranscript | PlaceError):
                 self._hand_back(said)
             fail("failed", error.what, error.remedy)
