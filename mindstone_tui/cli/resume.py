@@ -30,8 +30,8 @@ def resume(
 ) -> None:
     """Resume a session in the program it comes from.
 
-    That program's own command is printed for a shell, with the folder that it belongs to; nothing is started
-    without --run.
+    That program's own command is printed for a shell, with the folder that it belongs to; nothing
+    is started without --run.
     """
     found = find_session(name, list_described(places(), SessionFilter()))
     command = resume_command(found, shutil.which)

@@ -57,8 +57,8 @@ def stats(
 ) -> None:
     """Show what all sessions together took.
 
-    Per program, project, day and model. Imported sessions count with the other program's own dates, tokens and costs, as far as it
-    wrote them down. Days are in UTC.
+    Per program, project, day and model. Imported sessions count with the other program's own
+    dates, tokens and costs, as far as it wrote them down. Days are in UTC.
     """
     fetch_news()
     found = stats_of(places(), session_filter(program, project, since, until, model))
