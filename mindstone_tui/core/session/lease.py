@@ -19,7 +19,7 @@ from typing import Final
 
 from mindstone_tui.core.disk import REAL, place_error
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
-from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 
@@ -40,9 +40,19 @@ class Lease:
         self._fd: int | None = None
 
     @property
+    def key(self) -> SessionKey:
+        """Which session it is for."""
+        return self._places.key
+
+    @property
     def held(self) -> bool:
         """Whether this process has it."""
         return self._fd is not None
+
+    @property
+    def grant(self) -> Grant | None:
+        """What the server gave, while this process has it; None on one machine."""
+        return None
 
     def try_take(self) -> bool:
         """Take it if nobody has it."""
@@ -81,6 +91,10 @@ class Lease:
             os.close(self._fd)
             self._fd = None
 
+    def close(self) -> None:
+        """Let others have it, and never take it again."""
+        self.give_back()
+
 
 class SharedLease(Lease):
     """The same across machines: this machine's own, and the server's."""
@@ -105,6 +119,16 @@ class SharedLease(Lease):
     def held(self) -> bool:
         """Whether this process has it, as far as it knows."""
         return super().held and not self._lost
+
+    @property
+    def grant(self) -> Grant | None:
+        """What the server gave, as far as this process knows."""
+        return self._grant
+
+    def close(self) -> None:
+        """The same, and end the connection."""
+        self.give_back()
+        self._store.close()
 
     def try_take(self) -> bool:
         """Take it if nobody has it, here or elsewhere."""
