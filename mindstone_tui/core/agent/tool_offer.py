@@ -7,6 +7,7 @@ left out; `more_tools` names them, and whoever asks for one finds it in the next
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Final
 
@@ -78,8 +79,14 @@ def _more(held: Sequence[ToolSchema]) -> ToolSchema:
     return ToolSchema(
         name=MORE,
         description=f"Get one of these tools, which are not shown here: {names}",
-        parameters=parameters_of(MoreArguments),
+        parameters=_parameters(),
     )
+
+
+@functools.cache
+def _parameters() -> dict[str, object]:
+    """The schema of `more_tools`, made once: every request over its share carries it."""
+    return parameters_of(MoreArguments)
 
 
 def by_use(names: Sequence[str], fold: Fold) -> list[str]:
