@@ -319,7 +319,7 @@ class _Account:
             velocities=tuple(each.tokens for each in self.growth),
             windows=view.windows,
             left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
-            gone=tuple(self._gone()),
+            gone=self._gone(),
             scaled=budget.scaled(room, view.settings.context, view.settings.zones),
         )
 
