@@ -162,7 +162,10 @@ class TokenCounter:
 
     def text(self, text: str) -> int:
         """Tokens in a text; special tokens that it spells out are text like any other."""
-        if not self._is_bulk(len(text)) and (vocabulary := open_vocabulary(self.encoding)) is not None:
+        if (
+            not self._is_bulk(len(text))
+            and (vocabulary := open_vocabulary(self.encoding)) is not None
+        ):
             count = vocabulary.count(text)
             if count is not None:
                 return count
