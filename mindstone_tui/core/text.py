@@ -182,6 +182,18 @@ def without_files(said: str) -> str:
     )
 
 
+INJECTED: Final = "mindstone "
+"""How the origin begins of whatever another program is given from here."""
+_INJECTED = re.compile(
+    r"\s*<data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\">\n.*?\n</data-\1>", re.DOTALL
+)
+
+
+def without_injected(said: str) -> str:
+    """A message of another program without what it was given from here."""
+    return _INJECTED.sub("", said) if f'origin="{INJECTED}' in said else said
+
+
 _FENCE = re.compile(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)
 
 
