@@ -479,6 +479,8 @@ class AttachSettings(SettingsSection):
     """Seconds without a change after which an answer is believed to be whole."""
     idle: float = 600.0
     """Seconds after which a file that nobody writes to is closed."""
+    linger: float = 7_200.0
+    """Seconds without a hook after which a resident that a hook started ends itself."""
 
 
 class Settings(SettingsSection):

@@ -498,9 +498,7 @@ class ImportedBefore:
                 if isinstance(line, Line)
                 and (
                     line.channel == CHANNEL
-                    or isinstance(
-                        line.entry, Imported | SessionDescribed | TurnStarted | TurnEnded
-                    )
+                    or isinstance(line.entry, Imported | SessionDescribed | TurnStarted | TurnEnded)
                 )
             )
         self.learned = transcript.head.seq

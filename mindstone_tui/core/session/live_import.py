@@ -216,7 +216,7 @@ class LiveImport:
         if found is None:
             return 0
         began, records = found
-        # A file that was cut still says whose it is; a name of its own it has only when it is whole.
+        # Once known, the session stays: a file that was cut may say less of itself.
         key = self.key or key_for(reader, self.file, began, "default")
         own = self._home.session(key)
         ensure_folder(own.folder)
@@ -281,5 +281,3 @@ class LiveImports:
     def forget(self, file: Path) -> None:
         """It is closed; if it grows again, it is read from its beginning."""
         self._open.pop(file, None)
-
-
