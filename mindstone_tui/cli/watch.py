@@ -14,7 +14,7 @@ from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.interchange.discover import find_programs
-from mindstone_tui.core.session.watch import TakenMessages, Watch, begin, only_watch
+from mindstone_tui.core.session.watch import FolderWatch, TakenMessages, begin, only_watch
 from mindstone_tui.core.text import plural
 
 _TICK: Final = 0.25
@@ -40,7 +40,7 @@ def watch(
     home = places()
     settings = load(home, os.environ).settings
     if once is not None:
-        _once(Watch(home, settings, os.environ), once, json=json)
+        _once(FolderWatch(home, settings, os.environ), once, json=json)
         return
     with only_watch(home) as free:
         if not free:
@@ -53,7 +53,7 @@ def watch(
                 hint(f"{each.program}: {each.folder} ({plural(len(each.files), 'file')})")
             if not programs:
                 hint("No program's sessions are here yet; new ones are noticed.")
-        following = Watch(home, settings, os.environ)
+        following = FolderWatch(home, settings, os.environ)
         try:
             while True:
                 for taken in following.step():
@@ -63,7 +63,7 @@ def watch(
             following.keep()
 
 
-def _once(following: Watch, file: Path, *, json: bool) -> None:
+def _once(following: FolderWatch, file: Path, *, json: bool) -> None:
     if not file.exists():
         raise InterchangeError(f"There is no file {file}.", "Check the path.")
     taken = following.take(file.absolute(), settled=True)

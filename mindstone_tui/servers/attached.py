@@ -26,7 +26,7 @@ from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.session.live_import import Cleaner
 from mindstone_tui.core.session.project_recall import ProjectRecall, hand_over, offer
-from mindstone_tui.core.session.watch import Watch, is_wanted, only_watch
+from mindstone_tui.core.session.watch import FolderWatch, is_wanted, only_watch
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.peer import Handler
 
@@ -86,7 +86,7 @@ class Attached:
         """When a hook last said something, by the process's clock."""
         self._home = home
         settings = self._settings()
-        self._watch = Watch(home.places, settings, home.environ)
+        self._watch = FolderWatch(home.places, settings, home.environ)
         self._recall = ProjectRecall(home.places, settings)
         self._clean = Cleaner(home.environ)
         self._compacted: dict[SessionKey, int] = {}
@@ -113,6 +113,10 @@ class Attached:
                 with contextlib.suppress(MindstoneError, OSError):
                     await self._in(self._taking, partial(self._watch.step, folders=follows))
                 await asyncio.sleep(_TICK)
+
+    async def done(self) -> None:
+        """Wait for whatever goes on after its hook has left."""
+        await asyncio.gather(*self._going_on, return_exceptions=True)
 
     async def close(self) -> None:
         """Remember what was taken."""

@@ -346,6 +346,7 @@ def _own_hooks(text: str, program: AttachTarget) -> list[tuple[str, tuple[int, i
 
 
 def _without_hooks(text: str, program: AttachTarget) -> str:
+    was = text
     while found := _own_hooks(text, program):
         event, (at, inner), _ = found[-1]
         if inner is not None:
@@ -357,13 +358,14 @@ def _without_hooks(text: str, program: AttachTarget) -> str:
         if left is not None and left.items == []:
             text = json_edit.without(text, ("hooks", event))
     hooks = json_edit.parse(text).get("hooks")
-    return text if hooks is None or hooks.members else json_edit.without(text, ("hooks",))
+    is_empty = text != was and hooks is not None and hooks.members == []
+    return json_edit.without(text, ("hooks",)) if is_empty else text
 
 
 def _without_ours(path: Path, text: str, program: AttachTarget) -> str:
     if path.suffix == ".toml":
         return _without_toml_server(text)
-    text = _without_hooks(text, program) if _own_hooks(text, program) else text
+    text = _without_hooks(text, program)
     servers = json_edit.parse(text).get("mcpServers")
     if servers is not None and servers.get(SERVER) is not None:
         text = json_edit.without(text, ("mcpServers", SERVER))

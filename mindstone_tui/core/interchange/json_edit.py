@@ -22,33 +22,33 @@ _WIDEST: Final = 240
 """Characters of a value that is put on one line."""
 
 
-class Node(msgspec.Struct):
+class JsonNode(msgspec.Struct):
     """One value and where it stands."""
 
     start: int
     end: int
     value: Any = None
     """Of a text, number or word."""
-    members: list[Member] | None = None
+    members: list[JsonMember] | None = None
     """Of an object."""
-    items: list[Node] | None = None
+    items: list[JsonNode] | None = None
     """Of an array."""
 
-    def get(self, key: str) -> Node | None:
+    def get(self, key: str) -> JsonNode | None:
         """The value of a member; the last one counts, as it does for everybody else."""
         found = [each for each in self.members or () if each.key == key]
         return found[-1].node if found else None
 
 
-class Member(msgspec.Struct):
+class JsonMember(msgspec.Struct):
     """One member of an object, from the beginning of its key."""
 
     key: str
     start: int
-    node: Node
+    node: JsonNode
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonNode:
     """The one value of a text; raises `InterchangeError` when it is no JSON."""
     reader = _Reader(text)
     node = reader.value(reader.after_space(0), 0)
@@ -57,7 +57,7 @@ def parse(text: str) -> Node:
     return node
 
 
-def plain(node: Node) -> Any:
+def plain(node: JsonNode) -> Any:
     """The value as Python has it."""
     if node.members is not None:
         return {each.key: plain(each.node) for each in node.members}
@@ -107,7 +107,7 @@ def without(text: str, way: tuple[str | int, ...]) -> str:
     return text[:start] + text[end:]
 
 
-def _reached(node: Node, way: tuple[str, ...]) -> tuple[Node, tuple[str, ...]]:
+def _reached(node: JsonNode, way: tuple[str, ...]) -> tuple[JsonNode, tuple[str, ...]]:
     """How far a way leads, and what is missing of it."""
     for at, step in enumerate(way):
         found = node.get(step)
@@ -117,13 +117,13 @@ def _reached(node: Node, way: tuple[str, ...]) -> tuple[Node, tuple[str, ...]]:
     return node, ()
 
 
-def _child(node: Node, step: str | int) -> Node:
+def _child(node: JsonNode, step: str | int) -> JsonNode:
     found = (node.items or [])[step] if isinstance(step, int) else node.get(step)
     assert found is not None
     return found
 
 
-def _inserted(text: str, node: Node, lead: str, value: object, before: list[Node]) -> str:
+def _inserted(text: str, node: JsonNode, lead: str, value: object, before: list[JsonNode]) -> str:
     """A value put behind the last one, laid out as its neighbours are."""
     outer = _indent_of(text, node.start)
     is_wide = "\n" not in text[node.start : node.end] and bool(before)
@@ -162,7 +162,7 @@ class _Reader:
         found = _SPACE.match(self._text, at)
         return found.end() if found else at
 
-    def value(self, at: int, depth: int) -> Node:
+    def value(self, at: int, depth: int) -> JsonNode:
         if depth > _DEEPEST:
             raise _broken(self._text, at)
         sign = self._text[at : at + 1]
@@ -174,12 +174,12 @@ class _Reader:
         if found is None:
             raise _broken(self._text, at)
         try:
-            return Node(at, found.end(), value=json.loads(found[0]))
+            return JsonNode(at, found.end(), value=json.loads(found[0]))
         except ValueError:
             raise _broken(self._text, at) from None
 
-    def _object(self, start: int, depth: int) -> Node:
-        members: list[Member] = []
+    def _object(self, start: int, depth: int) -> JsonNode:
+        members: list[JsonMember] = []
         at = self.after_space(start + 1)
         while self._text[at : at + 1] != "}":
             if not _TEXT.match(self._text, at):
@@ -189,17 +189,17 @@ class _Reader:
             if self._text[colon : colon + 1] != ":":
                 raise _broken(self._text, colon)
             node = self.value(self.after_space(colon + 1), depth + 1)
-            members.append(Member(key.value, at, node))
+            members.append(JsonMember(key.value, at, node))
             at = self._next(node.end, "}")
-        return Node(start, at + 1, members=members)
+        return JsonNode(start, at + 1, members=members)
 
-    def _array(self, start: int, depth: int) -> Node:
-        items: list[Node] = []
+    def _array(self, start: int, depth: int) -> JsonNode:
+        items: list[JsonNode] = []
         at = self.after_space(start + 1)
         while self._text[at : at + 1] != "]":
             items.append(self.value(at, depth + 1))
             at = self._next(items[-1].end, "]")
-        return Node(start, at + 1, items=items)
+        return JsonNode(start, at + 1, items=items)
 
     def _next(self, end: int, closing: str) -> int:
         """Where the next one begins, or the closing bracket stands."""

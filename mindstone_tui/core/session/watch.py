@@ -90,7 +90,7 @@ class _Active(msgspec.Struct):
     retry: float = 0.0
 
 
-class Watch:
+class FolderWatch:
     """Follows folders, and files that it is told of; one step at a time."""
 
     def __init__(
