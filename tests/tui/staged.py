@@ -123,6 +123,11 @@ async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     raise AssertionError("it never happened")
 
 
+def drawn(app: MindstoneApp) -> str:
+    """What the screen shows, row by row."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
 async def settle(pilot: Pilot[Any], talk: Staged) -> None:
     """Let everything announced be drawn."""
     await until(pilot, lambda: talk.settled)

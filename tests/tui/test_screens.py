@@ -32,6 +32,7 @@ from tests.tui.staged import (
     Staged,
     around,
     asked,
+    drawn,
     ready,
     said,
     settle,
@@ -100,8 +101,9 @@ async def test_an_approval_shows_a_change_once_with_its_path_and_line_numbers() 
     )
     app, _ = staged(asked(1, "go"), wish)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
-        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        await until(pilot, lambda: "Allow for this session" in drawn(app))
+        assert isinstance(app.screen, ApprovalScreen)
+        text = drawn(app)
         assert text.count("+new") == 1
         assert "8 -old" in text
         assert "8 +new" in text
@@ -126,8 +128,8 @@ async def test_an_approval_lists_each_part_of_a_command_and_names_the_worst() ->
     )
     app, _ = staged(asked(1, "go"), wish)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
-        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        await until(pilot, lambda: "ls *, in this session" in drawn(app))
+        rows = drawn(app).splitlines()
         rows = rows[next(at for at, row in enumerate(rows) if "Run this shell" in row) :]
         assert sum("ls && rm -rf build" in row for row in rows) == 1
         assert any("Run this shell command?  deletes" in row for row in rows)

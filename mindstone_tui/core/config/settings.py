@@ -415,6 +415,9 @@ class HistorySettings(SettingsSection):
     """A role on the server whose sessions are used instead of your own."""
     offline: Literal["refuse", "fork"] = "refuse"
     """While the server is away: take no turn, or go on in a fork on this machine."""
+    search: Literal["fetch", "server"] = "fetch"
+    """How sessions that are only on the server are searched: by fetching them, or in the database,
+    which this machine then keeps up to date with what it writes."""
     lease: float = 30.0
     """Seconds after which another machine may go on for one that no longer answers."""
     timeout: float = 5.0

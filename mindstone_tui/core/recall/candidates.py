@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
 import msgspec
@@ -29,6 +29,8 @@ from mindstone_tui.core.words import MOST_TERMS, quoted
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.closeness import AskedTokens
     from mindstone_tui.core.recall.vector_view import VectorView
+
+T = TypeVar("T")
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question."""
@@ -64,7 +66,9 @@ class Lexicon:
     def rarity(self, term: str, passages: int) -> float:
         """Inverse document frequency of a word; of its rarest form when it has several."""
         stems = self.stems(term)
-        return max((_rarity(self._count(stem, passages), passages) for stem in stems), default=0.0)
+        return max(
+            (rarity_of(self._count(stem, passages), passages) for stem in stems), default=0.0
+        )
 
     def match(self, terms: Sequence[str], passages: int) -> WordMatches:
         """Passages that hold any of the terms, scored."""
@@ -82,10 +86,10 @@ class Lexicon:
                 room -= count
             # FTS5 gives nothing for a word that half of all passages have.
             if not retrieves or 0 < passages <= 2 * count:
-                common[_shared_start(term, stem)] = _rarity(count, passages)
-        total = sum(_rarity(count, passages) for _, (_, count) in rarest)
+                common[_shared_start(term, stem)] = rarity_of(count, passages)
+        total = sum(rarity_of(count, passages) for _, (_, count) in rarest)
         longer = max(passages, LONG_HISTORY)
-        asked = sum(_rarity(count, longer) for _, (_, count) in rarest)
+        asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
         return WordMatches(self._retrieve(retrieving), total, common, asked)
 
     def knows(self, word: str) -> bool:
@@ -148,7 +152,8 @@ def score_common(common: Mapping[str, float], text: str, usual_length: float) ->
     return score
 
 
-def _rarity(count: int, passages: int) -> float:
+def rarity_of(count: int, passages: int) -> float:
+    """Inverse document frequency of a word that so many of all passages have."""
     return math.log(1 + (max(passages, count) - count + 0.5) / (count + 0.5))
 
 
@@ -243,7 +248,7 @@ class Gatherer:
             count = FROM_MEANING + len(hidden)
             nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
             signals.meaning = _kept(nearest, None, hidden)
-            mean = _usual(mean, USUAL_COSINE, passages)
+            mean = usual(mean, USUAL_COSINE, passages)
         found = self._read_around(_choose(signals), allowed)
         self._complete(signals, found, matches, asked)
         near = self._closeness(asked, [row for row, _, _ in found], passages)
@@ -367,9 +372,9 @@ class Gatherer:
             missing = [row for row, _, _ in found if row not in signals.meaning]
             signals.meaning |= self._view.cosines(asked.vector, missing)
         if matches.common and found:
-            usual = sum(len(passage.text) for _, _, passage in found) / len(found)
+            length = sum(len(passage.text) for _, _, passage in found) / len(found)
             for row, _, passage in found:
-                extra = score_common(matches.common, passage.text, usual)
+                extra = score_common(matches.common, passage.text, length)
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
@@ -381,11 +386,10 @@ class Gatherer:
 
         tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
         stored = self._tokens(rows)
-        usual = self._usual_closeness(tokens, passages)
+        ordinary = self._usual_closeness(tokens, passages)
         measured = closeness(tokens, list(stored.values())).tolist()
-        # The more a passage says, the more of it is close to anything by chance.
         return {
-            row: near - usual - BY_CHANCE * math.log(max(len(kept) / _A_FEW_BYTES, 1.0))
+            row: near - ordinary - by_chance(kept)
             for (row, kept), near in zip(stored.items(), measured, strict=True)
         }
 
@@ -398,7 +402,7 @@ class Gatherer:
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
         measured = closeness(tokens, self._background).mean() if self._background else 0.0
-        return _usual(float(measured), USUAL_CLOSENESS, passages)
+        return usual(float(measured), USUAL_CLOSENESS, passages)
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
         return dict(
@@ -427,6 +431,11 @@ class Gatherer:
         return {entry: (injected, used) for entry, injected, used in found}
 
 
+def by_chance(tokens: bytes) -> float:
+    """The more a passage says, the more of it is close to anything by chance."""
+    return BY_CHANCE * math.log(max(len(tokens) / _A_FEW_BYTES, 1.0))
+
+
 def _view_of(dims: int) -> VectorView:
     """An empty view; from here on numpy is loaded."""
     import_numpy_on_one_thread()
@@ -438,7 +447,7 @@ def _view_of(dims: int) -> VectorView:
 def _choose(signals: Signals) -> list[int]:
     """The best by words and the best by meaning, in turn: the strongest of each come first."""
     by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
-    return list(dict.fromkeys(_in_turn(by_words, list(signals.meaning))))
+    return list(dict.fromkeys(in_turn(by_words, list(signals.meaning))))
 
 
 def _beside(read: _Read) -> tuple[int, int]:
@@ -458,13 +467,14 @@ def _kept(
     return {row: score for row, score in scores.items() if row in among and row not in hidden}
 
 
-def _usual(measured: float, known: float, passages: int) -> float:
+def usual(measured: float, known: float, passages: int) -> float:
     """What is usual here: the more history there is, the more its own measure counts."""
     share = passages / (passages + _SHORT_HISTORY)
     return share * measured + (1 - share) * known
 
 
-def _in_turn(first: Sequence[int], second: Sequence[int]) -> Iterable[int]:
+def in_turn(first: Sequence[T], second: Sequence[T]) -> Iterable[T]:
+    """One of the first, one of the second, and so on."""
     for at in range(max(len(first), len(second))):
         yield from first[at : at + 1]
         yield from second[at : at + 1]

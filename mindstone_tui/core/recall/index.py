@@ -246,6 +246,18 @@ class RecallIndex:
         """All passages of one exchange, in order."""
         return self._guarded(lambda: self._tables.exchange(turn))
 
+    def after(self, seq: int, most: int) -> list[tuple[int, Passage]]:
+        """Passages of whole lines after a number, in order; each with its sitting."""
+        return self._guarded(lambda: self._tables.after(seq, most))
+
+    def meanings(self, passages: Sequence[Passage]) -> list[Meaning | None]:
+        """The vectors that are stored for some passages; None for those that have none."""
+        if not self._guarded(self._vectors_are_ours):
+            return [None for _ in passages]
+        return self._guarded(
+            lambda: [self._tables.known_meaning(each.content_hash) for each in passages]
+        )
+
     def count_uses(self, used: Sequence[str], unused: Sequence[str] = ()) -> None:
         """Remember which injected entries an answer leaned on and which it did not."""
         self._guarded(lambda: self._tables.count_uses(used, unused))

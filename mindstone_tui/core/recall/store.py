@@ -281,6 +281,22 @@ class Tables:
         )
         return tuple(passage_from(columns) for columns in found)
 
+    def after(self, seq: int, most: int) -> list[tuple[int, Passage]]:
+        """Passages of whole lines after a number, in order, about as many; each with its sitting.
+
+        The last line that is given is given with all its passages.
+        """
+        found = self._database.execute(
+            f"select sitting, vector, {PASSAGE_COLUMNS} from passages where seq > ?1 and seq <="
+            " coalesce((select seq from passages where seq > ?1 order by seq, piece limit 1"
+            " offset ?2), ?3) order by seq, piece",
+            (seq, most, 2**62),
+        )
+        return [
+            (sitting, msgspec.structs.replace(passage_from(columns), meaning=vector != UNWANTED))
+            for sitting, vector, *columns in found
+        ]
+
     def fact(self, name: str) -> str:
         """Something remembered about the index itself; empty when it is not."""
         row = self._database.execute("select value from facts where name = ?", (name,)).fetchone()

@@ -118,6 +118,11 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     """Part of a model's name."""
 
+    @property
+    def needs_profile(self) -> bool:
+        """Whether a session must be on this machine to tell whether it is meant."""
+        return bool(self.program or self.project or self.model)
+
     def takes(self, session: ListedSession) -> bool:
         """Whether a session is among them."""
         return (

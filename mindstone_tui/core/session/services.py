@@ -17,7 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
-from mindstone_tui.core.agent.plans import Plans
+from mindstone_tui.core.agent.plans import Plans, offer_plan, steps_of
 from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
@@ -300,6 +300,8 @@ class SessionServices:
                 )
                 self.context.window.record(used)
         self._note_memory_use(lines, answer)
+        if self.plans.planning and (steps := steps_of(answer)):
+            yield events.Noticed(message=offer_plan(len(steps)))
         if told := self._told_of_secrets(lines):
             yield events.Noticed(message=told, level="warning")
         async for event in self._measure_health(lines):
@@ -373,6 +375,14 @@ class SessionServices:
                 more = await asyncio.to_thread(self.recall.embed_some)
         with contextlib.suppress(RecallError):
             await self._tell_vectors()
+        await self.publish()
+
+    async def publish(self) -> None:
+        """Have the server find what was said here, where it is searched."""
+        if self.store is not None and self.context.settings.history.search == "server":
+            from mindstone_tui.core.session.shared_search import publish_quietly
+
+            await asyncio.to_thread(publish_quietly, self.places, self.context.settings)
 
     async def _tell_vectors(self) -> None:
         waiting = await asyncio.to_thread(self.recall.waiting)

@@ -267,6 +267,8 @@ class Session:
                     await task
         if self._feed is not None:
             await asyncio.to_thread(self._feed.stop)
+        if self._turns:
+            await self.services.publish()
         await self.services.close()
         head = self._context.transcript.head
         if (path := self._rescue()) is not None:

@@ -112,6 +112,10 @@ class Importer:
         finally:
             index.close()
         profile_of(own)
+        if self._settings.history.search == "server":
+            from mindstone_tui.core.session.shared_search import publish_quietly
+
+            publish_quietly(own, self._settings)
 
     def _give_back(self) -> None:
         if self._lease is not None:
