@@ -44,7 +44,7 @@ def attach(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Give another agent this memory: record its sessions, recall on its prompts.
+    """Record another agent's sessions, and give its prompts recall.
 
     Writes hooks and a tool server into the program's own settings, after showing what changes.
     Nothing else in them is touched, and --undo gives back what was there.

@@ -43,7 +43,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "import": ("import_", "Import sessions from other agents, to search and replay."),
     "attach": (
         "attach",
-        "Give another agent this memory: record its sessions, recall on its prompts.",
+        "Record another agent's sessions, and give its prompts recall.",
     ),
     "watch": ("watch", "Follow the sessions of other programs as they are written."),
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),

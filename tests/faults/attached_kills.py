@@ -110,16 +110,17 @@ def run(kills: int, seed: int = 1, *, quick: bool = False) -> dict[str, int]:
             for number in range(exchanges + 1):
                 written.exchange(number)
             for at, line in enumerate(written.lines[exchanges * 6 :]):
-                victim = chance.choice(("hook", "resident", "program", ""))
+                event = {0: "UserPromptSubmit", 4: "PostToolUse", 5: "Stop"}.get(at)
+                victims = ("hook", "resident", "program") if event else ("program", "", "", "")
+                victim = chance.choice(victims)
                 program.write(line, killed=victim == "program")
                 killed[victim] += victim == "program"
-                event = {0: "UserPromptSubmit", 4: "PostToolUse", 5: "Stop"}.get(at)
                 if event is None:
                     continue
-                if victim == "resident" and (process := program.resident()):
-                    time.sleep(chance.random() * 0.05)
-                    killed["resident"] += kill(process)
                 hook = program.hook(event)
+                if victim == "resident" and (process := program.resident()):
+                    time.sleep(chance.random() * 0.3)  # while it answers, or takes the file over
+                    killed["resident"] += kill(process)
                 if victim == "hook":
                     time.sleep(chance.random() * 0.1)
                     killed["hook"] += hook.poll() is None and kill(hook.pid)
