@@ -177,8 +177,10 @@ _ATTACHED = re.compile(
 
 INJECTED: Final = "mindstone "
 """How the origin begins of whatever another program is given from here."""
-_INJECTED = re.compile(
-    r"\s*<data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\">\n.*?\n</data-\1>", re.DOTALL
+_INJECTED = re.compile(  # Gemini CLI escapes it, and puts marks of its own around it.
+    r"\s*(?:<hook_context>)?(?:<|&lt;)data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\""
+    r"(?:>|&gt;)\n.*?\n(?:<|&lt;)/data-\1(?:>|&gt;)(?:</hook_context>)?",
+    re.DOTALL,
 )
 
 

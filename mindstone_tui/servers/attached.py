@@ -203,7 +203,7 @@ class Attached:
 
     def _take(self, call: HookCall, *, settled: bool) -> None:
         if call.file is not None:
-            work = partial(self._watch.take, call.file, settled=settled)
+            work = partial(self._watch.take, call.file, settled=settled, folder=call.cwd)
             self._go_on(self._in(self._taking, work))
 
     def _go_on(self, work: Any) -> None:

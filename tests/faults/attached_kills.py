@@ -86,6 +86,17 @@ class OtherProgram:
             return int(json.loads((self.home / "state/serve.json").read_text())["pid"])
         return 0
 
+    def wait_for_resident(self) -> None:
+        """Call hooks until one listens."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            with contextlib.suppress(ProcessLookupError):
+                if process := self.resident():
+                    os.kill(process, 0)
+                    return
+            self.hook("Notification").wait()
+            time.sleep(0.3)
+
 
 def kill(process: int) -> bool:
     """Kill a process of ours; whether there was one."""
@@ -117,6 +128,8 @@ def run(kills: int, seed: int = 1, *, quick: bool = False) -> dict[str, int]:
                 killed[victim] += victim == "program"
                 if event is None:
                     continue
+                if victim == "resident":
+                    program.wait_for_resident()
                 hook = program.hook(event)
                 if victim == "resident" and (process := program.resident()):
                     time.sleep(chance.random() * 0.3)  # while it answers, or takes the file over

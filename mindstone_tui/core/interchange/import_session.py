@@ -160,7 +160,7 @@ def import_records(
         progress(tally.records, writer.added)
     black = _blackened_after(transcript, before) if writer.added else {}
     described = _described(tally, format, transcript)
-    if writer.added or writer.was_cut_off:
+    if writer.added or writer.taken_before:
         if finish is not None:
             finish(transcript)
         _describe(transcript, writer, described)
@@ -169,8 +169,8 @@ def import_records(
                 path=one_line(str(path), 4_096),
                 format=format,
                 sha256=digest,
-                added=writer.added,
-                already_there=writer.already_there,
+                added=writer.added + writer.taken_before,
+                already_there=max(writer.already_there - writer.taken_before, 0),
                 skipped=_kept(tally),
                 redacted=sum(black.values()),
             )

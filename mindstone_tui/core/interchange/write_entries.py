@@ -362,8 +362,8 @@ class Writer:
         """Whether this import wrote something in the open turn."""
         self._cut_short = False
         self._before = before or ImportedBefore(transcript)
-        self.was_cut_off = self._before.unrecorded
-        """An earlier import wrote messages and never came to its end."""
+        self.taken_before = self._before.unrecorded
+        """Messages that earlier looks wrote without coming to an end."""
         self.described = self._before.described
         """What an earlier import said of the conversation as a whole."""
 
@@ -481,8 +481,8 @@ class ImportedBefore:
         self.nothing_said = False
         """The open turn has a beginning and no more."""
         self.described: SessionDescribed | None = None
-        self.unrecorded = False
-        """There are messages after the newest entry that says an import is complete."""
+        self.unrecorded = 0
+        """Messages after the newest entry that says an import is complete."""
         self._asked = Hashes()
         self.learned = -1
         """The newest line that was looked at."""
@@ -526,7 +526,7 @@ class ImportedBefore:
                 case TurnEnded():
                     self.close()
                 case Imported():
-                    self.unrecorded = False
+                    self.unrecorded = 0
                 case SessionDescribed() as described:
                     self.described = described
                 case UserMessage() as message:
@@ -545,7 +545,7 @@ class ImportedBefore:
     def _remember(self, message: Message, ts: str) -> None:
         """Take in a message, whose own file may or may not have said when it was."""
         self.nothing_said = False
-        self.unrecorded = True
+        self.unrecorded += 1
         self.seen.take(name_of(message, ts), once=bool(message.source_id))
         if not message.source_id:
             self.seen.take(name_of(message, ""), once=False)

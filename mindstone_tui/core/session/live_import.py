@@ -15,6 +15,7 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, Final
 
@@ -23,6 +24,7 @@ import msgspec
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.disk import ensure_folder
 from mindstone_tui.core.interchange.formats import Format, format_of
+from mindstone_tui.core.interchange.formats.base import About
 from mindstone_tui.core.interchange.import_many import key_for, only_conversation
 from mindstone_tui.core.interchange.import_session import import_so_far
 from mindstone_tui.core.interchange.read_bytes import open_file
@@ -162,6 +164,8 @@ class LiveImport:
         clean: Cleaner,
     ) -> None:
         self.file = file
+        self.folder = ""
+        """Where the program runs, if it said so; not every file does."""
         self.key: SessionKey | None = None
         """The session; None while nobody has said anything."""
         self._home = home
@@ -216,6 +220,8 @@ class LiveImport:
         if found is None:
             return 0
         began, records = found
+        if self.folder:
+            records = chain([About(folder=self.folder)], records)
         # Once known, the session stays: a file that was cut may say less of itself.
         key = self.key or key_for(reader, self.file, began, "default")
         own = self._home.session(key)

@@ -129,9 +129,10 @@ class FolderWatch:
             self.keep()
         return taken
 
-    def take(self, file: Path, *, settled: bool) -> TakenMessages | None:
-        """Look at one file now, because somebody says that it changed."""
-        active = self._active.setdefault(file, _Active())
+    def take(self, file: Path, *, settled: bool, folder: str = "") -> TakenMessages | None:
+        """Look at one file now, because a program that runs in this folder says that it changed."""
+        self._live.of(file).folder = folder
+        active = self._active.setdefault(file, _Active(changed=self._clock()))
         return self._take(file, active, self._clock(), settled=settled)
 
     def end(self, file: Path) -> TakenMessages | None:
@@ -160,7 +161,9 @@ class FolderWatch:
             return None
         is_new = _stat(file)
         if is_new is None:
-            self._drop(file)
+            # Told of before it was written: some programs run their hooks first.
+            if active.seen is not None or now - active.changed >= self._settings.attach.idle:
+                self._drop(file)
             return None
         if active.seen is None or not _same(active.seen, is_new):
             return self._take(file, active, now, settled=False)

@@ -193,9 +193,15 @@ def test_a_long_file_arrives_whole_however_much_is_written_between_two_looks(
     assert Counter(line.kind for line in lines_of(home))["turn_started"] == 12
 
 
-def test_what_it_was_given_from_here_is_not_taken_over_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("escaped", [False, True])
+def test_what_it_was_given_from_here_is_not_taken_over_again(
+    tmp_path: Path, *, escaped: bool
+) -> None:
     home, file = home_in(tmp_path), tmp_path / "s1.jsonl"
     given = as_data("earlier words", origin="mindstone recall", nonce="0" * 16)
+    if escaped:
+        inner = given.replace("<", "&lt;").replace(">", "&gt;")
+        given = f"<hook_context>{inner}</hook_context>"
     written = ClaudeFile()
     written.add("user", role="user", content=f"which port?\n\n{given}")
     file.write_text("".join(written.lines))
@@ -271,3 +277,16 @@ def test_a_file_that_shrinks_is_replaced_or_vanishes_costs_nothing(tmp_path: Pat
     clock.now += 10
     watch.take(file, settled=True)
     assert said_in(home) == expected(3)
+
+
+def test_a_file_that_a_hook_tells_of_too_early_is_waited_for(tmp_path: Path) -> None:
+    home, clock = home_in(tmp_path), Clock()
+    file = tmp_path / "s1.jsonl"
+    watch = FolderWatch(home, SETTINGS, {"HOME": str(tmp_path)}, clock=clock)
+    assert watch.take(file, settled=False) is None
+    assert watch.step() == []
+    written = ClaudeFile()
+    written.exchange(0)
+    file.write_text(written.lines[0])
+    assert [each.added for each in watch.step(folders=False)] == [1]
+    assert said_in(home) == ["question 0"]
