@@ -189,7 +189,7 @@ async def as_codex_wants(call: Call, write: Write) -> None:
         "output_tokens_details": None,
         "total_tokens": 15,
     }
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {"id": "r1"}},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": {"id": "r1", "usage": usage}},

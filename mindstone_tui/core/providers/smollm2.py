@@ -32,6 +32,7 @@ from mindstone_tui.core.providers.base import (
     Retrying,
     Window,
 )
+from mindstone_tui.core.providers.dialect import wishes
 from mindstone_tui.core.providers.errors import Failure, translate
 from mindstone_tui.core.providers.guide.provider import is_context, passages, text_of
 from mindstone_tui.core.providers.stream import Translator
@@ -218,6 +219,7 @@ def _body(request: Request, options: Options) -> dict[str, Any]:
         "stream_options": {"include_usage": True},
         "max_tokens": min(options.max_tokens, WINDOW // 4),
         "temperature": 0.2 if options.temperature is None else options.temperature,
+        **{name: value for name, value in wishes(options).items() if value is not None},
         "repeat_penalty": 1.1,
         "cache_prompt": True,
     }

@@ -185,11 +185,130 @@ def crush(path: Path) -> list[Heard]:
     return heard
 
 
+def copilot_cli(path: Path) -> list[Heard]:
+    """`events.jsonl`."""
+    heard: list[Heard] = []
+    model = ""
+    for event in _json_lines(path):
+        data, ts = event["data"], at(event["timestamp"])
+        match event["type"]:
+            case "session.model_change":
+                model = data["newModel"]
+            case "user.message" if data["content"] not in ("Look for ports.", "Never mind."):
+                heard.append(Heard("user", data["content"], ts))
+            case "assistant.message" if "parentToolCallId" not in data:
+                calls = tuple((e["name"], dense(e["arguments"])) for e in data["toolRequests"])
+                thoughts = tuple(filter(None, [data.get("reasoningText")]))
+                name = data.get("model", model)
+                heard.append(Heard("assistant", data["content"], ts, name, calls, thoughts))
+            case "tool.execution_complete":
+                given = data["result"]["content"] if data["success"] else data["error"]["message"]
+                heard.append(Heard("result", given, ts))
+    return heard
+
+
+def qwen_code(path: Path) -> list[Heard]:
+    """`chats/<id>.jsonl`: the way back from the last message to the first."""
+    lines = {line["uuid"]: line for line in _json_lines(path)}
+    way: list[dict[str, Any]] = []
+    name: str | None = [key for key, line in lines.items() if line["type"] != "system"][-1]
+    while name:
+        way.insert(0, lines[name])
+        name = lines[name]["parentUuid"]
+    heard: list[Heard] = []
+    for line in way:
+        parts, ts = line["message"]["parts"], at(line["timestamp"])
+        words = "".join(each.get("text", "") for each in parts if not each.get("thought"))
+        if line["type"] == "tool_result":
+            given = parts[0]["functionResponse"]["response"]
+            heard.append(Heard("result", given["output"], ts))
+        elif line["type"] == "user":
+            heard.append(Heard("user", words, ts))
+        else:
+            asked = [each["functionCall"] for each in parts if "functionCall" in each]
+            calls = tuple((each["name"], dense(each["args"])) for each in asked)
+            thoughts = tuple(each["text"] for each in parts if each.get("thought"))
+            heard.append(Heard("assistant", words, ts, line["model"], calls, thoughts))
+    return heard
+
+
+def claude_ai(path: Path) -> list[Heard]:
+    """`conversations.json`; the message that was edited is the one before its successor."""
+    heard: list[Heard] = []
+    for conversation in json.loads(path.read_text()):
+        for message in conversation["chat_messages"]:
+            ts, blocks = at(message["created_at"]), message["content"]
+            if message["sender"] == "human":
+                files = [f"[file: {e['file_name']}]" for e in message["files"]]
+                for each in message["attachments"]:
+                    files += [f"[file: {each['file_name']}]", each["extracted_content"]]
+                words = "\n\n".join([_block_text(blocks), *files])
+                if words != "Never mind.":
+                    heard.append(Heard("user", words, ts))
+                continue
+            given = [n for n, each in enumerate(blocks) if each["type"] == "tool_result"]
+            for start, end in zip([0, *(n + 1 for n in given)], [*given, len(blocks)], strict=True):
+                heard.append(_answer({"content": blocks[start:end]}, ts, ""))
+                if end < len(blocks):
+                    heard.append(Heard("result", _block_text(blocks[end]["content"]), ts))
+    return heard
+
+
+_THOUGHT = re.compile(r"(?s)</summary>(.*)</details></think>")
+
+
+def specstory(path: Path) -> list[Heard]:
+    """`.specstory/history/*.md`: cut at the headers that stand in no tool."""
+    text = path.read_text()
+    hidden = re.sub(r"(?s)<tool-use.*?</tool-use>", lambda m: m[0].replace("_**", "\x00"), text)
+    heard: list[Heard] = []
+    for who, inside, body in re.findall(
+        r"(?ms)^_\*\*(User|Agent)([^*]*)\*\*_$(.*?)(?=^_\*\*|\Z)", hidden
+    ):
+        found = re.fullmatch(r"( - sidechain)? \((?:(\S+) )?(\S+ \S+Z)\)", inside)
+        assert found
+        if found[1]:
+            continue
+        ts, model = at(found[3]), found[2] or ""
+        body = body.strip().removesuffix("---").strip()
+        thoughts = tuple(each.strip() for each in _THOUGHT.findall(body))
+        words = re.sub(r"(?s)<(think|tool-use)\b.*?</\1>", "", body).strip()
+        tools = re.findall(r'(?s)data-tool-name="(\w+)"(.*?)</tool-use>', body)
+        if who == "User":
+            heard.append(Heard("user", words, ts))
+            continue
+        if not tools:
+            heard.append(Heard("assistant", words, ts, model, (), thoughts))
+        for name, inner in tools:
+            before, _, fenced = inner.partition("```text\n")
+            shown = re.sub(r"<[^>]*>|^>", "", before).split("\n")
+            asked = "\n".join(each.strip() for each in shown if each.strip())
+            call = (name, dense({"shown": asked}))
+            heard.append(Heard("assistant", words, ts, model, (call,), thoughts))
+            if fenced:
+                given = fenced.split("\n```")[0].replace("\x00", "_**")
+                heard.append(Heard("result", given, ts))
+            words, thoughts = "", ()
+    joined: list[Heard] = []
+    for each in heard:
+        last = joined[-1] if joined else each
+        if joined and last.role == each.role == "assistant" and not (last.text or last.calls):
+            both = last.thinking + each.thinking
+            joined[-1] = each._replace(thinking=both, ts=last.ts)
+        else:
+            joined.append(each)
+    return joined
+
+
 LISTEN: dict[str, Callable[[Path], list[Heard]]] = {
     "aider": aider,
+    "claude-ai": claude_ai,
     "cline": cline,
+    "copilot-cli": copilot_cli,
     "crush": crush,
     "droid": droid,
+    "qwen-code": qwen_code,
     "roo-code": roo_code,
+    "specstory": specstory,
 }
 """A second reading of every format that has one."""

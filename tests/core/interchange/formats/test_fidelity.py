@@ -18,9 +18,13 @@ from tests.core.interchange.helpers import FIXTURES, assert_sound, take_over, to
 
 FILES = {
     "aider": "aider/.aider.chat.history.md",
+    "claude-ai": "claude-ai.json",
     "cline": "cline/1772355600000/api_conversation_history.json",
+    "copilot-cli": "copilot-cli.jsonl",
     "droid": "droid/d0000000-0000-4000-8000-000000000001.jsonl",
+    "qwen-code": "qwen-code.jsonl",
     "roo-code": "roo-code/1772355600001/api_conversation_history.json",
+    "specstory": "specstory/.specstory/history/2026-03-01_09-00-00Z-which-port.md",
 }
 BUILT: dict[str, Callable[[Path], Path]] = {
     "crush": lambda folder: databases.crush(folder / "tide" / ".crush" / "crush.db"),
@@ -74,8 +78,17 @@ def test_texts_calls_results_order_dates_and_models_are_those_of_the_file(
     [
         ("aider", {"models": ("example/large", "example/small")}),
         ("cline", {"folder": "/home/ada/tide", "conversation": "1772355600000"}),
+        ("claude-ai", {"conversation": "ca000000-0000-4000-8000-000000000001"}),
+        (
+            "copilot-cli",
+            {"title": "Finding the port", "folder": "/home/ada/tide", "branch": "main"},
+        ),
         ("crush", {"title": "Ports", "conversation": "s1"}),
         ("droid", {"title": "Finding the port", "folder": "/home/ada/tide"}),
+        (
+            "qwen-code",
+            {"title": "Finding the port", "folder": "/home/ada/tide", "branch": "main"},
+        ),
         (
             "roo-code",
             {"folder": "/home/ada/tide", "started_by": "agent:default:roo-code-1772355500000"},
@@ -97,7 +110,9 @@ def test_what_the_file_says_of_the_conversation_is_kept(
         ("aider", 3_500, 233, 0.03),
         ("cline", 250, 11, 0.03),
         ("crush", None, None, 0.25),
+        ("copilot-cli", 700, 50, None),
         ("droid", 160, 30, None),
+        ("qwen-code", 500, 40, None),
         ("roo-code", 390, 18, 0.06),
     ],
 )
