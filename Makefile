@@ -78,7 +78,7 @@ pictures: $(STAMP) ## Draw the pictures of the README
 
 counterparts: ## Fetch the programs of others that some tests talk to (needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent \
-		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15
+		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15 @agentclientprotocol/sdk@2.4.0
 
 lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming no index
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \
