@@ -56,6 +56,8 @@ class OpenSession:
         self._outputs: dict[str, str] = {}
         self._known: set[str] = set()
         """Calls of tools that the editor has seen begin."""
+        self._drafted = ""
+        """What was shown of an answer of another surface before it was recorded."""
         self._questions: set[asyncio.Task[None]] = set()
         self._planned: tuple[tuple[str, str], ...] = ()
         self._listener = asyncio.create_task(self._listen())
@@ -138,8 +140,13 @@ class OpenSession:
                 return [*begun, ended]
             case ev.EntryAppeared(kind="user_message", text=text) if text:
                 return [show.said_by_person(text)]
-            case ev.EntryAppeared(kind="assistant_message", text=text) if text:
+            case ev.AnswerDrafted(text=text):
+                self._drafted += text
                 return [show.said_by_agent(text)]
+            case ev.EntryAppeared(kind="assistant_message", text=text):
+                drafted, self._drafted = self._drafted, ""
+                rest = text.removeprefix(drafted)
+                return [show.said_by_agent(rest)] if rest else []
             case ev.ContextReported(report=report):
                 return [show.usage(report)]
             case ev.CommandPrinted(text=text):
