@@ -85,6 +85,8 @@ SOUND_SECOND: Final = 32
 
 CHARACTERS: Final = "characters"
 _CHUNK: Final = 200_000
+_MOST_SCHEMAS: Final = 500
+"""Tool schemas whose size is kept in mind."""
 _BULK: Final = 3_000_000
 """Characters from which on loading a vocabulary pays."""
 VOCABULARIES: Final = {
@@ -140,6 +142,7 @@ class TokenCounter:
         self.encoding = encoding_for(model)
         self._counted = 0
         self._asked = False
+        self._schemas: dict[bytes, int] = {}
 
     @property
     def method(self) -> str:
@@ -180,8 +183,16 @@ class TokenCounter:
         if not tools:
             return 0
         return TOOLS_OVERHEAD + sum(
-            SCHEMA_OVERHEAD + self.text(msgspec.json.encode(tool).decode()) for tool in tools
+            SCHEMA_OVERHEAD + self._schema(msgspec.json.encode(tool)) for tool in tools
         )
+
+    def _schema(self, encoded: bytes) -> int:
+        """Tokens of one schema; every report asks for all of them, and they hardly ever change."""
+        if encoded not in self._schemas:
+            if len(self._schemas) >= _MOST_SCHEMAS:
+                self._schemas.clear()
+            self._schemas[encoded] = self.text(encoded.decode())
+        return self._schemas[encoded]
 
     def image(self, width: int, height: int) -> int:
         """Tokens of a picture: the dearer of the two common ways to charge for one."""
