@@ -373,6 +373,12 @@ class ModelSettings(SettingsSection):
     effort: dict[str, Effort] = {}
     """How hard a model thinks before it answers, by model: minimal, low, medium or high. Unset, it
     is left to the provider."""
+    local_threads: int = 0
+    """Processor threads for a model on this machine; 0 takes all cores but one, at least one."""
+    local_window: int = 0
+    """Its largest context window in tokens; 0 takes what free memory and the model allow."""
+    local_memory_left: int = 1_500
+    """Megabytes of free memory that it and its window leave for everything else."""
 
 
 class TuiSettings(SettingsSection):
