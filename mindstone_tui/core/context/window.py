@@ -82,6 +82,9 @@ class LiveWindow(View):
     def catch_up(self) -> None:
         """Take in what other surfaces appended."""
         self._meet_replacement()
+        written = self.transcript
+        if self.fold.head == written.head.seq and self.history.size == written.size:
+            return  # the file ends where we ended it
         new = follow(self.fold, self.history)
         for line in new:
             self.watch.observe(line)
