@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,7 +194,7 @@ def test_older_databases_of_cursor_hold_composers_and_chats(home: Path, tmp_path
 def test_a_folder_of_events_is_one_conversation(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "conversations" / "7f" / "events"
     folder.mkdir(parents=True)
-    told_by = [
+    told_by: list[dict[str, Any]] = [
         {"kind": "MessageEvent", "llm_message": {"role": "user", "content": "Which port?"}},
         {
             "kind": "ActionEvent",
