@@ -43,6 +43,11 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "compare": ("compare", "Compare what each context mode still remembers."),
     "history": ("shared_history", "Keep sessions on a server, for more than one machine."),
     "import": ("import_", "Import sessions from other agents, to search and replay."),
+    "attach": (
+        "attach",
+        "Record another agent's sessions, and give its prompts recall.",
+    ),
+    "watch": ("watch", "Follow the sessions of other programs as they are written."),
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
     "acp": ("acp", "Be the agent of an editor over the Agent Client Protocol."),
     "mcp": ("mcp", "Serve history and memory to other agents over MCP."),

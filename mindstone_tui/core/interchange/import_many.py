@@ -114,6 +114,13 @@ def import_each(
             transcript.close()
 
 
+def only_conversation(reader: Format, path: Path) -> tuple[Began, Iterator[Record]] | None:
+    """The conversation of a file that holds one; None while nobody has said anything in it."""
+    began, found = next(_conversations(reader.read(path), many=False), (Began(), iter(())))
+    lead, is_empty = _lead(found)
+    return None if is_empty else (began, itertools.chain(lead, found))
+
+
 def _lead(records: Iterator[Record]) -> tuple[list[Record], bool]:
     """What stands before the first message, and whether there is none."""
     lead: list[Record] = []

@@ -170,7 +170,7 @@ def as_listed(summary: SessionSummary) -> ListedSession:
 
 def _listed(home: Places, summary: SessionSummary, *, fresh: bool) -> ListedSession:
     places = home.session(SessionKey(summary.agent, summary.main))
-    profile = (profile_of(places) if fresh else _stored(places)) or SessionProfile()
+    profile = (profile_of(places) if fresh else stored_profile(places)) or SessionProfile()
     return _described(places, summary, profile)
 
 
@@ -200,7 +200,7 @@ def _described(
 
 def profile_of(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile up to its last line; None where it cannot be read."""
-    known = _stored(places)
+    known = stored_profile(places)
     try:
         with History(places) as history:
             salt = _salt(history)
@@ -220,7 +220,8 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     return known
 
 
-def _stored(places: SessionPlaces) -> SessionProfile | None:
+def stored_profile(places: SessionPlaces) -> SessionProfile | None:
+    """A session's profile as it was last kept, however old."""
     try:
         found = msgspec.json.decode(places.profile.read_bytes(), type=SessionProfile)
     except (OSError, msgspec.MsgspecError):
