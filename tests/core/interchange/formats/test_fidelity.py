@@ -221,7 +221,10 @@ def test_a_folder_of_events_is_one_conversation(home: Path, tmp_path: Path) -> N
     assert_sound(home)
 
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = base64.b64encode(
+    bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
+).decode()
+"""The beginning of a picture, as far as anybody looks."""
 _SOURCE = {"type": "image", "source": {"type": "base64", "data": PIXEL}}
 WITH_PICTURE: dict[str, dict[str, Any]] = {
     "claude-code": {
