@@ -25,6 +25,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
+from mindstone_tui.core.interchange.pictures import keep_pictures
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
 
@@ -381,6 +382,9 @@ class Writer:
             self.end_turn()
         self._begin_turn(resumes=not (is_new and step.opens))
         if is_new:
+            if isinstance(message, UserMessage) and step.said.images:
+                kept = keep_pictures(step.said.images, self._transcript)
+                message = msgspec.structs.replace(message, images=kept)
             self._put(message, step.said.ts)
         elif late := [each.call for each in fresh if each.call.id not in self._before.pending]:
             # The message stands in a turn that is over: its late results need it once more.

@@ -14,6 +14,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Part, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
+from mindstone_tui.core.interchange.pictures import Picture
 
 NO_RESULT: Final = "The imported session holds no result of this call."
 """What stands where a call's result should be."""
@@ -66,6 +67,7 @@ class Said(Part):
     model: str = ""
     calls: tuple[ToolCall, ...] = ()
     thinking: tuple[Thinking, ...] = ()
+    images: tuple[Picture, ...] = ()
     finish: str = "stop"
     group: str = ""
     """Pieces of one answer that the file spreads over several records have the same."""

@@ -14,6 +14,7 @@ from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
 from mindstone_tui.core.interchange.formats.base import Aside, Gave, Said
 from mindstone_tui.core.interchange.formats.parts import joined, plain, tool_call
+from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, sequence, text
 
 
@@ -37,6 +38,7 @@ class MessageParts:
         self.calls: list[ToolCall] = []
         self.thinking: list[Thinking] = []
         self.results: list[BlockResult] = []
+        self.images: list[Picture] = []
 
     @property
     def said(self) -> str:
@@ -83,6 +85,7 @@ class MessageParts:
             model=model if is_answer else "",
             calls=tuple(self.calls) if is_answer else (),
             thinking=tuple(self.thinking) if is_answer else (),
+            images=() if is_answer else tuple(self.images),
             finish=finish or "stop",
             group=group,
         )
@@ -131,6 +134,7 @@ def add_block(pieces: MessageParts, each: object) -> None:
             pieces.think(block.get("text") or block.get("thinking") or shown)
         case _:
             pieces.texts.append(plain([each]) or "")
+            pieces.images += pictures_in(each)
 
 
 def result_of(block: dict[str, Any]) -> BlockResult:

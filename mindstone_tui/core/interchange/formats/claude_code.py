@@ -39,6 +39,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
 _LEFT_OUT = Aside(what="command of the program")
@@ -268,7 +269,9 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     elif said.startswith(_NOTICE):
         yield Aside(what="notice of a task")
     elif said:
-        yield Said(line=number, role="user", text=said, id=text(fields.get("uuid")), ts=ts)
+        source = text(fields.get("uuid"))
+        images = pictures_in(rest)
+        yield Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
     elif not results:
         yield Aside(what="empty message")
 

@@ -37,6 +37,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
@@ -269,7 +270,8 @@ def _message(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator
             if len(own) < len(parts):
                 yield from _context(number, parts, source, ts)
             if words := plain(own):
-                yield Said(line=number, role="user", text=words, id=source, ts=ts)
+                images = pictures_in(own)
+                yield Said(line=number, role="user", text=words, id=source, ts=ts, images=images)
         case "assistant" if not said:
             yield Aside(what="empty answer")
         case "assistant":

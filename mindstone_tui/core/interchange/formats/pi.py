@@ -35,6 +35,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
 
@@ -87,7 +88,8 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
             said = plain(message.get("content"))
             if said is None:
                 return Broken(line=number, why="the content is neither text nor a list of blocks")
-            return Said(line=number, role="user", text=said, id=source, ts=ts)
+            images = pictures_in(message.get("content"))
+            return Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
         case "assistant":
             return _answer(number, source, ts, message)
         case "toolResult":

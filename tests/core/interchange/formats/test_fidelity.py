@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
 from mindstone_tui.core.interchange.import_many import sources
+from tests.builders import places_in
 from tests.core.interchange.formats import databases
 from tests.core.interchange.formats.heard import LISTEN, Heard
 from tests.core.interchange.helpers import FIXTURES, assert_sound, take_over, told
@@ -217,3 +219,49 @@ def test_a_folder_of_events_is_one_conversation(home: Path, tmp_path: Path) -> N
     assert report.format == "openhands"
     assert [each.text for each in _written(home)] == ["Which port?", "I will look.", "port = 8080"]
     assert_sound(home)
+
+
+PIXEL = base64.b64encode(
+    bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
+).decode()
+"""The beginning of a picture, as far as anybody looks."""
+_SOURCE = {"type": "image", "source": {"type": "base64", "data": PIXEL}}
+WITH_PICTURE: dict[str, dict[str, Any]] = {
+    "claude-code": {
+        "type": "user",
+        "uuid": "u1",
+        "parentUuid": None,
+        "sessionId": "s1",
+        "message": {"role": "user", "content": [{"type": "text", "text": "Look:"}, _SOURCE]},
+    },
+    "codex": {
+        "type": "response_item",
+        "payload": {
+            "type": "message",
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Look:"},
+                {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+            ],
+        },
+    },
+    "droid": {
+        "type": "message",
+        "message": {"role": "user", "content": [{"type": "text", "text": "Look:"}, _SOURCE]},
+    },
+}
+
+
+@pytest.mark.parametrize("program", WITH_PICTURE)
+def test_a_picture_in_a_message_is_kept_as_a_blob(home: Path, tmp_path: Path, program: str) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(WITH_PICTURE[program]) + "\n")
+    take_over(home, path, format=program)
+    (message,) = [line.entry for line in told(home) if isinstance(line.entry, UserMessage)]
+    assert message.text == "Look:\n\n[image]"
+    (image,) = message.images
+    assert (image.media_type, image.width, image.height) == ("image/png", 1, 1)
+    blob = places_in(home).blobs / image.sha256[:2] / image.sha256
+    blob = blob if blob.exists() else next(places_in(home).blobs.rglob(f"*{image.sha256}*"))
+    assert base64.b64encode(blob.read_bytes()).decode() == PIXEL
+    assert take_over(home, path, format=program).added == 0
