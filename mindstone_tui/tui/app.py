@@ -40,6 +40,7 @@ from mindstone_tui.tui.screens.messages import (
     WindowMeasured,
 )
 from mindstone_tui.tui.widgets.markdown import Prose
+from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.navigation import Navigator
@@ -60,6 +61,8 @@ class MindstoneApp(App[int]):
         super().__init__()
         self._limit_colours()
         self.chat = ChatScreen(open_conversation, host)
+        self._left = ""
+        """The session that was on the screen when the app was left."""
         self.proposals: list[MemoryProposed] = []
         """Proposed memories waiting for a decision."""
         found, wanted = self.list_themes(), host.settings.theme
@@ -110,12 +113,17 @@ class MindstoneApp(App[int]):
 
     async def action_quit(self) -> None:
         await self.chat.close()
+        self._left = self._session_here()
         self.exit(0)
+
+    def _session_here(self) -> str:
+        """The session on the screen; empty once the screen is gone."""
+        return next((status.session for status in self.chat.query(StatusLine)), "")
 
     @property
     def resume_name(self) -> str:
         """What `mindstone -s` takes to come back here; empty where nothing was opened."""
-        here = self.chat.status.session or self.chat.host.session
+        here = self._session_here() or self._left or self.chat.host.session
         return here.removeprefix("agent:default:") if self.chat.opened else ""
 
     def _end(self) -> None:

@@ -138,9 +138,10 @@ def ready(
     turns: int = 0,
     model: str = "local/guide",
     note: str = "It is no language model: it answers from your history, quotes and runs tools.",
+    session: str = SESSION,
 ) -> ev.SessionReady:
     return ev.SessionReady(
-        session=SESSION,
+        session=session,
         model=model,
         note=note,
         turns=turns,

@@ -426,7 +426,7 @@ async def test_a_new_session_keeps_the_model_and_leaving_says_how_to_come_back()
     talks: dict[str, Staged] = {}
 
     async def open_conversation(key: str) -> ev.Conversation:
-        talks[key] = Staged([ready(model="openai/x" if not key else "local/guide")])
+        talks[key] = Staged([ready(model="openai/x") if not key else ready(session=key)])
         return talks[key]
 
     app = MindstoneApp(open_conversation, around())
@@ -436,7 +436,9 @@ async def test_a_new_session_keeps_the_model_and_leaving_says_how_to_come_back()
         await until(pilot, lambda: "agent:default:side" in talks)
         side = talks["agent:default:side"]
         await until(pilot, lambda: side.did == [("command", "/model openai/x")])
-        assert app.resume_name == "side"
+        await until(pilot, lambda: app.resume_name == "side")
+        await app.action_quit()
+    assert app.resume_name == "side", "the screen is gone, and with it the line that said so"
 
 
 async def test_a_failed_turn_says_what_to_do() -> None:
