@@ -33,22 +33,23 @@ _LISTS: Final = MappingProxyType(
             from or had by but some what there we can out other were all your when up use how said
             an each she which do their if will way about many then them would like so these her
             make him has two more go no could my than been who its now did get come i me not just
-            does where why our us into over after please should because don't it's i'm an any""",
+            does where why our us into over after please should because any def return import self
+            class function const let public static void none null true false else while""",
         "de": """der die das und ist nicht ein eine einen einem einer eines ich du er sie es wir ihr
-            mich mir dich dir uns euch den dem des im zum zur vom beim auf aus bei mit nach von zu
-            vor für über unter durch ohne gegen wie was wer wo wann warum welche welcher welches
+            mich mir dich dir uns euch den dem des im zum zur vom beim auf aus bei mit nach von
+            zu vor für über unter durch ohne gegen wie was wer wo wann warum welche welcher welches
             welchen welchem hat haben hatte habe hast wird werden wurde kann können muss müssen soll
             sollen sind war bin bist sein seine meine mein meinem meinen meiner dein deine unser
             unsere kein keine keinen auch noch nur schon aber oder wenn dann weil dass daß als am um
-            so sehr mehr hier dort jetzt immer nie jeden bitte danke ja nein gibt mal doch denn statt
-            gut guten heute morgen gestern viel viele wieder ganz neue neuen""",
+            so sehr mehr hier dort jetzt immer nie jeden bitte danke ja nein gibt mal doch denn
+            statt gut guten heute morgen gestern viel viele wieder ganz neue neuen""",
         "fr": """le la les un une des du de et est pas ne je tu il elle nous vous ils elles on ce
             cette ces mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs au aux dans
             sur sous pour par avec sans chez qui que quoi dont où quand comment pourquoi quel quelle
             quels quelles combien suis es sont était ai as avons avez ont avait sera fait faire faut
             peut doit plus moins très bien mais ou donc car si ici là aussi encore déjà jamais
             toujours tout tous toute merci bonjour oui non qu l d j c n s m t en y puis avant après
-            accord mois jours prochain moment veut plaît ça va""",
+            accord mois jours prochain moment veut plaît ça va te me se""",
         "es": """el la los las un una unos unas de del y es no yo tú él ella nosotros ellos se me te
             nos le les lo mi mis tu tus su sus nuestro nuestra nuestros en con sin por para sobre
             entre hasta desde que qué quién cuándo cuando dónde donde cómo como cuál cuáles cuánto
@@ -108,11 +109,11 @@ _LISTS: Final = MappingProxyType(
             câte sunt era fi are am avem au poate trebuie mai foarte dar sau dacă și deja tot numai
             doar niciodată întotdeauna acest această acea mulțumesc da""",
         "hu": """a az és egy nem hogy is ez azt mit ki mikor hol miért hogyan melyik mennyi hány én
-            te ő mi ti ők van vannak volt lesz lehet kell meg már még csak de vagy ha mert mint nagyon
-            mindig soha itt ott most igen kérem köszönöm szép""",
+            te ő mi ti ők van vannak volt lesz lehet kell meg már még csak de vagy ha mert mint
+            nagyon mindig soha itt ott most igen kérem köszönöm szép""",
         "fi": """ja on ei se että en hän minä sinä me te he minun sinun meidän tämä tuo joka mikä
-            mitä kuka milloin missä miksi miten kuinka mutta tai jos kun niin kuin myös vain jo vielä
-            aina koskaan ovat oli olla ole voi pitää kiitos kyllä""",
+            mitä kuka milloin missä miksi miten kuinka mutta tai jos kun niin kuin myös vain jo
+            vielä aina koskaan ovat oli olla ole voi pitää kiitos kyllä""",
         "vi": """và của là không có được cho một các những tôi bạn anh chị em chúng ta này đó gì ai
             khi nào đâu tại sao thế nào bao nhiêu với trong trên ở từ đến đã đang sẽ rất nhưng hoặc
             nếu vì cũng chỉ cảm ơn""",
@@ -146,13 +147,16 @@ SMALL_WORDS: Final = MappingProxyType(
 
 _LATIN: Final = tuple(name for name in _LISTS if name not in ("ru", "uk", "el", "ar"))
 _ALSO_ENGLISH: Final = frozenset(
-    """a as am an and are at be come data day die do does en es for had has have he her him his i if
-    in is it la line me men more my no ya care com op sa ai ci ti mod id sum not of on or os per real she so son state sum system te
-    the them to us van via war was we were will with you on all had most bin pro to den dig fun sin
-    min nu hat war time code file test set log jest non fa sans plus var et ini li ma pm rev repo
-    """.split()
+    re.findall(
+        r"\w+",
+        """a ai all am an and are as at be bin care ci code com come data day den die dig do does en
+        es et fa file for fun had has hat have he her him his i id if in ini is it jest la li line
+        log ma me men min mod more most my no non not nu of on op or os per plus pm pro real rev
+        repo sa sans set she sin so son state sum system te test the them ti time to us van var via
+        war was we were will with ya you""",
+    )
 )
-"""Words that English writes alike: they tell nothing."""
+"""Words that English and code write alike: they tell nothing."""
 _TELLING: Final[dict[str, tuple[str, ...]]] = {}
 for _name in _LATIN:
     for _word in SMALL_WORDS[_name]:
@@ -183,7 +187,7 @@ _HINTS: Final = tuple(
 )
 _UMLAUT: Final = re.compile("[äöü]")
 
-_WORD: Final = re.compile(r"(?<![\w./@:$#<>=\\-])[^\W\d_]+(?![\w/@:(=]|\.\w)")
+_WORD: Final = re.compile(r"(?<![\w./@:$#<>=\\-])[^\W\d_]+(?![\w/@:()=]|\.\w)")
 """A word of prose: part of an address, a path or an identifier is none."""
 _ENDINGS: Final = MappingProxyType(
     {

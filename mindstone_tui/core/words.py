@@ -3,8 +3,9 @@
 `words_of` gives the words a text can be found by, in any script. It prepares what is stored and
 what is asked, so both sides meet: accents and case are folded; an identifier or path gives its
 parts and its whole form; scripts without spaces give single characters and pairs; what stands
-before or after an apostrophe is found without it; an emoji is a word. FTS5 then only stems. `plain_words` is its cheap relative for comparing two texts, and
-`tokens_of` keeps what was written, so that a path, a version or a contraction stays whole.
+before or after an apostrophe is found without it; an emoji is a word. FTS5 then only stems.
+`plain_words` is its cheap relative for comparing two texts, and `tokens_of` keeps what was written,
+so that a path, a version or a contraction stays whole.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import msgspec
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
 from mindstone_tui.core.recall import import_numpy_on_one_thread
+from mindstone_tui.core.recall.multilingual import MultilingualModel, open_multilingual
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +67,17 @@ def tells_tokens_apart(embedder: Embedder) -> TypeGuard[TokenEmbedder]:
     return callable(getattr(embedder, "encode", None))
 
 
+def companion_of(embedder: Embedder | None) -> Embedder | None:
+    """The model for texts that this one does not understand; None when it needs or has none."""
+    companion: Embedder | None = getattr(embedder, "companion", None)
+    return companion
+
+
+def knows_english_only(embedder: Embedder | None) -> bool:
+    """Whether other languages must not be compared by this model."""
+    return bool(getattr(embedder, "english_only", False))
+
+
 class EmbeddedModel:
     """all-MiniLM-L6-v2, int8, run by onnxruntime on one thread, one text a run.
 
@@ -75,10 +87,16 @@ class EmbeddedModel:
 
     name: Final = "minilm-l6-v2-int8/1"
     dims: Final = 384
+    english_only: Final = True
 
     def __init__(self) -> None:
         self._loading = threading.Lock()
         self._runtime: tuple[Any, Any] | None = None
+
+    @property
+    def companion(self) -> MultilingualModel | None:
+        """The model for other languages, if the extra `languages` brought it."""
+        return open_multilingual()
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""

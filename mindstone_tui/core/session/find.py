@@ -19,10 +19,10 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import (
+    Asked,
     InMemoryIndex,
     RecallIndex,
     SearchResult,
-    ask_once,
     best_of,
     catch_up,
     reading,
@@ -155,7 +155,7 @@ class StoredRecall:
         self, query: str, count: int, allowed: Filter, files: Collection[str]
     ) -> list[SearchResult]:
         """What the sessions and the agent's files say; the question is embedded once."""
-        asked = ask_once(self._embedder, query)
+        asked = Asked(self._embedder, query)
         found = search_many(self._indexes, query, count, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
         return [found, kept] if kept is not None else [found]

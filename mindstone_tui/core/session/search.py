@@ -20,7 +20,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex, ask_once, catch_up, reading
+from mindstone_tui.core.recall.index import Asked, RecallIndex, catch_up, reading
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.profile import SessionFilter, list_described
 from mindstone_tui.core.text import one_line
@@ -193,7 +193,7 @@ def search_everywhere(
 ) -> SessionAnswer:
     """The best exchanges of all sessions, or of those that are meant."""
     embedder = open_embedder(settings.recall.embedder)
-    asked = ask_once(embedder, query)
+    asked = Asked(embedder, query)
     excluded = set(settings.recall.exclude)
     meant = None if sessions is None else {each.session for each in list_described(home, sessions)}
     chosen = [
