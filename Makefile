@@ -5,6 +5,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
 JOBS ?= 3
+MACHINE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x64)
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python run` to choose one.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
@@ -12,7 +13,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test smoke check lint types imports format coverage lock bench faults shared red \
-	fuzz soak pictures counterparts crowd clean
+	fuzz soak pictures counterparts agents attached crowd clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -79,6 +80,14 @@ pictures: $(STAMP) ## Draw the pictures of the README
 counterparts: ## Fetch the programs of others that some tests talk to (needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent \
 		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15
+
+agents: ## Fetch Claude Code and Codex, which some tests attach to (350 MB, needs npm)
+	@npm install --prefix .counterparts --no-audit --no-fund --silent --force \
+		@anthropic-ai/claude-code-linux-$(MACHINE)@2.1.325 \
+		codex-program@npm:@openai/codex@0.166.0-linux-$(MACHINE)
+
+attached: $(STAMP) ## Kill hooks, residents and attached programs a hundred times; KILLS=20 for fewer
+	@$(BIN)/python -m tests.faults.attached_kills $(or $(KILLS),100)
 
 lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming no index
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -18,6 +19,9 @@ hypothesis.settings.register_profile(
     max_examples=10_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 60,
 )
 hypothesis.settings.load_profile("house")
+# The suite starts some two hundred programs; without bytecode each would compile this one anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.disable()  # until every test is imported: nothing of that is ever let go
 
 

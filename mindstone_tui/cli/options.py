@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 if TYPE_CHECKING:
@@ -86,8 +87,12 @@ def session_to_read(option: str) -> SessionKey:
     return key
 
 
-def fetch_news(keys: Collection[SessionKey] | None = None, *, elsewhere: bool = False) -> None:
+def fetch_news(
+    keys: Collection[SessionKey] | None = None, *, elsewhere: bool = False, whole: bool = False
+) -> None:
     """Bring the copies of these sessions up to date, or of all; with `elsewhere` get them all.
+
+    What the database can search is left there, unless the `whole` of it is wanted here.
 
     Does nothing where histories are in files alone. A server that is away is reported, and what
     is on this machine is read.
@@ -100,7 +105,8 @@ def fetch_news(keys: Collection[SessionKey] | None = None, *, elsewhere: bool = 
     from mindstone_tui.cli.output import hint
     from mindstone_tui.core.shared.copies import catch_up
 
-    for told in catch_up(places(), history, keys, elsewhere=elsewhere):
+    wanted = msgspec.structs.replace(history, search="fetch") if whole else history
+    for told in catch_up(places(), wanted, keys, elsewhere=elsewhere):
         hint(told)
 
 

@@ -211,13 +211,15 @@ def search(
     home = places()
     if role not in ("", "user", "assistant", "tool"):
         raise UsageError(f"Unknown role {role}.", "Use user, assistant or tool.")
-    fetch_news(elsewhere=True)
+    chosen = session_filter(program, project, since, until, model)
+    # Which program or project a session is of is known of those that are here.
+    fetch_news(elsewhere=True, whole=chosen is not None and chosen.needs_profile)
     found = search_everywhere(
         home,
         load(home, os.environ).settings,
         phrase,
         k,
-        sessions=session_filter(program, project, since, until, model),
+        sessions=chosen,
         lines=HitFilter(role=role, tool=tool, file=file, since=since, until=until),
     )
     if json:
@@ -234,6 +236,8 @@ def search(
             "bold",
         )
         say(f"       {hit.excerpt}")
+    for server in found.words_only:
+        hint(f"Searched by words only on {server}: it has no pgvector.")
     if found.hits:
         best = found.hits[0]
         hint(f"To open it: mindstone chat -s {best.session} --at {best.seq}")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, places, session_key
+from mindstone_tui.cli.options import JsonOption, fetch_news, places, session_key
 from mindstone_tui.cli.output import hint, say, say_exactly, say_json, table
 from mindstone_tui.core.config import load, store
 from mindstone_tui.core.config.edit import toml_value
@@ -20,6 +20,7 @@ from mindstone_tui.core.shared import schema
 from mindstone_tui.core.shared.copies import open_address
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.shared.transfer import SessionState, compare, pull, push
+from mindstone_tui.core.text import plural
 
 SessionsArgument = Annotated[
     list[str] | None,
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
     group.command("push")(push_sessions)
     group.command("pull")(pull_sessions)
     group.command("move")(move)
+    group.command("index")(index_sessions)
     group.command("schema")(print_schema)
     app.add_typer(group, name="history")
 
@@ -126,6 +128,32 @@ def move(
     hint(f"{key} is kept {'on the server' if to == 'server' else 'in files'} now ({file}).")
 
 
+def index_sessions(
+    sessions: SessionsArgument = None, every: AllOption = False, json: JsonOption = False
+) -> None:
+    """Have the server find what sessions here say, for those who search it there.
+
+    Adds what is missing. Machines with history.search = server do so by themselves after a turn.
+    """
+    from mindstone_tui.core.session.shared_search import publish_session
+
+    home, settings = places(), load(places(), os.environ).settings
+    named = [home.session(key) for key in _named(sessions)]
+    wanted = [each for each in home.sessions() if each.server.exists()] if every else named
+    fetch_news([each.key for each in wanted])
+    for each in wanted:
+        done = publish_session(each, settings)
+        if done is None:
+            raise UsageError(f"No server keeps {each.key}.", "Set history.url, or push it first.")
+        if json:
+            say_json(done)
+            continue
+        by_meaning = f", {done.vectors:,} with a vector" if done.meaning else ""
+        say(f"{each.key}  {plural(done.passages, 'passage')} added{by_meaning}")
+        if not done.meaning:
+            hint("Search there works by words only: the server has no pgvector.")
+
+
 def print_schema(
     role: Annotated[
         str, typer.Option("--role", metavar="ROLE", help="Also grant this role what it needs.")
@@ -171,6 +199,8 @@ def _copy(
     json: bool = False,
 ) -> None:
     """Copy one after the other; one that cannot be copied does not stop the others."""
+    from mindstone_tui.core.session.shared_search import publish_quietly
+
     failed = False
     for key in keys:
         try:
@@ -179,6 +209,7 @@ def _copy(
                 if direction == "push"
                 else pull(places(), server, key, again=again)
             )
+            publish_quietly(places().session(key), load(places(), os.environ).settings)
         except MindstoneError as error:
             if len(keys) == 1:
                 raise

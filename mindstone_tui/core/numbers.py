@@ -16,6 +16,11 @@ def tokens(count: int) -> str:
     return f"{count / 1_000_000:.2f}M"
 
 
+def megabytes(count: int) -> str:
+    """`98 MB`, `1.12 GB`: bytes as a download or a machine's memory is sized."""
+    return f"{count / 1e9:.2f} GB" if count >= 999_500_000 else f"{count / 1e6:.0f} MB"
+
+
 def percent(share: float) -> str:
     """A share of one, as whole percent."""
     return f"{share * 100:.0f} %"

@@ -175,11 +175,18 @@ _ATTACHED = re.compile(
 )
 
 
-def without_files(said: str) -> str:
-    """A message as a person is shown it: attached files by their name and length."""
-    return _ATTACHED.sub(
-        lambda found: f"[{FILE}{found[2]}, {plural(len(found[3].splitlines()), 'line')}]", said
-    )
+INJECTED: Final = "mindstone "
+"""How the origin begins of whatever another program is given from here."""
+_INJECTED = re.compile(  # Gemini CLI escapes it, and puts marks of its own around it.
+    r"\s*(?:<hook_context>)?(?:<|&lt;)data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\""
+    r"(?:>|&gt;)\n.*?\n(?:<|&lt;)/data-\1(?:>|&gt;)(?:</hook_context>)?",
+    re.DOTALL,
+)
+
+
+def without_injected(said: str) -> str:
+    """A message of another program without what it was given from here."""
+    return _INJECTED.sub("", said) if f'origin="{INJECTED}' in said else said
 
 
 _FENCE = re.compile(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)
@@ -188,6 +195,14 @@ _FENCE = re.compile(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)
 def unfenced(text: str) -> str:
     """A text without the lines that mark blocks of data in it; their random names are nobody's."""
     return _FENCE.sub("", text) if "data-" in text else text
+
+
+def without_files(said: str) -> str:
+    """A message as a person is shown it: attached files by name and length, no marks of data."""
+    named = _ATTACHED.sub(
+        lambda found: f"[{FILE}{found[2]}, {plural(len(found[3].splitlines()), 'line')}]", said
+    )
+    return unfenced(named)
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -195,4 +195,5 @@ def status(report: ContextReport, *, wide: bool, model: int = 40) -> Content:
         show.line(report.model if wide else report.model.rsplit("/", 1)[-1], model),
         ("  ", ""),
         (numbers.dollars(report.cost, unknown=report.cost_unknown), "$muted"),
+        ("  plan mode" if any(one.name == "plan" for one in report.sections) else "", "$accent"),
     )

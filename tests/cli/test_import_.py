@@ -164,3 +164,25 @@ def test_search_says_where_to_go_on_and_when_nobody_said_it(
     assert "'/fork turn 1'" in said.err
     assert run(["search", "EADDRINUSE"]) == 0
     assert "No exact match for “EADDRINUSE”" in capsys.readouterr().out
+
+
+def test_what_was_imported_can_be_looked_back_on_and_resumed(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("copilot-cli.jsonl", "claude-ai.json"):
+        assert run(["import", str(IMPORTS / name), "--no-wait"]) == 0
+    capsys.readouterr()
+    assert run(["stats", "--json", "--program", "copilot-cli"]) == 0
+    (stats,) = heard(capsys)
+    assert stats["total"]["turns"] == 2  # type: ignore[index]
+    assert [row["name"] for row in stats["programs"]] == ["copilot-cli"]  # type: ignore[attr-defined]
+    page = tmp_path / "stats.html"
+    assert run(["stats", "-o", str(page)]) == 0
+    assert "claude-ai" in page.read_text()
+    assert run(["stats"]) == 0
+    assert "2 sessions · 4 turns" in capsys.readouterr().out
+    assert run(["resume", "c0000000", "--json"]) == 0
+    (found,) = heard(capsys)
+    assert found["command"] == ["copilot", "--resume", "c0000000-0000-4000-8000-0000000000c1"]
+    assert run(["resume", "claude-ai"]) == 2
+    assert "has no command" in capsys.readouterr().err

@@ -123,6 +123,11 @@ async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     raise AssertionError("it never happened")
 
 
+def drawn(app: MindstoneApp) -> str:
+    """What the screen shows, row by row."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
 async def settle(pilot: Pilot[Any], talk: Staged) -> None:
     """Let everything announced be drawn."""
     await until(pilot, lambda: talk.settled)
@@ -151,8 +156,8 @@ def streamed(turn: int, text: str, size: int = 7) -> list[ev.AnyEvent]:
     return [ev.TextDelta(turn=turn, text=text[at : at + size]) for at in range(0, len(text), size)]
 
 
-def recorded(turn: int, text: str, **fields: bool) -> ev.AnswerRecorded:
-    return ev.AnswerRecorded(turn=turn, entry=f"a{turn}", text=text, calls=0, **fields)
+def recorded(turn: int, text: str, *, partial: bool = False) -> ev.AnswerRecorded:
+    return ev.AnswerRecorded(turn=turn, entry=f"a{turn}", text=text, calls=0, partial=partial)
 
 
 def done(turn: int, **fields: object) -> ev.TurnEnded:

@@ -8,7 +8,7 @@ from textual.widgets import OptionList, Static
 
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.report import OutsideWindow
+from mindstone_tui.core.context.report import OutsideWindow, SectionSize
 from mindstone_tui.core.entries.base import ZONES, Zone
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.tui import gauges
@@ -52,6 +52,12 @@ async def test_an_assumed_window_says_so() -> None:
 def test_the_zone_is_a_word_not_only_a_colour(zone: Zone) -> None:
     assert zone in gauges.zone(report(zone)).plain
     assert zone in gauges.status(report(zone), wide=False).plain
+
+
+def test_the_status_line_says_when_only_reading_tools_run() -> None:
+    planning = report(sections=(SectionSize(name="plan", tokens=60),))
+    assert "plan mode" in gauges.status(planning, wide=False).plain
+    assert "plan mode" not in gauges.status(report(), wide=False).plain
 
 
 @pytest.mark.parametrize("full", [0.0, 0.001, 0.5, 0.92, 1.0, 1.4])

@@ -16,7 +16,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import PlanChanged, TaskDone, TodoChanged, TodoItem
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
 from mindstone_tui.core.tools.history import TodoArgument, TodoArguments
 
@@ -47,6 +47,14 @@ def steps_of(text: str) -> tuple[str, ...]:
     counted = [found for found in numbered if found[0].lstrip()[:1].isdigit()]
     return tuple(
         one_line(found[1] or found[2], _LONGEST) for found in (counted or numbered)[:_MOST]
+    )
+
+
+def offer_plan(steps: int) -> str:
+    """What a person can do with a plan that was just made."""
+    return (
+        f"This is a plan of {plural(steps, 'step')}. `/plan approve` lets it begin, "
+        "`/plan edit 2 NEW TEXT` changes a step, `/plan refuse WHY` asks for another."
     )
 
 

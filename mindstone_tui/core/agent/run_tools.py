@@ -126,23 +126,24 @@ async def _use(
         turn,
     )
     if tool.risk != "client" and (circle := watch.why_not(call)) is not None:
-        yield _refused(context, turn, call, "loop detection", f"Not run again: {circle}.")
+        why = f"Not run again: {circle}."
+        yield _refused(context, turn, call, "loop detection", why, approval.shown)
         return
     decision = context.permissions.decide(tool, approval)
     if decision.verdict == "refuse":
-        yield _refused(context, turn, call, "policy", decision.reason)
+        yield _refused(context, turn, call, "policy", decision.reason, approval.shown)
         return
     fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
     for notice in fired.notices:
         yield notice
     context.hear(fired)
     if fired.blocked is not None:
-        yield _refused(context, turn, call, "hook", fired.blocked)
+        yield _refused(context, turn, call, "hook", fired.blocked, approval.shown)
         return
     if fired.asks is not None and decision.verdict == "allow":
         decision = context.permissions.ask_instead(decision, fired.asks)
         if decision.verdict == "refuse":
-            yield _refused(context, turn, call, "hook", decision.reason)
+            yield _refused(context, turn, call, "hook", decision.reason, approval.shown)
             return
     if decision.verdict == "allow":
         tool_context = context.permissions.confine(decision, tool_context)
@@ -300,10 +301,12 @@ def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
 
 
 def _refused(
-    context: TurnContext, turn: int, call: ToolCall, by: str, why: str
+    context: TurnContext, turn: int, call: ToolCall, by: str, why: str, shown: str = ""
 ) -> events.ToolEnded:
+    """Write a refusal; nobody was asked, so that its event says what was not run."""
     context.window.record(ToolRefused(call=call.id, by=by, why=why), turn)
-    return _returned(context, turn, call, _failed(_declined(by, why), "refused"))
+    ended = _returned(context, turn, call, _failed(_declined(by, why), "refused"))
+    return msgspec.structs.replace(ended, shown=shown)
 
 
 def _declined(by: str, why: str) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared.copies import open_address
-from mindstone_tui.core.shared.postgres import INSTALL, available, place_of
-from mindstone_tui.core.shared.transfer import compare
+from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
+from mindstone_tui.core.shared.postgres import INSTALL, PostgresStore, available, place_of
+from mindstone_tui.core.shared.transfer import SessionState, compare
 from mindstone_tui.core.text import plural
 
 
@@ -42,6 +44,7 @@ def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
             about = store.about()
             took = (time.perf_counter() - began) * 1000
             states = compare(around.places, store, [])
+            search = _search(around, store, states)
         except MindstoneError as error:
             yield Check(
                 id="history.server",
@@ -65,6 +68,7 @@ def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
         else "The connection is not encrypted.",
         remedy="" if about.encrypted or about.local else "Add ?sslmode=verify-full to history.url.",
     )
+    yield from search
     wrong = [one for one in states if one.state in ("differs", "ahead")]
     alone = sum(one.state == "only here" for one in states)
     detail = f"{plural(len(states), 'session')}; {alone} only here."
@@ -76,3 +80,24 @@ def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
         else detail,
         remedy="`mindstone history status` shows them; push or pull the session." if wrong else "",
     )
+
+
+def _search(
+    around: CheckEnvironment, store: PostgresStore, states: list[SessionState]
+) -> list[Check]:
+    """What search in the database can do, and what it misses; nothing where it is not used."""
+    if around.settings.history.search != "server":
+        return []
+    shared = PassageStore(store)
+    heads = {SessionKey.parse(one.session): one.there for one in states if one.there is not None}
+    missing = len(uncovered(shared.marks(), heads))
+    by = "words and meaning" if shared.has_meaning else "words only: the server has no pgvector"
+    return [
+        Check(
+            id="history.search",
+            outcome="warn" if missing else "pass",
+            detail=f"Search in the database, by {by}. "
+            f"{plural(missing, 'session')} not wholly found there.",
+            remedy="`mindstone history index --all` adds those of this machine." if missing else "",
+        )
+    ]

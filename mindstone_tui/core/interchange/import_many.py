@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -29,7 +30,11 @@ from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
 
-SUFFIXES: Final = (".jsonl", ".json", ".db", ".zip", ".zst")
+SUFFIXES: Final = (".jsonl", ".json", ".db", ".vscdb", ".zip", ".zst")
+_MARKDOWN: Final = re.compile(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")
+"""Texts that are sessions; any other text in a folder is not looked at."""
+_BESIDE: Final = (("ui_messages.json", "api_conversation_history.json"),)
+"""Files that tell more of the session that another file in their folder is."""
 _PIECES: Final = frozenset({"message", "part"})
 """Folders that stand side by side in a store whose sessions are files of their own."""
 _FOREIGN: Final = frozenset({".git", "node_modules"})
@@ -44,12 +49,23 @@ def sources(path: Path) -> list[Path]:
     """The files to look at: the one that is named, or all in a folder that could be sessions."""
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in _below(path) if each.suffix in SUFFIXES and each.is_file())
+    found = sorted(each for each in _below(path) if _could_be_session(each) and each.is_file())
     if not found:
         raise InterchangeError(
             f"There is no session file in {path}.", f"Files should end in {', '.join(SUFFIXES)}."
         )
     return found
+
+
+def _could_be_session(path: Path) -> bool:
+    if path.suffix == ".md":
+        return _MARKDOWN.search(path.as_posix()) is not None
+    if path.suffix not in SUFFIXES:
+        return False
+    settings_of = path.name.removesuffix(".settings.json")
+    return not (settings_of != path.name and path.with_name(f"{settings_of}.jsonl").is_file()) and (
+        not any(path.name == name and path.with_name(whole).is_file() for name, whole in _BESIDE)
+    )
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -96,6 +112,13 @@ def import_each(
             )
         finally:
             transcript.close()
+
+
+def only_conversation(reader: Format, path: Path) -> tuple[Began, Iterator[Record]] | None:
+    """The conversation of a file that holds one; None while nobody has said anything in it."""
+    began, found = next(_conversations(reader.read(path), many=False), (Began(), iter(())))
+    lead, is_empty = _lead(found)
+    return None if is_empty else (began, itertools.chain(lead, found))
 
 
 def _lead(records: Iterator[Record]) -> tuple[list[Record], bool]:

@@ -64,6 +64,14 @@ def lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[in
             yield number, stripped
 
 
+def text_lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a text, from 1, without their ends; a far too long one in pieces."""
+    number = 1
+    while raw := stream.readline(longest):
+        yield number, raw.rstrip(b"\r\n").decode("utf-8", "replace")
+        number += raw.endswith(b"\n")
+
+
 def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
     """A file that is one value."""
     raw = stream.read(longest + 1)

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
 import msgspec
@@ -32,6 +32,8 @@ from mindstone_tui.core.words import MOST_TERMS, quoted
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.closeness import AskedTokens
     from mindstone_tui.core.recall.vector_view import VectorView
+
+T = TypeVar("T")
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question."""
@@ -67,7 +69,9 @@ class Lexicon:
     def rarity(self, term: str, passages: int) -> float:
         """Inverse document frequency of a word; of its rarest form when it has several."""
         stems = self.stems(term)
-        return max((_rarity(self._count(stem, passages), passages) for stem in stems), default=0.0)
+        return max(
+            (rarity_of(self._count(stem, passages), passages) for stem in stems), default=0.0
+        )
 
     def match(self, terms: Sequence[str], passages: int) -> WordMatches:
         """Passages that hold any of the terms, scored."""
@@ -85,10 +89,10 @@ class Lexicon:
                 room -= count
             # FTS5 gives nothing for a word that half of all passages have.
             if not retrieves or 0 < passages <= 2 * count:
-                common[_shared_start(term, stem)] = _rarity(count, passages)
-        total = sum(_rarity(count, passages) for _, (_, count) in rarest)
+                common[_shared_start(term, stem)] = rarity_of(count, passages)
+        total = sum(rarity_of(count, passages) for _, (_, count) in rarest)
         longer = max(passages, LONG_HISTORY)
-        asked = sum(_rarity(count, longer) for _, (_, count) in rarest)
+        asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
         return WordMatches(self._retrieve(retrieving), total, common, asked)
 
     def knows(self, word: str) -> bool:
@@ -151,7 +155,8 @@ def score_common(common: Mapping[str, float], text: str, usual_length: float) ->
     return score
 
 
-def _rarity(count: int, passages: int) -> float:
+def rarity_of(count: int, passages: int) -> float:
+    """Inverse document frequency of a word that so many of all passages have."""
     return math.log(1 + (max(passages, count) - count + 0.5) / (count + 0.5))
 
 
@@ -270,20 +275,20 @@ class Gatherer:
             count = FROM_MEANING + len(hidden)
             nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
             signals.meaning = _kept(nearest, None, hidden)
-            mean = _usual(mean, USUAL_COSINE, passages)
+            mean = usual(mean, USUAL_COSINE, passages)
         if across is not None:
             count = FROM_MEANING + len(hidden)
-            nearest, usual = across.vectors.nearest(across.asked, count, rows)
+            nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
             signals.other = _kept(nearest, None, hidden)
         found = self._read_around(_choose(signals), allowed)
         self._complete(signals, found, matches, asked)
         if across is not None:
             missing = [row for row, _, _ in found if row not in signals.other]
             signals.other |= across.vectors.cosines(across.asked, missing)
-            usual = _usual(usual, USUAL_OTHER, passages)
+            ordinary = usual(ordinary, USUAL_OTHER, passages)
             asking = {row for row, _, passage in found if only_asks(passage.text)}
             signals.other = {
-                row: (near - usual) * (ASKS_ITSELF if row in asking else 1.0)
+                row: (near - ordinary) * (ASKS_ITSELF if row in asking else 1.0)
                 for row, near in signals.other.items()
             }
         near = self._closeness(asked, [row for row, _, _ in found], passages)
@@ -413,9 +418,9 @@ class Gatherer:
             missing = [row for row, _, _ in found if row not in signals.meaning]
             signals.meaning |= self._view.cosines(asked.vector, missing)
         if matches.common and found:
-            usual = sum(len(passage.text) for _, _, passage in found) / len(found)
+            length = sum(len(passage.text) for _, _, passage in found) / len(found)
             for row, _, passage in found:
-                extra = score_common(matches.common, passage.text, usual)
+                extra = score_common(matches.common, passage.text, length)
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
@@ -427,11 +432,10 @@ class Gatherer:
 
         tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
         stored = self._tokens(rows)
-        usual = self._usual_closeness(tokens, passages)
+        ordinary = self._usual_closeness(tokens, passages)
         measured = closeness(tokens, list(stored.values())).tolist()
-        # The more a passage says, the more of it is close to anything by chance.
         return {
-            row: near - usual - BY_CHANCE * math.log(max(len(kept) / _A_FEW_BYTES, 1.0))
+            row: near - ordinary - by_chance(kept)
             for (row, kept), near in zip(stored.items(), measured, strict=True)
         }
 
@@ -444,7 +448,7 @@ class Gatherer:
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
         measured = closeness(tokens, self._background).mean() if self._background else 0.0
-        return _usual(float(measured), USUAL_CLOSENESS, passages)
+        return usual(float(measured), USUAL_CLOSENESS, passages)
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
         return dict(
@@ -473,6 +477,11 @@ class Gatherer:
         return {entry: (injected, used) for entry, injected, used in found}
 
 
+def by_chance(tokens: bytes) -> float:
+    """The more a passage says, the more of it is close to anything by chance."""
+    return BY_CHANCE * math.log(max(len(tokens) / _A_FEW_BYTES, 1.0))
+
+
 def _view_of(dims: int) -> VectorView:
     """An empty view; from here on numpy is loaded."""
     import_numpy_on_one_thread()
@@ -484,8 +493,8 @@ def _view_of(dims: int) -> VectorView:
 def _choose(signals: Signals) -> list[int]:
     """The best by words and the best by meaning, in turn: the strongest of each come first."""
     by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
-    by_meaning = list(dict.fromkeys(_in_turn(list(signals.meaning), list(signals.other))))
-    return list(dict.fromkeys(_in_turn(by_words, by_meaning)))
+    by_meaning = list(dict.fromkeys(in_turn(list(signals.meaning), list(signals.other))))
+    return list(dict.fromkeys(in_turn(by_words, by_meaning)))
 
 
 def _beside(read: _Read) -> tuple[int, int]:
@@ -505,13 +514,14 @@ def _kept(
     return {row: score for row, score in scores.items() if row in among and row not in hidden}
 
 
-def _usual(measured: float, known: float, passages: int) -> float:
+def usual(measured: float, known: float, passages: int) -> float:
     """What is usual here: the more history there is, the more its own measure counts."""
     share = passages / (passages + _SHORT_HISTORY)
     return share * measured + (1 - share) * known
 
 
-def _in_turn(first: Sequence[int], second: Sequence[int]) -> Iterable[int]:
+def in_turn(first: Sequence[T], second: Sequence[T]) -> Iterable[T]:
+    """One of the first, one of the second, and so on."""
     for at in range(max(len(first), len(second))):
         yield from first[at : at + 1]
         yield from second[at : at + 1]

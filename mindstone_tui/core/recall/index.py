@@ -94,6 +94,11 @@ class Asked:
         except VectorsUnavailable:
             return None
 
+    @property
+    def knows_languages(self) -> bool:
+        """Whether there is a model for many languages."""
+        return companion_of(self._embedder) is not None
+
     @cached_property
     def across(self) -> Floats | None:
         """By the model for many languages; None when there is none, or it cannot answer."""
@@ -294,10 +299,10 @@ class RecallIndex:
         """
         question = read_question(query)
         asked = asked or Asked(self._embedder, query)
-        english = self._speaks_english(query)
+        english = understands(self._embedder, query)
         comparable = english and self._guarded(lambda: self._comparable(allowed))
         meaning = asked.encoded if comparable else None
-        if not english:
+        if not english and asked.knows_languages:
             self._answer_in_other_languages()
         across = asked.across if self._guarded(self._compares_languages) else None
 
@@ -322,10 +327,6 @@ class RecallIndex:
 
         return self._guarded(work)
 
-    def _speaks_english(self, query: str) -> bool:
-        """Whether the main model understands a question."""
-        return is_english(query) or not knows_english_only(self._embedder)
-
     def _answer_in_other_languages(self) -> None:
         """Let everything here be found by a question that is not English, the newest at once."""
         if self._companion is None or not self._can_vectors:
@@ -348,6 +349,18 @@ class RecallIndex:
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
         return self._guarded(lambda: self._tables.exchange(turn))
+
+    def after(self, seq: int, most: int) -> list[tuple[int, Passage]]:
+        """Passages of whole lines after a number, in order; each with its sitting."""
+        return self._guarded(lambda: self._tables.after(seq, most))
+
+    def meanings(self, passages: Sequence[Passage]) -> list[Meaning | None]:
+        """The vectors that are stored for some passages; None for those that have none."""
+        if not self._guarded(self._vectors_are_ours):
+            return [None for _ in passages]
+        return self._guarded(
+            lambda: [self._tables.known_meaning(each.content_hash) for each in passages]
+        )
 
     def count_uses(self, used: Sequence[str], unused: Sequence[str] = ()) -> None:
         """Remember which injected entries an answer leaned on and which it did not."""
@@ -420,6 +433,11 @@ def encode(embedder: Embedder, text: str) -> Encoded:
         return embedder.encode(text)
     vector = embedder.embed([text])
     return Encoded(vector[0], (), vector[:0])
+
+
+def understands(embedder: Embedder | None, text: str) -> bool:
+    """Whether a text may be compared by this model."""
+    return is_english(text) or not knows_english_only(embedder)
 
 
 def search_many(

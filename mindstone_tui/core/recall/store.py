@@ -147,7 +147,8 @@ def _open(path: Path) -> tuple[apsw.Connection, bool]:
         database.set_busy_timeout(BUSY_MILLISECONDS)
         database.execute("pragma journal_mode = wal").fetchall()
         database.execute("pragma synchronous = normal").fetchall()
-        database.execute("pragma cache_size = -32000").fetchall()
+        # The kernel keeps what was read anyway; a larger cache here only holds it twice.
+        database.execute("pragma cache_size = -4000").fetchall()
         _migrate(database)
         return database, _load_vectors(database)
     except BaseException:
@@ -295,6 +296,22 @@ class Tables:
             f"select {PASSAGE_COLUMNS} from passages where turn = ? order by seq, piece", (turn,)
         )
         return tuple(passage_from(columns) for columns in found)
+
+    def after(self, seq: int, most: int) -> list[tuple[int, Passage]]:
+        """Passages of whole lines after a number, in order, about as many; each with its sitting.
+
+        The last line that is given is given with all its passages.
+        """
+        found = self._database.execute(
+            f"select sitting, vector, {PASSAGE_COLUMNS} from passages where seq > ?1 and seq <="
+            " coalesce((select seq from passages where seq > ?1 order by seq, piece limit 1"
+            " offset ?2), ?3) order by seq, piece",
+            (seq, most, 2**62),
+        )
+        return [
+            (sitting, msgspec.structs.replace(passage_from(columns), meaning=vector != UNWANTED))
+            for sitting, vector, *columns in found
+        ]
 
     def fact(self, name: str) -> str:
         """Something remembered about the index itself; empty when it is not."""

@@ -219,8 +219,8 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
             key = _fork_here(alone, own)
             services = assemble(msgspec.structs.replace(alone, key=key))
         services.greeting = (
-            f"{error.what} Going on in a fork on this machine: {services.key}. It is put on the "
-            "server when it is opened again there, or by `mindstone history push`."
+            f"{error.what} Going on in a fork on this machine: {services.key}. Once the server "
+            "answers, opening the fork puts it there, and so does `mindstone history push --all`."
         )
         return services
 
@@ -384,7 +384,7 @@ class _Assembly:
     @cached_property
     def context(self) -> TurnContext:
         model = self.opening.model or self.window.fold.model or self.models.default()
-        return TurnContext(
+        context = TurnContext(
             window=self.window,
             model=model,
             overridden=bool(self.opening.model),
@@ -399,6 +399,9 @@ class _Assembly:
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
             position=position_in(self.history, model) if self.window.fold.plan else 0,
         )
+        # A program looks at the numbers of its requests; nobody draws the window beside them.
+        context.reports = self.opening.guest is None
+        return context
 
     def _named_window(self) -> Window | None:
         tokens = self.opening.context_window or self.settings.context.window

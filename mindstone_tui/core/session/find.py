@@ -100,6 +100,9 @@ class StoredRecall:
     ) -> None:
         self._own = str(key)
         self._scope: Scope = scope
+        self._home = home
+        self._settings = settings
+        self._agent = key.agent
         self._most = settings.recall.max_passages
         room = budget.room_for(settings.context.window, "assumed", settings.budget)
         self._room = budget.limit_of("memory_injection", room, settings.budget)
@@ -158,7 +161,21 @@ class StoredRecall:
         asked = Asked(self._embedder, query)
         found = search_many(self._indexes, query, count, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
-        return [found, kept] if kept is not None else [found]
+        there = self._elsewhere(query, count, allowed, asked)
+        return [found, *(each for each in (kept, there) if each is not None)]
+
+    def _elsewhere(
+        self, query: str, count: int, allowed: Filter, asked: Asked
+    ) -> SearchResult | None:
+        """What sessions say that are only on a server; None unless they are searched there."""
+        if self._scope == "session" or self._settings.history.search != "server":
+            return None
+        from mindstone_tui.core.session.shared_search import ask_servers  # as it needs the driver
+
+        agent = self._agent if self._scope == "agent" else ""
+        return ask_servers(
+            self._home, self._settings, query, count, asked=asked, allowed=allowed, agent=agent
+        ).found
 
 
 def recallable_kinds() -> frozenset[str]:

@@ -20,7 +20,13 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex, catch_up, reading
+from mindstone_tui.core.recall.index import (
+    EVERYTHING,
+    Asked,
+    RecallIndex,
+    catch_up,
+    reading,
+)
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.profile import SessionFilter, list_described
 from mindstone_tui.core.text import one_line
@@ -67,6 +73,8 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     hits: tuple[SessionHit, ...]
     sessions: int
     read: tuple[str, ...] = ()
+    words_only: tuple[str, ...] = ()
+    """Servers that were searched by words only, because they cannot compare meanings."""
 
 
 def search_all(query: str, sessions: Iterable[Searchable], count: int = 20) -> SessionAnswer:
@@ -202,7 +210,41 @@ def search_everywhere(
         if str(each.key) not in excluded and (meant is None or str(each.key) in meant)
     ]
     wanted = lines or HitFilter()
-    return search_all(query, (_searchable(each, embedder, asked, wanted) for each in chosen), count)
+    here = search_all(query, (_searchable(each, embedder, asked, wanted) for each in chosen), count)
+    if settings.history.search != "server" or (sessions is not None and sessions.needs_profile):
+        return here
+    return _with_servers(here, home, settings, count, asked, wanted)
+
+
+def _with_servers(
+    here: SessionAnswer,
+    home: Places,
+    settings: Settings,
+    count: int,
+    asked: Asked,
+    wanted: HitFilter,
+) -> SessionAnswer:
+    """The same, with the best of the sessions that are only on a server."""
+    # Deferred: nobody else needs what talks to a server.
+    from mindstone_tui.core.session.shared_search import ask_servers
+
+    more = count if wanted == HitFilter() else count * _FILTERED
+    there = ask_servers(home, settings, here.query, more, asked=asked, allowed=EVERYTHING)
+    best: dict[tuple[str, int], SessionHit] = {}
+    for hit in there.found.hits if there.found is not None else ():
+        shown = _as_hit(hit.passage.session, hit)
+        if wanted.takes(shown, hit.passage.role, hit.text):
+            best.setdefault((shown.session, shown.turn), shown)
+    every = sorted(
+        (*here.hits, *best.values()), key=lambda hit: (-hit.score, hit.session, hit.turn)
+    )
+    return SessionAnswer(
+        query=here.query,
+        hits=tuple(every[:count]),
+        sessions=here.sessions + there.sessions,
+        read=here.read,
+        words_only=there.words_only,
+    )
 
 
 def _searchable(

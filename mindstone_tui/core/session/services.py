@@ -17,7 +17,7 @@ from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
-from mindstone_tui.core.agent.plans import Plans
+from mindstone_tui.core.agent.plans import Plans, offer_plan, steps_of
 from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
@@ -27,6 +27,7 @@ from mindstone_tui.core.agent.system_prompt import (
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.commands.context import MODE_CHOICES, POLICY_CHOICES
 from mindstone_tui.core.context.modes import Modes
+from mindstone_tui.core.context.plan import AS_ALWAYS
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
@@ -300,6 +301,8 @@ class SessionServices:
                 )
                 self.context.window.record(used)
         self._note_memory_use(lines, answer)
+        if self.plans.planning and (steps := steps_of(answer)):
+            yield events.Noticed(message=offer_plan(len(steps)))
         if told := self._told_of_secrets(lines):
             yield events.Noticed(message=told, level="warning")
         async for event in self._measure_health(lines):
@@ -373,6 +376,14 @@ class SessionServices:
                 more = await asyncio.to_thread(self.recall.embed_some)
         with contextlib.suppress(RecallError):
             await self._tell_vectors()
+        await self.publish()
+
+    async def publish(self) -> None:
+        """Have the server find what was said here, where it is searched."""
+        if self.store is not None and self.context.settings.history.search == "server":
+            from mindstone_tui.core.session.shared_search import publish_quietly
+
+            await asyncio.to_thread(publish_quietly, self.places, self.context.settings)
 
     async def _tell_vectors(self) -> None:
         waiting = await asyncio.to_thread(self.recall.waiting)
@@ -477,6 +488,7 @@ def turn_services(
             count=context.count,
             room=context.settings.memory.standing_tokens,
             with_tools=context.info.tools,
+            small=context.info.small,
         )
         share = context.share("system_prompt", context.target)
         taken = sum(context.count(section.text) for section in found.sections)
@@ -494,7 +506,9 @@ def turn_services(
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
-        """The memories that bear on a message."""
+        """The memories that bear on a message; none while recall is off."""
+        if not recall.on:
+            return None
         for query in queries(text, recent):
             likeness = await recall.likeness(query)
             found = memories.digest(likeness, room) if likeness else None
@@ -509,4 +523,5 @@ def turn_services(
         recall=recall.gather,
         recalls=lambda: recall.on,
         propose=memories.propose_said,
+        sampling=lambda: guest.sampling if guest is not None else AS_ALWAYS,
     )

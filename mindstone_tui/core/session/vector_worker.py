@@ -20,7 +20,7 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.session.agent_files import AgentFilesIndex
@@ -51,7 +51,7 @@ def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> 
     with locked(home) as mine:
         if not mine:
             return 0
-        worker = _Worker(home, embedder or open_embedder(settings.recall.embedder))
+        worker = _Worker(home, settings, embedder or open_embedder(settings.recall.embedder))
         try:
             worker.run()
         finally:
@@ -61,8 +61,9 @@ def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> 
 
 
 class _Worker:
-    def __init__(self, home: Places, embedder: Embedder | None) -> None:
+    def __init__(self, home: Places, settings: Settings, embedder: Embedder | None) -> None:
         self._home = home
+        self._settings = settings
         self._embedder = embedder
         self._lock = _identity(lock_file(home))
         self.made = 0
@@ -86,6 +87,7 @@ class _Worker:
             if self._there() and pending_in(each.index):
                 try:
                     self._session(str(each.key), each.index)
+                    self._publish(each)
                 except VectorsUnavailable:
                     raise
                 except (MindstoneError, OSError):  # one broken index is not the others' matter
@@ -110,6 +112,12 @@ class _Worker:
                 self._tell(name, index.pending())
         finally:
             index.close()
+
+    def _publish(self, session: SessionPlaces) -> None:
+        if self._settings.history.search == "server":
+            from mindstone_tui.core.session.shared_search import publish_quietly
+
+            publish_quietly(session, self._settings)
 
     def _some(self, index: RecallIndex) -> int:
         """A few vectors; a text that the model cannot take costs only itself."""

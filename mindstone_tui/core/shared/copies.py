@@ -15,6 +15,7 @@ from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import REAL, ensure_folder
 from mindstone_tui.core.errors import HistoryAway, MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import SessionSummary
 from mindstone_tui.core.transcript.copy import CopiedFile
@@ -59,8 +60,9 @@ def catch_up(
 ) -> list[str]:
     """Bring the copies of some sessions up to date; None for all that are here.
 
-    With `elsewhere`, sessions that are only on the server are fetched as well. What could not be
-    done is said; nothing is raised, because what is here can be read all the same.
+    With `elsewhere`, sessions that are only on the server are fetched as well, unless search there
+    finds all that they say. What could not be done is said; nothing is raised, because what is here
+    can be read all the same.
     """
     if not history.url and not any(history.sessions.values()):
         return []
@@ -91,6 +93,11 @@ def _catch_up_from(
             there = [found for key in wanted if (found := store.find(key)) is not None]
         else:
             there = store.sessions()
+        if elsewhere and history.search == "server":
+            missing = uncovered(
+                PassageStore(store).marks(), {each.key: each.head for each in there}
+            )
+            there = [each for each in there if each.key in missing or files.find(each.key)]
         for found in there:
             here = files.find(found.key)
             if (

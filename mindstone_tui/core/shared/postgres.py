@@ -44,7 +44,7 @@ _GATHERS: Final = 0.1
 """Seconds in which news are gathered before listeners are told."""
 _SESSION: Final = """\
 select key, head_seq, head_hash, bytes, updated,
-    case when lease_until > clock_timestamp() then holder end
+    case when mindstone.lease_runs(lease_from, lease_until) then holder end
 from mindstone.session where owner = %s"""
 
 
@@ -107,12 +107,12 @@ class PostgresStore:
     @property
     def owner(self) -> str:
         """The role whose sessions these are: one's own, or the team's."""
-        with self._talk():
+        with self.talk():
             return self._owner
 
     def sessions(self) -> list[StoredSession]:
         """Every session of this owner that has a line."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             rows = connection.execute(
                 f"{_SESSION} and head_seq >= 0 order by key", (self._owner,)
             ).fetchall()
@@ -120,7 +120,7 @@ class PostgresStore:
 
     def find(self, key: SessionKey) -> StoredSession | None:
         """One of them; one without a line counts as none."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             row = connection.execute(f"{_SESSION} and key = %s", (self._owner, str(key))).fetchone()
         return _stored(row) if row is not None and row[1] >= 0 else None
 
@@ -130,8 +130,8 @@ class PostgresStore:
         """One call and one commit; the function on the server decides."""
         hash_ = after.hash or GENESIS
         lease = (grant.epoch, grant.holder, grant.seconds) if grant else (None, None, 0.0)
-        with self._talk() as connection:
-            number = self._id(connection, key)
+        with self.talk() as connection:
+            number = self.number(connection, key)
             connection.execute(
                 "select mindstone.append(%s, %s, %s, %b, %s, %s, %s)",
                 (number, after.seq, hash_, list(lines), *lease),
@@ -141,8 +141,8 @@ class PostgresStore:
     def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
         """Page by page, so that no long history is held in memory."""
         while last is None or first <= last:
-            with self._talk() as connection:
-                number = self._id(connection, key, make=False)
+            with self.talk() as connection:
+                number = self.number(connection, key, make=False)
                 cursor = connection.cursor(binary=True)
                 rows = cursor.execute(
                     "select line from mindstone.entry where session = %s and seq >= %s and "
@@ -156,8 +156,8 @@ class PostgresStore:
 
     def wait(self, key: SessionKey, after: int, seconds: float) -> bool:
         """Listen for the server's word; what came before that is looked up."""
-        with self._talk(patience=seconds + self.timeout) as connection:
-            number = self._id(connection, key)
+        with self.talk(patience=seconds + self.timeout) as connection:
+            number = self.number(connection, key)
             if number not in self._heard:
                 connection.execute(f"listen mindstone_{number}")
                 self._heard.add(number)
@@ -175,10 +175,10 @@ class PostgresStore:
 
     def take(self, key: SessionKey, holder: str, seconds: float) -> Grant | None:
         """Raise the epoch if nobody has a lease that still runs."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             row = connection.execute(
                 "select mindstone.take_lease(%s, %s, %s)",
-                (self._id(connection, key), holder, seconds),
+                (self.number(connection, key), holder, seconds),
             ).fetchone()
         if row is None or row[0] is None:
             return None
@@ -186,47 +186,47 @@ class PostgresStore:
 
     def renew(self, key: SessionKey, grant: Grant) -> bool:
         """Move its end on."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             row = connection.execute(
                 "select mindstone.renew_lease(%s, %s, %s, %s)",
-                (self._id(connection, key), grant.holder, grant.epoch, grant.seconds),
+                (self.number(connection, key), grant.holder, grant.epoch, grant.seconds),
             ).fetchone()
         return bool(row and row[0])
 
     def give_back(self, key: SessionKey, grant: Grant) -> None:
         """End it."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             connection.execute(
                 "select mindstone.return_lease(%s, %s, %s)",
-                (self._id(connection, key), grant.holder, grant.epoch),
+                (self.number(connection, key), grant.holder, grant.epoch),
             )
 
     def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:
         """Those that are not among the session's."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             rows = connection.execute(
                 "select encode(sha256, 'hex') from mindstone.blob where session = %s and "
                 "sha256 = any(%b)",
-                (self._id(connection, key), [bytes.fromhex(each) for each in digests]),
+                (self.number(connection, key), [bytes.fromhex(each) for each in digests]),
             ).fetchall()
         return set(digests) - {row[0] for row in rows}
 
     def keep_blob(self, key: SessionKey, data: bytes) -> str:
         """Send it; the server makes the hash itself."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             connection.execute(
-                "select mindstone.keep_blob(%s, %b)", (self._id(connection, key), data)
+                "select mindstone.keep_blob(%s, %b)", (self.number(connection, key), data)
             )
         return hashlib.sha256(data).hexdigest()
 
     def blob(self, key: SessionKey, digest: str) -> bytes:
         """Fetch it, and look whether it is what was kept."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             row = (
                 connection.cursor(binary=True)
                 .execute(
                     "select data from mindstone.blob where session = %s and sha256 = %b",
-                    (self._id(connection, key), bytes.fromhex(digest)),
+                    (self.number(connection, key), bytes.fromhex(digest)),
                 )
                 .fetchone()
             )
@@ -240,7 +240,7 @@ class PostgresStore:
 
     def about(self) -> ServerFacts:
         """What the server says of itself."""
-        with self._talk() as connection:
+        with self.talk() as connection:
             row = connection.execute("select current_setting('server_version')").fetchone()
             used = connection.pgconn.ssl_in_use
             host = connection.info.host
@@ -284,7 +284,7 @@ class PostgresStore:
         with self._lock:
             news, self._news, self._announces = self._news, {}, False
             if news and self._connection is not None:
-                with self._talk() as connection:
+                with self.talk() as connection:
                     for number, seq in news.items():
                         connection.execute("select mindstone.announce(%s, %s)", (number, seq))
 
@@ -297,7 +297,7 @@ class PostgresStore:
                 with contextlib.suppress(Exception):
                     connection.close()
 
-    def _id(
+    def number(
         self, connection: psycopg.Connection[Any], key: SessionKey, *, make: bool = True
     ) -> int:
         """The server's number for a session; one that nobody began is begun, or has none."""
@@ -314,7 +314,7 @@ class PostgresStore:
         return self._ids[key]
 
     @contextlib.contextmanager
-    def _talk(self, patience: float = 0.0) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    def talk(self, patience: float = 0.0) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         """The connection, for one question at a time; what goes wrong becomes an error of ours."""
         import psycopg
 

@@ -274,9 +274,9 @@ class JobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _preview(arguments: BackgroundArguments, context: ToolContext) -> Preview:
     parts = judge(arguments.command, context.workspace)
-    goes_on = " and stay when MindStone ends" if arguments.stay else ""
+    goes_on = " (goes on when MindStone ends)" if arguments.stay else ""
     return Preview(
-        title=f"run in the background{goes_on}: {one_line(arguments.command, 80)}",
+        title=f"background{goes_on}: {one_line(arguments.command, 80)}",
         body=exact(arguments.command),
         standing="sensitive" if any(part.steers for part in parts) else "open",
         command=arguments.command,

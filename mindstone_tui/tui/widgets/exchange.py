@@ -16,7 +16,7 @@ from mindstone_tui.core.events.narrate import aside, brief, describe, is_bookkee
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.text import plural, without_files
 from mindstone_tui.tui import show
-from mindstone_tui.tui.from_entries import Exchange
+from mindstone_tui.tui.from_entries import ExchangeEvents
 from mindstone_tui.tui.widgets.fold import Fold
 from mindstone_tui.tui.widgets.markdown import GrowsQuietly, Prose
 from mindstone_tui.tui.widgets.recalled import Recalled
@@ -129,7 +129,7 @@ class ExchangeView(Vertical, GrowsQuietly):
     ExchangeView { width: 1fr; height: auto; }
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ExchangeEvents) -> None:
         super().__init__()
         self.exchange = exchange
         self._waiting: list[Widget] | None = []

@@ -112,16 +112,20 @@ class ToolCall(Fold):
         parts.append(Content("  ") + show.line(target, 90))
         if self.ended is not None and self.state != "refused":
             parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))
-            found = news(self.ended.finding, target)
-            parts.append(Content("  ") + show.line(found, 120, "$muted"))
+            if self.state != "error":
+                found = news(self.ended.finding, target)
+                parts.append(Content("  ") + show.line(found, 120, "$muted"))
         return Content("").join(parts)
 
     def glimpse(self) -> Iterator[Widget]:
-        """What it changed, as far as that is short, or why it did not run."""
-        if self.ended is not None and self.state == "refused" and self.ended.finding:
-            why = show.line(self.ended.finding, 200, "$muted")
+        """What it changed, as far as that is short, or why it failed or did not run."""
+        if self.ended is None:
+            return
+        if self.state in ("refused", "error") and self.ended.finding:
+            target = without_name(self.shown.partition("\n")[0], self.tool)
+            why = show.line(news(self.ended.finding, target), 200, "$muted")
             yield Static(why, classes="body", markup=False)
-        elif self.ended is not None and self.ended.diff:
+        elif self.ended.diff:
             yield from self._part(numbered(for_terminal(self.ended.diff)), "diff", DIFF_LINES)
 
     def body(self) -> Iterator[Widget]:

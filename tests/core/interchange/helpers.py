@@ -16,6 +16,12 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "imports"
 STORED = "opencode-storage/session/p1/ses_0000000002.json"
 SESSIONS = [path.name for path in sorted(FIXTURES.iterdir()) if path.suffix in (".json", ".jsonl")]
 """Every session that is one file."""
+NESTED = [
+    "cline/1772355600000/api_conversation_history.json",
+    "droid/d0000000-0000-4000-8000-000000000001.jsonl",
+    "roo-code/1772355600001/api_conversation_history.json",
+]
+"""Sessions of which other files in their folder tell more."""
 
 
 def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> Path:

@@ -17,6 +17,7 @@ from mindstone_tui.core.interchange.formats import FORMATS, format_of
 from mindstone_tui.core.interchange.read_bytes import Flaw, elements, lines, moment
 from tests.core.interchange.helpers import (
     FIXTURES,
+    NESTED,
     SESSIONS,
     STORED,
     assert_sound,
@@ -191,9 +192,16 @@ HOSTILE: dict[str, bytes] = {
 }
 
 
-PAIRS = [(what, name) for what in HOSTILE if what != LARGE for name in FORMATS] + [
-    (LARGE, name) for name in ("messages", "claude-code", "opencode", "chatgpt")
-]
+SHARP = ("wrong types", "an array of nonsense", "an unfinished array", "lone surrogates", "binary")
+"""What new readers are tried with; the rest is about what all of them share."""
+OLDER = [each for each in FORMATS if any(name.startswith(each) for name in SESSIONS)]
+PAIRS = [
+    (what, name)
+    for what in HOSTILE
+    if what != LARGE
+    for name in FORMATS
+    if name in OLDER or what in SHARP
+] + [(LARGE, name) for name in ("messages", "claude-code", "opencode", "chatgpt")]
 
 
 @pytest.mark.parametrize(("what", "format_name"), PAIRS)
@@ -235,7 +243,7 @@ def _mutated(value: Any, path: list[int], replacement: Any) -> Any:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    name=st.sampled_from(SESSIONS),
+    name=st.sampled_from([*SESSIONS, *NESTED]),
     line=st.integers(0, 20),
     path=st.lists(st.integers(0, 20), max_size=6),
     replacement=_JSON,
@@ -250,6 +258,7 @@ def test_any_value_in_any_place_of_a_session_is_survived(
     folder = tmp_path_factory.mktemp("mutated")
     source = (FIXTURES / name).read_text(encoding="utf-8")
     target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
     if name.endswith(".jsonl"):
         parts = source.splitlines()
         at = line % len(parts)
@@ -317,7 +326,7 @@ def test_times_are_read_in_every_common_spelling(value: object, expected: str) -
 
 
 def test_every_format_recognises_only_its_own(tmp_path: Path) -> None:
-    for name in [*SESSIONS, STORED]:
+    for name in [*SESSIONS, *NESTED, STORED]:
         assert name.startswith(format_of(FIXTURES / name).name)
 
 

@@ -65,3 +65,19 @@ def test_a_folder_gives_its_session_files_in_order(tmp_path: Path) -> None:
 def test_a_folder_without_sessions_says_so(tmp_path: Path) -> None:
     with pytest.raises(InterchangeError, match="no session file"):
         sources(tmp_path)
+
+
+def test_files_that_only_tell_more_of_a_session_are_not_sessions_of_their_own(
+    tmp_path: Path,
+) -> None:
+    for name in ("cline", "roo-code", "droid", "aider"):
+        shutil.copytree(FIXTURES / name, tmp_path / name)
+    (tmp_path / "README.md").write_text("# Not a session\n")
+    found = [path.relative_to(tmp_path).as_posix() for path in sources(tmp_path)]
+    assert found == [
+        "aider/.aider.chat.history.md",
+        "cline/1772355600000/api_conversation_history.json",
+        "droid/d0000000-0000-4000-8000-000000000001.jsonl",
+        "roo-code/1772355600001/api_conversation_history.json",
+        "roo-code/1772355600001/history_item.json",
+    ]

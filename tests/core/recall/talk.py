@@ -56,7 +56,7 @@ class WordModel:
         rows = np.stack([self._vector(word) for word in words])
         mean = rows.mean(axis=0)
         wide = np.zeros((len(words), 256), np.float32)
-        wide[:, : self._dims] = rows
+        wide[:, : self._dims] = rows[:, :256]
         return Encoded(mean / np.linalg.norm(mean), words, wide)
 
     def _vector(self, word: str) -> Floats:

@@ -113,10 +113,11 @@ async def test_a_hook_denies_a_call_with_its_reason(tmp_path: Path) -> None:
     async with on_stage(home, cwd=work, model=says, approve="auto-edit") as stage:
         await stage.say("write it")
         (refused,) = stage.entries(ToolRefused)
-        ended = [each.status for each in stage.all(events.ToolEnded)]
+        ended = stage.all(events.ToolEnded)
     assert refused.by == "hook"
     assert refused.why == "not on a Friday"
-    assert ended == ["refused", "ok"]
+    assert [each.status for each in ended] == ["refused", "ok"]
+    assert str(work / "a.txt") in ended[0].shown, "people see what was not run"
     assert not (work / "a.txt").exists()
 
 

@@ -39,6 +39,7 @@ async def test_only_reading_tools_run_until_the_plan_is_approved(tmp_path: Path)
         assert (work / "a.txt").read_text() == "one\n"
         assert "Plan mode" in stage.requests()[0][0]["content"]
         _, text = await stage.run("/plan edit 2 Change one line")
+        assert any("a plan of 3 steps" in each.message for each in stage.all(events.Noticed))
         assert text.splitlines() == ["1. Read the file", "2. Change one line", "3. Test it"]
         await stage.run("/plan edit -1")
         await stage.run("/plan edit + Tell me")

@@ -109,6 +109,8 @@ class Sample(msgspec.Struct, frozen=True):
     start: bytes
     objects: tuple[dict[str, Any], ...] = ()
     """The first lines that are JSON objects, or the one object that the file is."""
+    elements: tuple[dict[str, Any], ...] = ()
+    """The first objects of the array that the file is."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):

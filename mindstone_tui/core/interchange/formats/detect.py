@@ -10,16 +10,25 @@ from types import MappingProxyType
 from typing import Final
 
 from mindstone_tui.core.errors import InterchangeError, NotASession, UnknownName
+from mindstone_tui.core.interchange.formats.aider import AIDER
 from mindstone_tui.core.interchange.formats.base import Format, Sample
 from mindstone_tui.core.interchange.formats.chatgpt import CHATGPT
+from mindstone_tui.core.interchange.formats.claude_ai import CLAUDE_AI
 from mindstone_tui.core.interchange.formats.claude_code import CLAUDE_CODE
+from mindstone_tui.core.interchange.formats.cline import CLINE, KILO_CODE, ROO_CODE
 from mindstone_tui.core.interchange.formats.codex import CODEX
+from mindstone_tui.core.interchange.formats.copilot_cli import COPILOT_CLI
+from mindstone_tui.core.interchange.formats.crush import CRUSH
+from mindstone_tui.core.interchange.formats.droid import DROID
 from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI
 from mindstone_tui.core.interchange.formats.goose import GOOSE
 from mindstone_tui.core.interchange.formats.messages import MESSAGES
 from mindstone_tui.core.interchange.formats.mindstone import MINDSTONE
 from mindstone_tui.core.interchange.formats.opencode import OPENCODE
+from mindstone_tui.core.interchange.formats.parts import array_of, is_array
 from mindstone_tui.core.interchange.formats.pi import PI
+from mindstone_tui.core.interchange.formats.qwen_code import QWEN_CODE
+from mindstone_tui.core.interchange.formats.specstory import SPECSTORY
 from mindstone_tui.core.interchange.read_bytes import BOM, decode_object, lines, open_file
 
 FORMATS: Final = MappingProxyType(
@@ -27,13 +36,23 @@ FORMATS: Final = MappingProxyType(
         each.name: each
         for each in (
             MINDSTONE,
+            QWEN_CODE,
             CLAUDE_CODE,
             CODEX,
+            COPILOT_CLI,
+            DROID,
             PI,
             GEMINI_CLI,
+            CRUSH,
             GOOSE,
             CHATGPT,
+            CLAUDE_AI,
             OPENCODE,
+            KILO_CODE,
+            ROO_CODE,
+            CLINE,
+            AIDER,
+            SPECSTORY,
             MESSAGES,
         )
     }
@@ -43,6 +62,7 @@ FORMATS: Final = MappingProxyType(
 _SAMPLE: Final = 1 << 18
 _ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
 _LINES: Final = 64
+_ELEMENTS: Final = 2
 
 
 def format_of(path: Path, name: str = "auto") -> Format:
@@ -82,6 +102,11 @@ def _sample(path: Path) -> Sample:
         # A line may be far longer than the sample: somebody pasted a file as the first message.
         has_lines = b"\x00" not in start and not start.removeprefix(BOM).lstrip().startswith(b"[")
         begun = [raw for _, raw in islice(lines(stream), _LINES)] if has_lines else []
+    if not has_lines and is_array(path):
+        first = islice(array_of(path), _ELEMENTS)
+        return Sample(
+            path, start, elements=tuple(each[1] for each in first if isinstance(each, tuple))
+        )
     found = [decode_object(raw) for raw in begun if isinstance(raw, bytes) and b"{" in raw[:4]]
     if len(start) < _SAMPLE and not any(isinstance(each, dict) for each in found):
         found = [decode_object(start)]

@@ -9,8 +9,6 @@ answers and a `status`; content may be a text or a list of parts as chat APIs us
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -18,52 +16,29 @@ from typing import Any, Literal, cast, get_args
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.interchange.formats.base import Broken, Format, Gave, Record, Said, Sample
-from mindstone_tui.core.interchange.formats.parts import Numbered, plain, records_of, tool_call
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    decode_object,
-    elements,
-    mapping,
-    moment,
-    open_file,
-    sequence,
-    text,
+from mindstone_tui.core.interchange.formats.parts import (
+    array_of,
+    is_array,
+    plain,
+    records_of,
+    tool_call,
 )
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
-_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
-_LOOK = 4_096
 _TIMES = ("ts", "timestamp", "created_at", "time")
 
 
 def _recognises(sample: Sample) -> bool:
-    return any(_is_message(each) for each in sample.objects[:4]) or (
-        _ARRAY.match(sample.start) is not None and _first_is_message(sample.start)
-    )
+    return any(map(_is_message, (*sample.objects[:4], *sample.elements)))
 
 
 def _is_message(fields: dict[str, Any]) -> bool:
     return isinstance(fields.get("role"), str) and "content" in fields and "type" not in fields
 
 
-def _first_is_message(start: bytes) -> bool:
-    """Whether the array that a file begins with holds messages, by its first one."""
-    _, first = next(elements(io.BytesIO(start)), (0, Flaw("empty")))
-    found = decode_object(first) if isinstance(first, bytes) else first
-    return isinstance(found, dict) and _is_message(found)
-
-
 def _read(path: Path) -> Iterator[Record]:
-    with open_file(path) as stream:
-        is_array = _ARRAY.match(stream.read(_LOOK)) is not None
-    for found in _elements(path) if is_array else records_of(path):
+    for found in array_of(path) if is_array(path) else records_of(path):
         yield found if isinstance(found, Broken) else _record(*found)
-
-
-def _elements(path: Path) -> Iterator[Numbered | Broken]:
-    with open_file(path) as stream:
-        for number, raw in elements(stream):
-            found = decode_object(raw) if isinstance(raw, bytes) else raw
-            yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
 
 
 def _record(number: int, fields: dict[str, Any]) -> Record:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.formats.base import Aside, Broken, Record
 from mindstone_tui.core.interchange.read_bytes import (
+    LONGEST_RECORD,
     Flaw,
     as_json,
     decode,
     decode_object,
+    elements,
     mapping,
     objects,
     open_file,
@@ -22,6 +25,9 @@ from mindstone_tui.core.interchange.read_bytes import (
 )
 
 _CHUNK: Final = 1 << 20
+_LOOK: Final = 4_096
+_OPENING: Final = re.compile(r"<([a-z][a-z_-]{2,40})>")
+_ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 Numbered = tuple[int, dict[str, Any]]
 
 ANOTHER_BRANCH: Final = "message on another branch"
@@ -33,6 +39,23 @@ def records_of(path: Path) -> Iterator[Numbered | Broken]:
     with open_file(path) as stream:
         for number, found in objects(stream):
             yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
+
+
+def array_of(path: Path) -> Iterator[Numbered | Broken]:
+    """The objects of a file that is one JSON array; damaged ones as records that say so."""
+    if not is_array(path):
+        yield Broken(line=1, why="not a JSON array")
+        return
+    with open_file(path) as stream:
+        for number, raw in elements(stream):
+            found = decode_object(raw) if isinstance(raw, bytes) else raw
+            yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
+
+
+def is_array(path: Path) -> bool:
+    """Whether a file is one JSON array."""
+    with open_file(path) as stream:
+        return _ARRAY.match(stream.read(_LOOK)) is not None
 
 
 def mentions(path: Path, what: bytes) -> bool:
@@ -112,6 +135,58 @@ def unknown(kind: object) -> Record:
 def joined(pieces: Iterable[str]) -> str:
     """Texts as one, with a blank line between."""
     return "\n\n".join(piece for piece in pieces if piece)
+
+
+def cut_tags(said: str, names: Collection[str]) -> tuple[str, list[tuple[str, str]]]:
+    """A text without what stands in these tags, and the name and inside of each, in order."""
+    kept: list[str] = []
+    found: list[tuple[str, str]] = []
+    # A tag that is not closed once is not closed later either: nothing is searched for twice.
+    unclosed: set[str] = set()
+    start = at = 0
+    while (opening := _OPENING.search(said, at)) is not None:
+        name, at = opening[1], opening.end()
+        if name not in names or name in unclosed:
+            continue
+        end = said.find(f"</{name}>", at)
+        if end < 0:
+            unclosed.add(name)
+            continue
+        kept.append(said[start : opening.start()].strip())
+        found.append((name, said[at:end]))
+        start = at = end + len(name) + 3
+    if not found:
+        return said, found
+    return joined([*kept, said[start:].strip()]), found
+
+
+class TextRun:
+    """Lines of a text that belong together; what goes beyond the longest record is not held."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, line: str) -> None:
+        """One more line."""
+        self._size += len(line) + 1
+        if self._size <= LONGEST_RECORD:
+            self._lines.append(line)
+
+    def starts_with(self, sign: str) -> bool:
+        """Whether the first line does."""
+        return bool(self._lines) and self._lines[0].startswith(sign)
+
+    def take(self) -> str:
+        """The text without blank lines around it; afterwards there is none."""
+        said = "\n".join(self._lines).strip()
+        if self._size > LONGEST_RECORD:
+            said = f"{said}\n\n[longer than {LONGEST_RECORD >> 20} MB]"
+        self._lines, self._size = [], 0
+        return said
 
 
 _NOBODY: Final = -1

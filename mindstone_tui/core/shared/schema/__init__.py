@@ -24,6 +24,13 @@ create table if not exists mindstone.schema_step (
     applied timestamptz not null default clock_timestamp()
 );
 """
+_MEANING: Final = """\
+do $$ begin
+    perform mindstone.add_meaning();
+exception when insufficient_privilege then
+    raise notice 'Search works by words only: this role may not create the extension vector.';
+end $$;
+"""
 _GRANTS: Final = """\
 grant usage on schema mindstone to {role};
 grant select on all tables in schema mindstone to {role};
@@ -60,6 +67,7 @@ def as_script(role: str = "") -> str:
             _noted(step),
             "\\endif",
         ]
+    parts.append(_MEANING)
     if role:
         parts.append(_GRANTS.format(role=_quoted(role)))
     return "\n".join([*parts, "commit;", ""])

@@ -1,0 +1,124 @@
+"""Crush: `.crush/crush.db` in the project's folder.
+
+A row a session, a row a message whose `parts` are JSON. Sessions that another one started as its
+sub-agent name it. The summary that the program made of its own history is counted as left out. Its
+token counts are of the last request alone, so only the cost is taken over.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.interchange.formats.base import (
+    About,
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Record,
+    Sample,
+    Titled,
+    Used,
+)
+from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts, money
+from mindstone_tui.core.interchange.formats.databases import connected, has_tables, json_in, rows
+from mindstone_tui.core.interchange.formats.parts import unknown
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
+
+_FOLDER: Final = ".crush"
+
+
+def _recognises(sample: Sample) -> bool:
+    return has_tables(sample, "sessions", "messages", "files") and _has_parts(sample.path)
+
+
+def _has_parts(path: Path) -> bool:
+    with connected(path) as connection:
+        found = connection.execute("SELECT name FROM pragma_table_info('messages')")
+        return "parts" in {name for (name,) in found}
+
+
+def _read(path: Path) -> Iterator[Record]:
+    folder = path.absolute().parent
+    project = str(folder.parent) if folder.name == _FOLDER else ""
+    try:
+        with connected(path) as connection:
+            found = rows(connection, "SELECT * FROM sessions ORDER BY created_at, rowid")
+            for session in found:
+                yield from _session(connection, session, project)
+    except sqlite3.Error as error:
+        yield Broken(line=1, why=f"the database cannot be read: {error}")
+
+
+def _session(
+    connection: sqlite3.Connection, session: dict[str, Any], project: str
+) -> Iterator[Record]:
+    name = text(session.get("id"))
+    yield Began(id=name, ts=moment(session.get("created_at")))
+    if title := text(session.get("title")):
+        yield Titled(title=title)
+    yield About(folder=project, parent=text(session.get("parent_session_id")))
+    summary = text(session.get("summary_message_id"))
+    query = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
+    for number, row in enumerate(rows(connection, query, (name,)), 1):
+        if summary and summary == row.get("id"):
+            yield Aside(what="summary of the program")
+        else:
+            yield from _message(number, row)
+    if cost := money(session.get("cost")):
+        yield Used(usage=Usage(cost=cost))
+
+
+def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
+    parts = json_in(row.get("parts"))
+    if not isinstance(parts, list):
+        yield Broken(line=number, why="a message without parts")
+        return
+    pieces = MessageParts(number)
+    finish = "stop"
+    for each in map(mapping, parts):
+        data = mapping(each.get("data"))
+        match each.get("type"):
+            case "text":
+                pieces.texts.append(text(data.get("text")))
+            case "reasoning":
+                pieces.think(data.get("thinking"), data.get("signature"))
+            case "tool_call":
+                pieces.call(data.get("name"), data.get("input") or "{}", data.get("id"))
+            case "tool_result":
+                pieces.results.append(_result(data))
+            case "finish":
+                finish = text(data.get("reason")) or finish
+            case "image_url" | "binary":
+                pieces.texts.append("[image]")
+            case kind:
+                yield unknown(kind)
+    ts, source = moment(row.get("created_at")), text(row.get("id"))
+    match row.get("role"):
+        case "tool":
+            yield from pieces.given(ts, source)
+        case "user" | "assistant" as role:
+            yield pieces.record(role, id=source, ts=ts, model=_model(row), finish=finish)
+        case role:
+            yield unknown(f"{text(role) or 'nameless'} message")
+
+
+def _result(data: dict[str, Any]) -> BlockResult:
+    return BlockResult(
+        call=text(data.get("tool_call_id")),
+        text=text(data.get("content")),
+        name=text(data.get("name")),
+        status="error" if data.get("is_error") is True else "ok",
+    )
+
+
+def _model(row: dict[str, Any]) -> str:
+    model, provider = text(row.get("model")), text(row.get("provider"))
+    return f"{provider}/{model}" if provider and model else model
+
+
+CRUSH = Format(name="crush", title="Crush", recognises=_recognises, read=_read, many=True)

@@ -1,0 +1,120 @@
+"""Droid of Factory: `~/.factory/sessions/<project>/<id>.jsonl`.
+
+A line says how the session began, then a line a message in the shape of Anthropic's API. Beside it,
+`<id>.settings.json` has the model and the tokens of the whole session. What the program slips into
+messages as reminders, its lists of work and its own summaries are counted as left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.interchange.formats.base import (
+    About,
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Record,
+    Sample,
+    Titled,
+    Used,
+)
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks, tokens
+from mindstone_tui.core.interchange.formats.parts import cut_tags, document, records_of, unknown
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
+
+_REMINDERS: Final = ("system-reminder", "system-notification")
+
+
+def _recognises(sample: Sample) -> bool:
+    return any(
+        each.get("type") == "session_start" and "id" in each and not {"ts", "event"} & each.keys()
+        for each in sample.objects[:4]
+    )
+
+
+def _read(path: Path) -> Iterator[Record]:
+    settings = _settings(path)
+    model = text(settings.get("model"))
+    for found in records_of(path):
+        if isinstance(found, Broken):
+            yield found
+            continue
+        number, fields = found
+        match fields.get("type"):
+            case "session_start":
+                yield from _start(fields)
+            case "message":
+                yield from _message(number, fields, model)
+            case "compaction_state":
+                yield Aside(what="summary of the program")
+            case kind:
+                yield unknown(kind)
+    told = mapping(settings.get("tokenUsage"))
+    usage = tokens(
+        told.get("inputTokens"),
+        told.get("outputTokens"),
+        told.get("cacheReadTokens"),
+        told.get("cacheCreationTokens"),
+        reasoning=told.get("thinkingTokens"),
+    )
+    if usage != Usage():
+        yield Used(usage=usage, model=model, so_far=True)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """What the file beside it says of the session."""
+    beside = path.with_name(f"{path.stem}.settings.json")
+    found = document(beside) if beside.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _start(fields: dict[str, Any]) -> Iterator[Record]:
+    """How it began; older versions keep it one level deeper."""
+    inner = {**mapping(fields.get("session")), **fields}
+    ts = moment(inner.get("created_at")) or moment(inner.get("timestamp"))
+    yield Began(id=text(inner.get("id")), ts=ts)
+    if title := text(inner.get("sessionTitle")) or text(inner.get("title")):
+        yield Titled(title=title)
+    yield About(
+        folder=text(inner.get("cwd")) or text(inner.get("workspace_root")),
+        parent=text(inner.get("callingSessionId")) or text(inner.get("parent")),
+    )
+
+
+def _message(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
+    message = mapping(fields.get("message"))
+    pieces = pieces_of_blocks(message.get("content"), number)
+    ts, source = moment(fields.get("timestamp")), text(fields.get("id"))
+    match message.get("role"):
+        case _ if pieces is None:
+            yield Broken(line=number, why="the content is neither text nor a list of blocks")
+        case "assistant":
+            model = text(message.get("model")) or text(message.get("modelId")) or model
+            yield pieces.record("assistant", id=source, ts=ts, model=model)
+        case "user":
+            yield from pieces.given(ts, source)
+            yield from _person(pieces, source, ts)
+        case role:
+            yield unknown(f"{text(role) or 'nameless'} message")
+
+
+def _person(pieces: MessageParts, source: str, ts: str) -> Iterator[Record]:
+    """What the person said, without what the program put beside it."""
+    had_words = bool(pieces.texts)
+    own: list[str] = []
+    for each in pieces.texts:
+        kept, reminders = cut_tags(each, _REMINDERS)
+        own.append(kept)
+        for _ in reminders:
+            yield Aside(what="reminder of the program")
+    pieces.texts[:] = own
+    if pieces.said or not (had_words or pieces.results):
+        yield pieces.record("user", id=source, ts=ts)
+
+
+DROID = Format(name="droid", title="Droid", recognises=_recognises, read=_read)

@@ -1,0 +1,167 @@
+"""What an import writes is what the file says: compared with a second, independent reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.entries.base import added
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.interchange.formats.base import NO_RESULT
+from tests.core.interchange.formats import databases
+from tests.core.interchange.formats.heard import LISTEN, Heard
+from tests.core.interchange.helpers import FIXTURES, assert_sound, take_over, told
+
+FILES = {
+    "aider": "aider/.aider.chat.history.md",
+    "claude-ai": "claude-ai.json",
+    "cline": "cline/1772355600000/api_conversation_history.json",
+    "copilot-cli": "copilot-cli.jsonl",
+    "droid": "droid/d0000000-0000-4000-8000-000000000001.jsonl",
+    "qwen-code": "qwen-code.jsonl",
+    "roo-code": "roo-code/1772355600001/api_conversation_history.json",
+    "specstory": "specstory/.specstory/history/2026-03-01_09-00-00Z-which-port.md",
+}
+BUILT: dict[str, Callable[[Path], Path]] = {
+    "crush": lambda folder: databases.crush(folder / "tide" / ".crush" / "crush.db"),
+}
+PROGRAMS = sorted({*FILES, *BUILT})
+
+
+def _source(program: str, tmp_path: Path) -> Path:
+    return FIXTURES / FILES[program] if program in FILES else BUILT[program](tmp_path)
+
+
+def _written(home: Path) -> list[Heard]:
+    """The conversation as it stands in the transcript."""
+    heard: list[Heard] = []
+    for line in told(home):
+        match line.entry:
+            case UserMessage(text=text):
+                heard.append(Heard("user", text, line.ts))
+            case AssistantMessage(text=text, model=model, calls=calls, thinking=thinking):
+                asked = tuple((each.name, each.arguments) for each in calls)
+                thoughts = tuple(each.text for each in thinking)
+                heard.append(Heard("assistant", text, line.ts, model, asked, thoughts))
+            case ToolReturned(text=text) if text != NO_RESULT:
+                heard.append(Heard("result", text, line.ts))
+    return heard
+
+
+def test_every_new_reader_is_heard_twice() -> None:
+    assert set(LISTEN) == set(PROGRAMS) <= set(FORMATS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_texts_calls_results_order_dates_and_models_are_those_of_the_file(
+    home: Path, tmp_path: Path, program: str
+) -> None:
+    source = _source(program, tmp_path)
+    report = take_over(home, source)
+
+    assert report.format == program
+    assert report.skipped == ()
+    expected = LISTEN[program](source)
+    assert len(expected) >= 4
+    assert _written(home) == expected
+    assert_sound(home)
+    again = take_over(home, source)
+    assert (again.added, again.already_there) == (0, report.added)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("aider", {"models": ("example/large", "example/small")}),
+        ("cline", {"folder": "/home/ada/tide", "conversation": "1772355600000"}),
+        ("claude-ai", {"conversation": "ca000000-0000-4000-8000-000000000001"}),
+        (
+            "copilot-cli",
+            {"title": "Finding the port", "folder": "/home/ada/tide", "branch": "main"},
+        ),
+        ("crush", {"title": "Ports", "conversation": "s1"}),
+        ("droid", {"title": "Finding the port", "folder": "/home/ada/tide"}),
+        (
+            "qwen-code",
+            {"title": "Finding the port", "folder": "/home/ada/tide", "branch": "main"},
+        ),
+        (
+            "roo-code",
+            {"folder": "/home/ada/tide", "started_by": "agent:default:roo-code-1772355500000"},
+        ),
+    ],
+)
+def test_what_the_file_says_of_the_conversation_is_kept(
+    home: Path, tmp_path: Path, program: str, expected: dict[str, object]
+) -> None:
+    described = take_over(home, _source(program, tmp_path)).described
+    assert described is not None
+    assert described.began.startswith("2026-03-01T09:00:0") or program == "droid"
+    assert {name: getattr(described, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("program", "prompt", "completion", "cost"),
+    [
+        ("aider", 3_500, 233, 0.03),
+        ("cline", 250, 11, 0.03),
+        ("crush", None, None, 0.25),
+        ("copilot-cli", 700, 50, None),
+        ("droid", 160, 30, None),
+        ("qwen-code", 500, 40, None),
+        ("roo-code", 390, 18, 0.06),
+    ],
+)
+def test_tokens_and_costs_are_counted_as_far_as_they_stand_in_it(
+    home: Path,
+    tmp_path: Path,
+    program: str,
+    prompt: int | None,
+    completion: int | None,
+    cost: float | None,
+) -> None:
+    described = take_over(home, _source(program, tmp_path)).described
+    assert described is not None
+    total = Usage()
+    for each in described.used:
+        total = added(total, each.usage)
+    assert (total.prompt, total.completion) == (prompt, completion)
+    assert total.cost == (None if cost is None else pytest.approx(cost))
+
+
+def test_a_task_of_which_only_the_shown_messages_are_left_is_read_from_them(
+    home: Path, tmp_path: Path
+) -> None:
+    whole = FIXTURES / FILES["cline"]
+    alone = tmp_path / "1772355600000" / "ui_messages.json"
+    alone.parent.mkdir()
+    alone.write_bytes(whole.with_name("ui_messages.json").read_bytes())
+    take_over(home, alone)
+    assert [(each.role, each.text) for each in _written(home)] == [
+        ("user", "Which port does the server use?"),
+        ("assistant", "I will look."),
+        ("result", "config.toml"),
+        ("assistant", ""),
+        ("result", "port = \n8080"),
+        ("assistant", "It uses port 8080."),
+        ("user", "No, from now on it is 9090."),
+    ]
+    assert_sound(home)
+
+
+def test_a_formatted_history_of_aider_is_still_told_apart(home: Path, tmp_path: Path) -> None:
+    text = (FIXTURES / FILES["aider"]).read_text()
+    bare = "\n".join(line.rstrip() for line in text.splitlines())
+    path = tmp_path / "history.md"
+    path.write_text(bare)
+    take_over(home, path)
+    assert [each.text for each in _written(home) if each.role == "user"] == [
+        "Which port does the server use?",
+        "Where it stands",
+        "No, from now on it is 9090.\n\nChange it everywhere.",
+        "Thanks!",
+    ]
