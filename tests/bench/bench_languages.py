@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import EmbedsOnce, InMemoryIndex
+from mindstone_tui.core.recall.embedding import Embedder, EmbedsOnce, open_embedder
+from mindstone_tui.core.recall.index import InMemoryIndex
 from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.multilingual import open_multilingual
 from mindstone_tui.core.recall.passages import Passage

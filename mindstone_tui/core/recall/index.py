@@ -21,15 +21,15 @@ import msgspec
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.languages import is_english
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.embedding import (
     Embedder,
     Encoded,
     Floats,
     companion_of,
+    encode,
     knows_english_only,
-    tells_tokens_apart,
+    understands,
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.passages import Chunker, Passage
@@ -427,19 +427,6 @@ class RecallIndex:
         self._connect()
 
 
-def encode(embedder: Embedder, text: str) -> Encoded:
-    """A text's meaning, with its tokens where the model can tell them apart."""
-    if tells_tokens_apart(embedder):
-        return embedder.encode(text)
-    vector = embedder.embed([text])
-    return Encoded(vector[0], (), vector[:0])
-
-
-def understands(embedder: Embedder | None, text: str) -> bool:
-    """Whether a text may be compared by this model."""
-    return is_english(text) or not knows_english_only(embedder)
-
-
 def search_many(
     indexes: Sequence[RecallIndex],
     query: str,
@@ -515,47 +502,6 @@ class InMemoryIndex(RecallIndex):
     def _guarded(self, work: Callable[[], T]) -> T:
         with self._lock:
             return work()
-
-
-class EmbedsOnce:
-    """An embedder that never reads the same text twice: several indexes of one history share it."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[str, Encoded] = {}
-
-    @property
-    def name(self) -> str:
-        """The model's own name: its vectors are the same."""
-        return self._embedder.name
-
-    @property
-    def companion(self) -> Embedder | None:
-        """The model's own: it is quick enough to read a text twice."""
-        return companion_of(self._embedder)
-
-    @property
-    def english_only(self) -> bool:
-        """Whether the model is."""
-        return knows_english_only(self._embedder)
-
-    @property
-    def dims(self) -> int:
-        """As many numbers as the model's."""
-        return self._embedder.dims
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """One unit vector a text."""
-        rows = [self.encode(text).vector for text in texts]
-        import numpy as np
-
-        return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
-
-    def encode(self, text: str) -> Encoded:
-        """The text's meaning, from memory where it was asked for before."""
-        if text not in self._known:
-            self._known[text] = encode(self._embedder, text)
-        return self._known[text]
 
 
 AT_ONCE: Final = 256

@@ -32,8 +32,8 @@ from mindstone_tui.core.recall.candidates import (
     rarity_of,
     usual,
 )
-from mindstone_tui.core.recall.embedding import Embedder, Encoded
-from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of, understands
+from mindstone_tui.core.recall.embedding import Embedder, Encoded, understands
+from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
 from mindstone_tui.core.recall.ranking import Candidate, rank

@@ -25,6 +25,8 @@ from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 FLOOR: Final = 0.525
 """Evidence, less its doubt, from which a hit is worth bringing back."""
+OTHER_FLOOR: Final = 0.58
+"""The same where question or hit is not English."""
 WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
 DOUBT: Final = 3.0
@@ -181,10 +183,15 @@ def judge(
     persons = _Persons(question, gathered.candidates)
     if persons.about_others(gathered.candidates, weights):
         return Judgement(strength=0.0, reason=ABOUT_OTHERS)
-    eligible = [_strength(hit) for hit in hits[:LOOKED_AT] if persons.fits(hit.passage)]
-    best = max(eligible, default=0.0) - (NEVER_MENTIONED if gathered.unknown else 0.0)
-    certain = best * gathered.asked / (gathered.asked + DOUBT)
-    strength = certain / (FLOOR if vectors else WORDS_FLOOR)
+    others = {item.passage.id for item in gathered.candidates if item.other is not None}
+    usual = FLOOR if vectors else WORDS_FLOOR
+    missing = NEVER_MENTIONED if gathered.unknown else 0.0
+    eligible = [
+        (_strength(hit) - missing) / (OTHER_FLOOR if hit.passage.id in others else usual)
+        for hit in hits[:LOOKED_AT]
+        if persons.fits(hit.passage)
+    ]
+    strength = max(eligible, default=0.0) * gathered.asked / (gathered.asked + DOUBT)
     if strength >= 1:
         return Judgement(strength=strength)
     named = ", ".join(gathered.unknown)
