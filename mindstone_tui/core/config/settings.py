@@ -314,6 +314,8 @@ class McpServerSettings(SettingsSection):
     """Address, for HTTP."""
     env: dict[str, str] = {}
     """Environment for the command; nothing else is passed on."""
+    headers: dict[str, str] = {}
+    """Headers for the address: a key, for example."""
     timeout: float = 60.0
     """Seconds that one of its answers may take."""
     enabled: bool = True
