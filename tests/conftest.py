@@ -11,6 +11,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait by spinning
+
 hypothesis.settings.register_profile(
     "house",
     deadline=None,

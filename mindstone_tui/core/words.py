@@ -2,9 +2,10 @@
 
 `words_of` gives the words a text can be found by, in any script. It prepares what is stored and
 what is asked, so both sides meet: accents and case are folded; an identifier or path gives its
-parts and its whole form; scripts without spaces give single characters and pairs; an emoji is a
-word. FTS5 then only stems. `plain_words` is its cheap relative for comparing two texts, and
-`tokens_of` keeps what was written, so that a path, a version or a contraction stays whole.
+parts and its whole form; scripts without spaces give single characters and pairs; what stands
+before or after an apostrophe is found without it; an emoji is a word. FTS5 then only stems.
+`plain_words` is its cheap relative for comparing two texts, and `tokens_of` keeps what was written,
+so that a path, a version or a contraction stays whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import re
 import string
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
+
+from mindstone_tui.core.languages import ENGLISH, SMALL_WORDS, language_of
 
 MOST_TERMS: Final = 48
 """A question with more words than this is answered by its rarest ones."""
@@ -34,15 +38,36 @@ STOPWORDS: Final = frozenset(
     )
 )
 
+_MARKS: Final = (
+    "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"
+    "\u0f71-\u0f84\u0f90-\u0fbc\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u3099\u309a"
+)
+"""Signs above, below and beside letters that are part of the word, not an accent on it."""
+_ACCENT: Final = re.compile(
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
+    "\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u1ab0-\u1aff\u1dc0-\u1dff"
+    "\u20d0-\u20f0\ufe20-\ufe2f]"
+)
+"""Accents, vowel points, and the tatweel, which stretches Arabic words for looks."""
+_ALIKE: Final = str.maketrans(
+    {"ı": "i", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "æ": "ae", "œ": "oe", "þ": "th",
+     "ى": "ي", "ة": "ه"}
+)  # fmt: skip
+"""Letters that no accent was taken from, and that people write one for the other."""
 _PUNCTUATION: Final = ".,;:!?\"'()[]{}…“”‘’*`"
-_EDGES: Final = re.compile(r"^[^\w\u0900-\u0dff]+|[^\w\u0900-\u0dff]+$")
-_ALNUM: Final = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+")
+_EDGES: Final = re.compile(rf"^[^\w{_MARKS}]+|[^\w{_MARKS}]+$")
+_ALNUM: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
 _PLAIN: Final = re.compile(r"[^\W_]+")
 _TOKEN: Final = re.compile(r"[#/.]?[^\W_](?:[\w./#@+:'-]*\w)?")
 _POSSESSIVE: Final = re.compile(r"['’ʼ]s$")
 _APOSTROPHE: Final = re.compile(r"(?<=\w)['’ʼ](?=\w)")
+_CONTRACTED: Final = frozenset({"t", "s", "m", "d", "re", "ve", "ll"})
+"""What English puts behind an apostrophe; everything else there, or before it, is a word."""
+_ARTICLE: Final = re.compile(r"^(?:[وفبك]?ال|لل)(?=\w{3})")
 _SEGMENT: Final = re.compile(r"[/\\:,;|(){}\[\]<>\"'`=&?!]+")
 _HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CLUSTER: Final = re.compile(rf".[{_MARKS}]*", re.DOTALL)
+"""A character with the signs on it."""
 _DENSE: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u309f\u30a0-\u30ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]+"
@@ -50,23 +75,20 @@ _DENSE: Final = re.compile(
 _ASCII_EDGES: Final = string.punctuation.replace("_", "")
 _ASCII_ALNUM: Final = re.compile("[A-Za-z0-9]+")
 _LONGEST_WHOLE: Final = 80
-_TATWEEL: Final = "\u0640"
-"""Stretches Arabic words for looks."""
 _SYMBOL: Final = re.compile("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
 
 
 def fold(text: str) -> str:
     """Lower case without accents, in one canonical form."""
-    return text.lower() if text.isascii() else unmarked(text).casefold()
+    return text.lower() if text.isascii() else unmarked(text).casefold().translate(_ALIKE)
 
 
 def unmarked(text: str) -> str:
-    """The text without combining marks, which would cut a word in two; case is kept."""
+    """The text without accents, which would cut a word in two; case is kept."""
     if text.isascii():
         return text
     apart = unicodedata.normalize("NFKD", text)
-    bare = "".join(char for char in apart if not unicodedata.combining(char) and char != _TATWEEL)
-    return unicodedata.normalize("NFKC", bare)
+    return unicodedata.normalize("NFKC", _ACCENT.sub("", apart))
 
 
 def words_of(text: str) -> Iterator[str]:
@@ -110,9 +132,24 @@ def indexed(text: str) -> str:
 def query_terms(text: str) -> list[str]:
     """The distinct words worth looking for; stopwords only if there is nothing else."""
     distinct = list(dict.fromkeys(words_of(text)))
-    telling = [word for word in distinct if word not in STOPWORDS] or distinct
-    pairs = {char for word in telling if len(word) == 2 and _DENSE.fullmatch(word) for char in word}
+    common = STOPWORDS | _small_words(language_of(text))
+    telling = [word for word in distinct if word not in common] or distinct
+    pairs = {half for word in telling if _DENSE.match(word) for half in _halves(word)}
     return [word for word in telling if word not in pairs]
+
+
+@cache
+def _small_words(language: str) -> frozenset[str]:
+    """The small words of a language as they are indexed; English has `STOPWORDS`."""
+    if language == ENGLISH:
+        return frozenset()
+    return frozenset(each for word in SMALL_WORDS.get(language, ()) for each in words_of(word))
+
+
+def _halves(word: str) -> list[str]:
+    """The two characters of a pair; none for a word that is not one."""
+    clusters = _CLUSTER.findall(word)
+    return clusters if len(clusters) == 2 else []
 
 
 def quoted(terms: list[str]) -> str:
@@ -133,9 +170,11 @@ def _words_between_blanks(chunk: str) -> Iterable[str]:
 def _ascii_words(chunk: str) -> list[str]:
     """What `_words_of_chunk` gives for plain ASCII, several times as fast."""
     core = chunk.strip(_ASCII_EDGES)
-    if "'" in core:
-        core = _APOSTROPHE.sub("", _POSSESSIVE.sub("", core))
     words: list[str] = []
+    if "'" in core:
+        core = _POSSESSIVE.sub("", core)
+        words += _beside_apostrophes(core)
+        core = _APOSTROPHE.sub("", core)
     joined: list[str] = []
     for segment in _SEGMENT.split(core):
         if not segment:
@@ -163,7 +202,9 @@ def _words_of_chunk(chunk: str) -> Iterator[str]:
     core = _EDGES.sub("", chunk)
     if not core:
         return
-    core = _APOSTROPHE.sub("", _POSSESSIVE.sub("", core))
+    core = _POSSESSIVE.sub("", core)
+    yield from _beside_apostrophes(core)
+    core = _APOSTROPHE.sub("", core)
     segments = [segment for segment in _SEGMENT.split(unmarked(core)) if segment]
     joined: list[str] = []
     for segment in segments:
@@ -181,6 +222,14 @@ def _words_of_chunk(chunk: str) -> Iterator[str]:
         yield whole
 
 
+def _beside_apostrophes(core: str) -> list[str]:
+    """`l'avion` → avion, `Lizbon'a` → lizbon; nothing for `don't`."""
+    parts = _APOSTROPHE.split(core)
+    if len(parts) != 2 or parts[1].lower() in _CONTRACTED:
+        return []
+    return [fold(part) for part in parts if len(part) > 2 and part.isalpha()]
+
+
 def _parts(word: str) -> Iterator[str]:
     """`getUserById` → get, user, by, id; `東京都` → 東, 東京, 京, 京都, 都."""
     at = 0
@@ -192,12 +241,15 @@ def _parts(word: str) -> Iterator[str]:
 
 
 def _humps(word: str) -> Iterator[str]:
-    yield from (fold(part) for part in _HUMPS.split(word) if part)
+    for part in _HUMPS.split(word):
+        if part:
+            folded = fold(part)
+            yield folded if folded.isascii() else _ARTICLE.sub("", folded)
 
 
 def _pairs(run: str) -> Iterator[str]:
-    folded = fold(run)
-    for at, char in enumerate(folded):
+    clusters = _CLUSTER.findall(fold(run))
+    for at, char in enumerate(clusters):
         yield char
-        if at + 1 < len(folded):
-            yield folded[at : at + 2]
+        if at + 1 < len(clusters):
+            yield char + clusters[at + 1]

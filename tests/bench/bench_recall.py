@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, Floats
-from mindstone_tui.core.recall.index import RecallIndex, ask_once
+from mindstone_tui.core.recall.index import Asked, RecallIndex
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.store import IndexMark, open_store
 from mindstone_tui.core.words import query_terms, quoted
@@ -136,9 +136,9 @@ def measure(count: int, folder: Path) -> dict[str, float]:
         pass
     vectors = time.perf_counter() - start
     asked = questions(kept)
-    meant = {question: ask_once(model, question) for question in asked}
+    meant = {question: Asked(model, question) for question in asked}
     for ready in meant.values():
-        ready()
+        assert ready.encoded is not None
     before = psutil.Process().memory_info().rss
     ours = timed(lambda question: index.search(question, 10, asked=meant[question]), asked)
     grown = psutil.Process().memory_info().rss - before

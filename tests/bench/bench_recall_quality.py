@@ -28,7 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mindstone_tui.core.recall.embedding import EmbeddedModel
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, ask_once
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
 from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.passages import Passage, pieces_of
 from mindstone_tui.core.recall.ranking import Weights
@@ -92,7 +92,7 @@ class Conversation:
 
     def search(self, query: str, weights: Weights) -> SearchResult:
         if query not in self._asked:
-            self._asked[query] = ask_once(self._model, query)
+            self._asked[query] = Asked(self._model, query)
         return self.index.search(query, HITS, asked=self._asked[query], weights=weights)
 
 

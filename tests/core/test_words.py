@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.recall.store import TOKENIZER
 from mindstone_tui.core.words import (
     _ascii_words,
     _words_of_chunk,
@@ -28,7 +30,16 @@ from mindstone_tui.core.words import (
         ("東京都", {"東", "東京", "京都"}),
         ("مُحَمَّد", {"محمد"}),
         ("Москве", {"москве"}),
-        ("हिन्दी", {"हिनदी"}),
+        ("हिन्दी", {"हिन्दी"}),
+        ("ΟΔΟΣ οδός", {"οδοσ"}),
+        ("ЁЛКА", {"елка"}),
+        ("Łódź İzmir ILGAZ ılgaz Øre", {"lodz", "izmir", "ilgaz", "ore"}),
+        ("STRASSE Straße", {"strasse"}),
+        ("l'eau d'Anna Lizbon'a", {"eau", "anna", "lizbon"}),
+        ("الكتاب", {"كتاب"}),
+        ("데이터는", {"데이", "이터"}),
+        ("バグ ﾊﾞｸﾞ", {"バグ"}),
+        ("รหัสผ่าน", {"รหั", "หัส"}),
         ("🎉 done", {"u1f389", "done"}),
         ("v1.2.3", {"v1", "2", "3", "v123"}),
         ("ｆｕｌｌ", {"full"}),
@@ -59,3 +70,33 @@ def test_the_quick_way_for_ascii_gives_what_the_general_way_gives(chunk: str) ->
 def test_what_is_indexed_is_every_word_in_order(chunks: list[str]) -> None:
     text = " ".join(chunks)
     assert indexed(text) == " ".join(words_of(text))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ข้าว", "ขาว"),  # rice, white
+        ("かき", "がき"),  # oyster, brat
+        ("дом", "том"),
+    ],
+)
+def test_signs_that_are_part_of_a_word_keep_words_apart(one: str, other: str) -> None:
+    assert query_terms(one) != query_terms(other)
+
+
+def test_small_words_are_left_out_in_their_own_language_only() -> None:
+    assert query_terms("Wo ist der Schlüssel für die Wohnung?") == ["schlussel", "wohnung"]
+    assert "die" in query_terms("Why did the server die?")
+
+
+@given(st.text(max_size=40))
+def test_the_index_cuts_no_word_that_was_cut_here(text: str) -> None:
+    tokenizer = apsw.Connection(":memory:").fts5_tokenizer(TOKENIZER[1], list(TOKENIZER[2:]))
+    found = tokenizer(
+        indexed(text).encode("utf-8", "replace"),
+        apsw.FTS5_TOKENIZE_DOCUMENT,
+        None,
+        include_offsets=False,
+        include_colocated=False,
+    )
+    assert list(found) == list(words_of(text))

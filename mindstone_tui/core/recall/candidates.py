@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import apsw
 import msgspec
 
+from mindstone_tui.core.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.embedding import (
     BYTES_A_TOKEN,
     Encoded,
+    Floats,
 )
+from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.question import Question
+from mindstone_tui.core.recall.question import Question, only_asks
 from mindstone_tui.core.recall.ranking import Candidate
 from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, TOKENIZER, passage_from
 from mindstone_tui.core.words import MOST_TERMS, quoted
@@ -165,6 +168,9 @@ BACKGROUND: Final = 48
 """Passages, evenly spread over history, whose closeness says what is usual."""
 USUAL_COSINE: Final = 0.1
 USUAL_CLOSENESS: Final = 0.2
+USUAL_OTHER: Final = 0.15
+ASKS_ITSELF: Final = 0.5
+"""The share of its nearness across languages that a question keeps: all of them are alike."""
 """What unrelated texts have; a short history cannot tell yet what is usual in it."""
 BY_CHANCE: Final = 0.04
 """Closeness that a passage gains each time its length grows by a factor of e."""
@@ -206,6 +212,8 @@ class Signals(msgspec.Struct):
 
     words: dict[int, float]
     meaning: dict[int, float]
+    other: dict[int, float]
+    """By the model for many languages, less what is usual."""
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +226,13 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """How much was asked for: the rarity of the question's words, together."""
     unknown: tuple[str, ...] = ()
     """Names in the question that this history does not have."""
+
+
+class Across(msgspec.Struct, frozen=True):
+    """A question as the model for many languages sees it, and what it may be compared with."""
+
+    asked: Floats
+    vectors: LanguageVectors
 
 
 class Gatherer:
@@ -235,13 +250,25 @@ class Gatherer:
         self._background: list[bytes] = []
         self._background_of = 0
 
-    def gather(self, question: Question, asked: Encoded | None, allowed: Filter) -> Gathered:
-        """Candidates with their evidence, and what the question's words are worth here."""
+    def gather(
+        self,
+        question: Question,
+        asked: Encoded | None,
+        allowed: Filter,
+        across: Across | None = None,
+        *,
+        english_only: bool = False,
+    ) -> Gathered:
+        """Candidates with their evidence, and what the question's words are worth here.
+
+        With `english_only`, what was asked is compared with English passages alone; `across` is
+        for what remains.
+        """
         passages = self.passages()
         rows = self._allowed_rows(allowed)
         hidden = self._hidden_rows(allowed)
         matches = self._lexicon.match(question.terms, passages)
-        signals = Signals(_kept(matches.scores, rows, hidden), {})
+        signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
         mean = 0.0
         if asked is not None and self._view is not None:
             self.refresh()
@@ -249,19 +276,38 @@ class Gatherer:
             nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
             signals.meaning = _kept(nearest, None, hidden)
             mean = usual(mean, USUAL_COSINE, passages)
+        if across is not None:
+            count = FROM_MEANING + len(hidden)
+            nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
+            signals.other = _kept(nearest, None, hidden)
         found = self._read_around(_choose(signals), allowed)
         self._complete(signals, found, matches, asked)
+        if across is not None:
+            missing = [row for row, _, _ in found if row not in signals.other]
+            signals.other |= across.vectors.cosines(across.asked, missing)
+            ordinary = usual(ordinary, USUAL_OTHER, passages)
+            asking = {row for row, _, passage in found if only_asks(passage.text)}
+            signals.other = {
+                row: (near - ordinary) * (ASKS_ITSELF if row in asking else 1.0)
+                for row, near in signals.other.items()
+            }
         near = self._closeness(asked, [row for row, _, _ in found], passages)
         uses = self._uses([passage.entry for _, _, passage in found])
+        ours = {
+            row
+            for row, _, passage in found
+            if row in signals.meaning and not (english_only and not is_english(passage.text))
+        }
         candidates = [
             Candidate(
                 row=row,
                 sitting=sitting,
                 passage=passage,
                 words=signals.words.get(row, 0.0) / max(matches.total_rarity, 1e-9),
-                by_words=row not in signals.meaning,
-                meaning=signals.meaning[row] - mean if row in signals.meaning else 0.0,
-                closeness=near.get(row, 0.0),
+                by_words=row not in ours,
+                meaning=signals.meaning[row] - mean if row in ours else 0.0,
+                closeness=near.get(row, 0.0) if row in ours else 0.0,
+                other=None if row in ours else signals.other.get(row),
                 injected=uses.get(passage.entry, (0, 0))[0],
                 used=uses.get(passage.entry, (0, 0))[1],
                 recency=row / max(passages, 1),
@@ -447,7 +493,8 @@ def _view_of(dims: int) -> VectorView:
 def _choose(signals: Signals) -> list[int]:
     """The best by words and the best by meaning, in turn: the strongest of each come first."""
     by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
-    return list(dict.fromkeys(in_turn(by_words, list(signals.meaning))))
+    by_meaning = list(dict.fromkeys(in_turn(list(signals.meaning), list(signals.other))))
+    return list(dict.fromkeys(in_turn(by_words, by_meaning)))
 
 
 def _beside(read: _Read) -> tuple[int, int]:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 import msgspec
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.languages import is_english
 from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
 from mindstone_tui.core.recall import import_numpy_on_one_thread
+from mindstone_tui.core.recall.multilingual import MultilingualModel, open_multilingual
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +68,30 @@ def tells_tokens_apart(embedder: Embedder) -> TypeGuard[TokenEmbedder]:
     return callable(getattr(embedder, "encode", None))
 
 
+def companion_of(embedder: Embedder | None) -> Embedder | None:
+    """The model for texts that this one does not understand; None when it needs or has none."""
+    companion: Embedder | None = getattr(embedder, "companion", None)
+    return companion
+
+
+def knows_english_only(embedder: Embedder | None) -> bool:
+    """Whether other languages must not be compared by this model."""
+    return bool(getattr(embedder, "english_only", False))
+
+
+def understands(embedder: Embedder | None, text: str) -> bool:
+    """Whether a text may be compared by this model."""
+    return is_english(text) or not knows_english_only(embedder)
+
+
+def encode(embedder: Embedder, text: str) -> Encoded:
+    """A text's meaning, with its tokens where the model can tell them apart."""
+    if tells_tokens_apart(embedder):
+        return embedder.encode(text)
+    vector = embedder.embed([text])
+    return Encoded(vector[0], (), vector[:0])
+
+
 class EmbeddedModel:
     """all-MiniLM-L6-v2, int8, run by onnxruntime on one thread, one text a run.
 
@@ -75,10 +101,16 @@ class EmbeddedModel:
 
     name: Final = "minilm-l6-v2-int8/1"
     dims: Final = 384
+    english_only: Final = True
 
     def __init__(self) -> None:
         self._loading = threading.Lock()
         self._runtime: tuple[Any, Any] | None = None
+
+    @property
+    def companion(self) -> MultilingualModel | None:
+        """The model for other languages, if the extra `languages` brought it."""
+        return open_multilingual()
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""
@@ -188,6 +220,47 @@ class RemoteEmbedder:
             )
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)
+
+
+class EmbedsOnce:
+    """An embedder that never reads the same text twice: several indexes of one history share it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Encoded] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's own name: its vectors are the same."""
+        return self._embedder.name
+
+    @property
+    def companion(self) -> Embedder | None:
+        """The model's own: it is quick enough to read a text twice."""
+        return companion_of(self._embedder)
+
+    @property
+    def english_only(self) -> bool:
+        """Whether the model is."""
+        return knows_english_only(self._embedder)
+
+    @property
+    def dims(self) -> int:
+        """As many numbers as the model's."""
+        return self._embedder.dims
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One unit vector a text."""
+        rows = [self.encode(text).vector for text in texts]
+        import numpy as np
+
+        return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
+
+    def encode(self, text: str) -> Encoded:
+        """The text's meaning, from memory where it was asked for before."""
+        if text not in self._known:
+            self._known[text] = encode(self._embedder, text)
+        return self._known[text]
 
 
 def open_embedder(name: str) -> Embedder:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,15 +21,19 @@ import msgspec
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.recall.candidates import Filter, Gatherer
+from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.embedding import (
     Embedder,
     Encoded,
     Floats,
-    tells_tokens_apart,
+    companion_of,
+    encode,
+    knows_english_only,
+    understands,
 )
+from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.passages import Chunker, Passage
-from mindstone_tui.core.recall.question import read_question
+from mindstone_tui.core.recall.question import as_statement, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
 from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge, silence
 from mindstone_tui.core.recall.store import (
@@ -45,12 +49,16 @@ from mindstone_tui.core.recall.store import (
 from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")
-Asked = Callable[[], Encoded | None]
-"""A question's meaning, worked out when it is wanted."""
 
 CHUNKING: Final = "4"
 """Counts up when passages are cut or worded differently: an older index then starts anew."""
+WORDING: Final = "2"
+"""Counts up when text is cut into words differently: an older index then gets its words anew."""
 EVERYTHING: Final = Filter()
+AT_FIRST: Final = 400
+"""Vectors for many languages that the first question in another language waits for."""
+_AS_CHEAP: Final = 8
+"""So many vectors for many languages take about as long as one of the other kind."""
 JUDGED: Final = 24
 """Hits that are looked at to judge the best of them, however few are wanted."""
 
@@ -71,6 +79,39 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
         return bool(silence(self.query, self.hits, self.judged))
 
 
+class Asked:
+    """A question's meaning, worked out when it is wanted, once for all indexes."""
+
+    def __init__(self, embedder: Embedder | None, query: str) -> None:
+        self._embedder = embedder
+        self._query = query
+
+    @cached_property
+    def encoded(self) -> Encoded | None:
+        """By the model for English; None when there is none, or it cannot answer."""
+        try:
+            return encode(self._embedder, self._query) if self._embedder is not None else None
+        except VectorsUnavailable:
+            return None
+
+    @property
+    def knows_languages(self) -> bool:
+        """Whether there is a model for many languages."""
+        return companion_of(self._embedder) is not None
+
+    @cached_property
+    def across(self) -> Floats | None:
+        """By the model for many languages; None when there is none, or it cannot answer."""
+        companion = companion_of(self._embedder)
+        try:
+            if companion is None:
+                return None
+            vector: Floats = companion.embed([as_statement(self._query)])[0]
+            return vector
+        except VectorsUnavailable:
+            return None
+
+
 class RecallIndex:
     """Words and vectors of one session; safe to use from several threads and processes."""
 
@@ -79,6 +120,7 @@ class RecallIndex:
         self._embedder = embedder
         self._lock = threading.RLock()
         self._model_worked = False
+        self._companion_works = True
         self.damaged: Path | None = None
         """Where a damaged file went, if one was met; the index then has to catch up anew."""
         self._connect()
@@ -109,7 +151,7 @@ class RecallIndex:
                 self._tables.store(turn, mark if at == len(turns) else None)
             if mark is not None and not turns:
                 self._tables.store((), mark)
-            return tuple(self._tables.receipt(turn) for turn in turns)
+            return self._receipts(turns)
 
         return self._guarded(work)
 
@@ -124,7 +166,11 @@ class RecallIndex:
     def receipts(self, passages: Iterable[Passage]) -> tuple[Receipt, ...]:
         """Read back, one receipt an exchange, without storing anything."""
         turns = _by_turn(passages)
-        return self._guarded(lambda: tuple(self._tables.receipt(turn) for turn in turns))
+        return self._guarded(lambda: self._receipts(turns))
+
+    def _receipts(self, turns: Sequence[Sequence[Passage]]) -> tuple[Receipt, ...]:
+        languages = self._companion is not None
+        return tuple(self._tables.receipt(turn, languages=languages) for turn in turns)
 
     @property
     def mark(self) -> IndexMark:
@@ -139,6 +185,7 @@ class RecallIndex:
         def work() -> None:
             self._tables.start_over(CHUNKING)
             self._gatherer = Gatherer(self._database)
+            self._languages = LanguageVectors(self._database, self._tables)
 
         self._guarded(work)
 
@@ -153,7 +200,9 @@ class RecallIndex:
         def work() -> int:
             model = self._tables.fact("model")
             foreign = self._embedder is not None and model not in ("", self._embedder.name)
-            return self._gatherer.passages() if foreign else self._tables.pending()
+            if foreign:
+                return self._gatherer.passages()
+            return self._tables.pending(languages=self._companion is not None)
 
         return self._guarded(work)
 
@@ -165,7 +214,10 @@ class RecallIndex:
         if not passages:
             return False
         lines = [passage.seq for passage in passages]
-        return self._guarded(lambda: self._tables.waits(min(lines), max(lines)))
+        languages = self._companion is not None
+        return self._guarded(
+            lambda: self._tables.waits(min(lines), max(lines), languages=languages)
+        )
 
     def embed_pending(self, limit: int = 16, window_from: int = 0) -> int:
         """Make vectors for some waiting passages, in the window first; returns how many it took.
@@ -193,7 +245,33 @@ class RecallIndex:
             raise
         finally:
             self._guarded(lambda: self._tables.store_meaning(made))
-        return len(made)
+        return len(made) + self._embed_languages(limit * _AS_CHEAP)
+
+    @property
+    def _companion(self) -> Embedder | None:
+        """The model for many languages, as long as it works."""
+        return companion_of(self._embedder) if self._companion_works else None
+
+    def _embed_languages(self, limit: int, *, newest: bool = False) -> int:
+        """Make vectors for many languages, where they are wanted; how many passages it took.
+
+        A model that cannot be loaded costs nothing but itself.
+        """
+        companion = self._companion
+        if companion is None or not self._can_vectors:
+            return 0
+        self._guarded(lambda: self._languages.adopt_model(companion.name))
+        read = self._guarded(lambda: self._languages.read_languages())
+        waiting = self._guarded(lambda: self._languages.waiting(limit, newest=newest))
+        if waiting:
+            try:
+                vectors = companion.embed([text for _, text in waiting])
+            except VectorsUnavailable:
+                self._companion_works = False
+                return 0
+            rows = [row for row, _ in waiting]
+            self._guarded(lambda: self._languages.store(rows, vectors))
+        return max(read, len(waiting))
 
     def _meaning(self, embedder: Embedder, content: bytes, text: str) -> Meaning:
         """What is stored for a text; an identical one is not embedded again."""
@@ -220,15 +298,22 @@ class RecallIndex:
         The question is embedded only if there is a vector that it may be compared with.
         """
         question = read_question(query)
-        comparable = self._guarded(lambda: self._comparable(allowed))
-        meaning = (asked or ask_once(self._embedder, query))() if comparable else None
+        asked = asked or Asked(self._embedder, query)
+        english = understands(self._embedder, query)
+        comparable = english and self._guarded(lambda: self._comparable(allowed))
+        meaning = asked.encoded if comparable else None
+        if not english and asked.knows_languages:
+            self._answer_in_other_languages()
+        across = asked.across if self._guarded(self._compares_languages) else None
 
         def work() -> SearchResult:
             with self._database:  # One state of the file, whatever others write meanwhile.
                 ours = meaning if self._vectors_are_ours() else None
                 if ours is not None:
                     self._view_vectors()
-                gathered = self._gatherer.gather(question, ours, allowed)
+                other = None if across is None else Across(across, self._languages)
+                only = knows_english_only(self._embedder)
+                gathered = self._gatherer.gather(question, ours, allowed, other, english_only=only)
             hits = rank(
                 question,
                 gathered.candidates,
@@ -236,11 +321,30 @@ class RecallIndex:
                 pinned_turns=pinned_turns,
                 weights=weights,
             )
-            vectors = ours is not None
+            vectors = ours is not None or across is not None
             judged = judge(question, gathered, hits, vectors=vectors, weights=weights)
             return SearchResult(query=query, hits=tuple(hits[:k]), judged=judged, vectors=vectors)
 
         return self._guarded(work)
+
+    def _answer_in_other_languages(self) -> None:
+        """Let everything here be found by a question that is not English, the newest at once."""
+        if self._companion is None or not self._can_vectors:
+            return
+        self._guarded(self._languages.want_everyone)
+        left = AT_FIRST
+        while left > 0 and (made := self._embed_languages(left, newest=True)):
+            left -= made
+
+    def _compares_languages(self) -> bool:
+        """Whether a question's meaning in many languages could find anything."""
+        companion = self._companion
+        return (
+            companion is not None
+            and self._can_vectors
+            and self._tables.fact("language_model") == companion.name
+            and self._languages.there_are()
+        )
 
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
@@ -278,8 +382,10 @@ class RecallIndex:
         self._inode = self._path.stat().st_ino
         self._tables = Tables(self._database)
         self._gatherer = Gatherer(self._database)
+        self._languages = LanguageVectors(self._database, self._tables)
         if self._tables.fact("chunking") != CHUNKING:
             self._tables.start_over(CHUNKING)
+        self._tables.reword(WORDING)
         self._tables.try_failed_again()
 
     def _comparable(self, allowed: Filter) -> bool:
@@ -319,27 +425,6 @@ class RecallIndex:
     def _reconnect(self) -> None:
         self._database.close(True)
         self._connect()
-
-
-def encode(embedder: Embedder, text: str) -> Encoded:
-    """A text's meaning, with its tokens where the model can tell them apart."""
-    if tells_tokens_apart(embedder):
-        return embedder.encode(text)
-    vector = embedder.embed([text])
-    return Encoded(vector[0], (), vector[:0])
-
-
-def ask_once(embedder: Embedder | None, query: str) -> Asked:
-    """A question's meaning, embedded on the first call; None when there is no model for it."""
-
-    @cache
-    def asked() -> Encoded | None:
-        try:
-            return encode(embedder, query) if embedder is not None else None
-        except VectorsUnavailable:
-            return None
-
-    return asked
 
 
 def search_many(
@@ -411,42 +496,12 @@ class InMemoryIndex(RecallIndex):
         self._database, self._can_vectors = open_in_memory()
         self._tables = Tables(self._database)
         self._gatherer = Gatherer(self._database, None)
+        self._languages = LanguageVectors(self._database, self._tables)
         self._tables.start_over(CHUNKING)
 
     def _guarded(self, work: Callable[[], T]) -> T:
         with self._lock:
             return work()
-
-
-class EmbedsOnce:
-    """An embedder that never reads the same text twice: several indexes of one history share it."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[str, Encoded] = {}
-
-    @property
-    def name(self) -> str:
-        """The model's own name: its vectors are the same."""
-        return self._embedder.name
-
-    @property
-    def dims(self) -> int:
-        """As many numbers as the model's."""
-        return self._embedder.dims
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """One unit vector a text."""
-        rows = [self.encode(text).vector for text in texts]
-        import numpy as np
-
-        return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
-
-    def encode(self, text: str) -> Encoded:
-        """The text's meaning, from memory where it was asked for before."""
-        if text not in self._known:
-            self._known[text] = encode(self._embedder, text)
-        return self._known[text]
 
 
 AT_ONCE: Final = 256

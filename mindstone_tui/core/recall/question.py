@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.languages import is_english
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 _WHEN: Final = re.compile(
@@ -24,6 +25,7 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKS: Final = re.compile(r"[?？؟]\W*$")
+_MARKS: Final = re.compile(r"[?？؟¿]")
 _LAST_SIGNS: Final = 16
 """Characters at the end of a text among which its last question mark stands."""
 _NAME: Final = re.compile(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
@@ -78,8 +80,9 @@ def read_question(text: str) -> Question:
         terms=tuple(query_terms(text)),
         words=words,
         wants_time=bool(_WHEN.search(text)),
-        roles=frozenset(roles),
-        names=tuple(_names(text)),
+        roles=frozenset(roles) if is_english(text) else frozenset(),
+        # Other languages write names differently, and German writes every noun like one.
+        names=tuple(_names(text)) if is_english(text) else (),
         month=_month(text),
         year=int(year[0]) if (year := _YEAR.search(text)) else 0,
     )
@@ -100,6 +103,12 @@ def _month(text: str) -> int:
 def tells_time(text: str) -> bool:
     """Whether a text says when something was, is or will be."""
     return bool(_TIME.search(text))
+
+
+def as_statement(text: str) -> str:
+    """The text without its question marks: an encoder of sentences finds other questions by them,
+    and what is looked for is an answer."""
+    return _MARKS.sub(" ", _ASKS.sub(".", text)).strip()
 
 
 def only_asks(text: str) -> bool:

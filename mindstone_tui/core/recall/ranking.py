@@ -33,6 +33,9 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """For a passage that has no vector yet: its words speak for all three."""
     meaning: float = 0.45
     closeness: float = 1.3
+    other_words: float = 0.5
+    other_meaning: float = 2.0
+    """The same two where question or passage is not English: another model compares them."""
     neighbour: float = 0.3
     answer: float = 0.25
     """What a neighbour gives beside that when it asked, and this is what came after."""
@@ -163,6 +166,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """Cosine, less the collection's mean."""
     closeness: float = 0.0
     """Word by word, less the collection's mean."""
+    other: float | None = None
+    """Cosine by the model for many languages, less its mean, where that one was asked."""
     injected: int = 0
     used: int = 0
     recency: float = 0.0
@@ -241,11 +246,15 @@ def is_correction(text: str) -> bool:
 
 def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
     """What speaks for a candidate in its own text."""
-    words = weights.words_alone if item.by_words else weights.words
-    return words * item.words + weights.meaning * item.meaning + weights.closeness * item.closeness
+    return sum(_signals(item, weights).values())
 
 
 def _signals(item: Candidate, weights: Weights) -> dict[str, float]:
+    if item.other is not None:
+        return {
+            "words": weights.other_words * item.words,
+            "meaning": weights.other_meaning * item.other,
+        }
     return {
         "words": (weights.words_alone if item.by_words else weights.words) * item.words,
         "meaning": weights.meaning * item.meaning,

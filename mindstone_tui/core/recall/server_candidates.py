@@ -32,7 +32,7 @@ from mindstone_tui.core.recall.candidates import (
     rarity_of,
     usual,
 )
-from mindstone_tui.core.recall.embedding import Embedder, Encoded
+from mindstone_tui.core.recall.embedding import Embedder, Encoded, understands
 from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
@@ -110,7 +110,8 @@ def search_server(
 ) -> SearchResult:
     """The k best hits of all sessions on the server but those to skip."""
     question = read_question(query)
-    meaning = asked() if store.compares(embedder.name) else None
+    compared = store.compares(embedder.name) and understands(embedder, query)
+    meaning = asked.encoded if compared else None
     gathered = _gather(store, question, meaning, embedder.name, allowed, skip)
     answers = [
         _answer(question, each, k, vectors=meaning is not None) for each in gathered.values()

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.languages import ENGLISH, language_of
 from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.phrases import Intent, intent_in
 from mindstone_tui.core.recall.question import Question, only_asks, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
-Intent = Literal["nothing", "asks", "tells"]
-
 FLOOR: Final = 0.525
 """Evidence, less its doubt, from which a hit is worth bringing back."""
+OTHER_FLOOR: Final = 0.58
+"""The same where question or hit is not English."""
 WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
 DOUBT: Final = 3.0
@@ -110,8 +112,7 @@ _REQUEST: Final = re.compile(
 _QUESTION_WORD: Final = re.compile(
     _OPENING
     + r"(?:who|whom|whose|what|which|when|where|why|how|did|do|does|have|has|had|is|are|was"
-    r"|were|am|will|would|should|can|could|may|might|any"
-    r"|wer|wann|wo|warum|wie|welche[rsmn]?|qui|cuándo|dónde|cómo|quand|où|comment|pourquoi)\b",
+    r"|were|am|will|would|should|can|could|may|might|any)\b",
     re.IGNORECASE,
 )
 _REFERS_TO_THE_PAST: Final = re.compile(
@@ -143,6 +144,9 @@ def intent_of(message: str) -> Intent:
     text = message.strip()
     if not text or text[0] in "/!":
         return "nothing"
+    language = language_of(text)
+    if language != ENGLISH:
+        return intent_in(text, language)
     words = [word for word in words_of(text) if not re.fullmatch(r"u[0-9a-f]{4,5}", word)]
     small = all(word in _SMALL_TALK or word in STOPWORDS for word in words)
     if len(words) <= _LONGEST_SMALL_TALK and (small or _ABOUT_THE_MODEL.search(text)):
@@ -179,10 +183,15 @@ def judge(
     persons = _Persons(question, gathered.candidates)
     if persons.about_others(gathered.candidates, weights):
         return Judgement(strength=0.0, reason=ABOUT_OTHERS)
-    eligible = [_strength(hit) for hit in hits[:LOOKED_AT] if persons.fits(hit.passage)]
-    best = max(eligible, default=0.0) - (NEVER_MENTIONED if gathered.unknown else 0.0)
-    certain = best * gathered.asked / (gathered.asked + DOUBT)
-    strength = certain / (FLOOR if vectors else WORDS_FLOOR)
+    others = {item.passage.id for item in gathered.candidates if item.other is not None}
+    usual = FLOOR if vectors else WORDS_FLOOR
+    missing = NEVER_MENTIONED if gathered.unknown else 0.0
+    eligible = [
+        (_strength(hit) - missing) / (OTHER_FLOOR if hit.passage.id in others else usual)
+        for hit in hits[:LOOKED_AT]
+        if persons.fits(hit.passage)
+    ]
+    strength = max(eligible, default=0.0) * gathered.asked / (gathered.asked + DOUBT)
     if strength >= 1:
         return Judgement(strength=strength)
     named = ", ".join(gathered.unknown)

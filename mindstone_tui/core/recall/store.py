@@ -68,6 +68,16 @@ MIGRATIONS: Final = (
         entry text primary key, injected integer not null, used integer not null
     ) without rowid;
     """,
+    """
+    alter table passages add column other integer not null default 4;
+    update passages set other = 3 where vector = 3;
+    create index passages_of_other_languages on passages (seq) where other = 0;
+    create index passages_of_unread_language on passages (seq) where other = 4;
+    create table language_signs (
+        place integer primary key, row integer not null unique, bits blob not null
+    );
+    create table language_vectors (row integer primary key, numbers blob not null);
+    """,
 )
 """Each step is applied once; `user_version` counts them and changes in the same transaction."""
 
@@ -198,8 +208,9 @@ def _vector_extension() -> str:
 SITTING_GAP: Final = 3600.0
 """Seconds of silence after which people have left and come back."""
 
-PENDING, STORED, FAILED, UNWANTED = range(4)
-"""What `passages.vector` says."""
+PENDING, STORED, FAILED, UNWANTED, NOT_READ = range(5)
+"""What `passages.vector` says, and `passages.other` of the vector for many languages; that one is
+`NOT_READ` until somebody who can make such vectors has looked at the language of the text."""
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
@@ -245,22 +256,26 @@ class Tables:
             if mark is not None:
                 self.remember(seq=str(mark.seq), hash=mark.hash)
 
-    def receipt(self, passages: Sequence[Passage]) -> Receipt:
-        """What the index itself says about the passages of one exchange."""
+    def receipt(self, passages: Sequence[Passage], *, languages: bool = False) -> Receipt:
+        """What the index itself says about the passages of one exchange.
+
+        With `languages`, a vector for many languages that is still to be made counts as missing.
+        """
         digest = hashlib.sha256()
         found = 0
         states = set()
         for passage in passages:
             content = passage.content_hash
             row = self._database.execute(
-                "select row, vector from passages where id = ? and hash = ?", (passage.id, content)
+                "select row, vector, other from passages where id = ? and hash = ?",
+                (passage.id, content),
             ).fetchone()
             # By its own row: many passages may say the same, and each would find all of them.
             if row is None or not self._is_indexed(_hash_term(content), row[0]):
                 continue
             found += 1
             digest.update(content)
-            states.add(row[1])
+            states.add(PENDING if languages and row[2] in (PENDING, NOT_READ) else row[1])
         vectors = "failed" if FAILED in states else "pending" if PENDING in states else "stored"
         return Receipt(
             turn=passages[0].turn if passages else 0,
@@ -313,8 +328,25 @@ class Tables:
             self._drop_vectors()
             self._database.execute("delete from facts")
             self.remember(chunking=chunking, generation=secrets.token_hex(8))
-            self._database.execute("delete from passages")
+            for table in ("language_signs", "language_vectors", "passages"):
+                self._database.execute(f"delete from {table}")
             self._database.execute("insert into words(words) values ('delete-all')")
+
+    def reword(self, wording: str) -> None:
+        """Cut into words anew what an older program cut differently; vectors stay.
+
+        That is text with other letters than English has, and words with an apostrophe inside.
+        """
+        if self.fact("wording") == wording:
+            return
+        with writing(self._database):
+            stored = self._all()
+            for row, passage in stored:
+                text = passage.indexed_text
+                if not text.isascii() or "'" in text:
+                    self._database.execute("delete from words where rowid = ?", (row,))
+                    self._store_words(row, passage)
+            self.remember(wording=wording)
 
     # Vectors
 
@@ -340,15 +372,17 @@ class Tables:
             with writing(self._database):
                 self._database.execute("update passages set vector = 0 where vector = 2")
 
-    def pending(self) -> int:
-        """How many passages wait for their vector."""
-        row = self._database.execute("select count(*) from passages where vector = 0").fetchone()
+    def pending(self, *, languages: bool = False) -> int:
+        """How many passages wait for a vector."""
+        row = self._database.execute(count_waiting(languages=languages)).fetchone()
         return int(row[0]) if row else 0
 
-    def waits(self, first: int, last: int) -> bool:
+    def waits(self, first: int, last: int, *, languages: bool = False) -> bool:
         """Whether a passage of these lines has no vector yet."""
         found = self._database.execute(
-            "select 1 from passages where vector = 0 and seq between ? and ? limit 1", (first, last)
+            f"select 1 from passages where {_lacks(languages=languages)}"
+            " and seq between ? and ? limit 1",
+            (first, last),
         )
         return found.fetchone() is not None
 
@@ -408,24 +442,28 @@ class Tables:
             self._remove(known[0])
         at = epoch(passage.ts)
         self._database.execute(
-            f"insert into passages (hash, at, sitting, vector, {PASSAGE_COLUMNS})"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"insert into passages (hash, at, sitting, vector, other, {PASSAGE_COLUMNS})"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 content,
                 at,
                 self._sitting(at),
                 PENDING if passage.meaning else UNWANTED,
+                NOT_READ if passage.meaning else UNWANTED,
                 *msgspec.structs.astuple(passage)[:15],
             ),
         )
+        self._store_words(self._database.last_insert_rowid(), passage)
+
+    def _store_words(self, row: int, passage: Passage) -> None:
         self._database.execute(
             "insert into words (rowid, body, hash) values (?, ?, ?)",
-            (
-                self._database.last_insert_rowid(),
-                indexed(passage.indexed_text),
-                _hash_word(content),
-            ),
+            (row, indexed(passage.indexed_text), _hash_word(passage.content_hash)),
         )
+
+    def _all(self) -> list[tuple[int, Passage]]:
+        found = self._database.execute(f"select row, {PASSAGE_COLUMNS} from passages")
+        return [(row, passage_from(columns)) for row, *columns in found]
 
     def _sitting(self, at: float) -> int:
         """Which sitting a moment belongs to: a new one after an hour of silence."""
@@ -447,7 +485,7 @@ class Tables:
         self._database.execute("delete from words where rowid = ?", (row,))
         if self.fact("model"):
             self._database.execute("delete from vectors where rowid = ?", (row,))
-        for table in ("signs", "tokens", "passages"):
+        for table in ("signs", "tokens", "language_signs", "language_vectors", "passages"):
             self._database.execute(f"delete from {table} where row = ?", (row,))
 
     def _store_vector(self, row: int, meaning: Meaning) -> None:
@@ -466,6 +504,15 @@ class Tables:
         found = self._database.execute(statement, (row,)).fetchone()
         assert found is not None
         return tuple(bytes(column) for column in found)
+
+
+def count_waiting(*, languages: bool) -> str:
+    """The statement that counts passages which wait for a vector, those for many languages too."""
+    return f"select count(*) from passages where {_lacks(languages=languages)}"
+
+
+def _lacks(*, languages: bool) -> str:
+    return "(vector = 0 or other = 0 or other = 4)" if languages else "vector = 0"
 
 
 def passage_from(columns: Sequence[object]) -> Passage:

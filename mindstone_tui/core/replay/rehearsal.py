@@ -51,8 +51,8 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, WindowErr
 from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import EmbedsOnce, InMemoryIndex, SearchResult
+from mindstone_tui.core.recall.embedding import Embedder, EmbedsOnce, open_embedder
+from mindstone_tui.core.recall.index import InMemoryIndex, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, Vacancy, choose, inject, queries, room_in
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.store import IndexMark

@@ -23,7 +23,6 @@ from mindstone_tui.core.recall.index import (
     InMemoryIndex,
     RecallIndex,
     SearchResult,
-    ask_once,
     best_of,
     catch_up,
     reading,
@@ -159,7 +158,7 @@ class StoredRecall:
         self, query: str, count: int, allowed: Filter, files: Collection[str]
     ) -> list[SearchResult]:
         """What the sessions and the agent's files say; the question is embedded once."""
-        asked = ask_once(self._embedder, query)
+        asked = Asked(self._embedder, query)
         found = search_many(self._indexes, query, count, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
         there = self._elsewhere(query, count, allowed, asked)

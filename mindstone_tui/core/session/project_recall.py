@@ -24,12 +24,11 @@ from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
-from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, open_embedder
+from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
 from mindstone_tui.core.recall.index import (
     Asked,
     RecallIndex,
     SearchResult,
-    ask_once,
     catch_up,
     reading,
 )
@@ -160,7 +159,7 @@ class ProjectRecall:
         own: SessionKey | None,
         compacted: int,
     ) -> Iterator[SearchResult]:
-        asked: Asked = ask_once(self._embedder, query) if self._warm else _no_meaning
+        asked = Asked(self._embedder if self._warm else None, query)
         for key, index in indexes:
             last = self._open[key].last if key == own else -1
             exclude = frozenset(range(compacted, last + 1))
@@ -210,10 +209,6 @@ class ProjectRecall:
             profile = stored_profile(places)
             known = self._folders[places.key] = (changed, profile.folder if profile else "")
         return known[1]
-
-
-def _no_meaning() -> Encoded | None:
-    return None
 
 
 def hand_over(

@@ -31,7 +31,6 @@ from mindstone_tui.core.recall.index import (
     Asked,
     RecallIndex,
     SearchResult,
-    ask_once,
     best_of,
     catch_up,
     reading,
@@ -227,7 +226,7 @@ class SessionRecall:
     def _ask(self, query: str) -> Asked:
         """The question's meaning; a turn that asks several times embeds it once, if at all."""
         if self._asked is None or self._asked[0] != query:
-            self._asked = (query, ask_once(self._embedder, query))
+            self._asked = (query, Asked(self._embedder, query))
         return self._asked[1]
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:

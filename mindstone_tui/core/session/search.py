@@ -24,7 +24,6 @@ from mindstone_tui.core.recall.index import (
     EVERYTHING,
     Asked,
     RecallIndex,
-    ask_once,
     catch_up,
     reading,
 )
@@ -202,7 +201,7 @@ def search_everywhere(
 ) -> SessionAnswer:
     """The best exchanges of all sessions, or of those that are meant."""
     embedder = open_embedder(settings.recall.embedder)
-    asked = ask_once(embedder, query)
+    asked = Asked(embedder, query)
     excluded = set(settings.recall.exclude)
     meant = None if sessions is None else {each.session for each in list_described(home, sessions)}
     chosen = [

@@ -19,6 +19,8 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.recall.multilingual import open_multilingual
+from mindstone_tui.core.recall.store import count_waiting
 
 _WORKER: Final = "mindstone_tui.core.session.vector_worker"
 
@@ -52,7 +54,8 @@ def pending_in(index: Path) -> int:
     except apsw.Error:
         return 0
     try:
-        row = database.execute("select count(*) from passages where vector = 0").fetchone()
+        languages = open_multilingual() is not None
+        row = database.execute(count_waiting(languages=languages)).fetchone()
         return int(row[0]) if row else 0
     except apsw.Error:
         return 0

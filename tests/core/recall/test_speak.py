@@ -283,3 +283,54 @@ def test_what_history_cannot_answer_gets_next_to_nothing() -> None:
 def test_a_message_of_one_endless_word_names_what_its_beginning_names(piece: str) -> None:
     """Only a bounded beginning is looked at, so that no message can keep a turn busy."""
     assert specifics(piece * 100_000) == specifics(piece * 10_000)
+
+
+def test_questions_and_small_talk_are_told_apart_in_every_language() -> None:
+    """Of what the corpus asks and says in passing, in fifteen languages."""
+    asked = [line.split("\t") for line in lines("languages.tsv")]
+    wrong = [
+        (language, question)
+        for language, name, _, question in asked
+        if intent_of(question) != ("nothing" if name.startswith("small") else "asks")
+    ]
+    assert wrong == []
+
+
+def test_what_is_told_in_another_language_is_no_question() -> None:
+    told = [line.split("\t") for line in lines("languages.tsv")]
+    wrong = [
+        (language, message)
+        for language, _, message, _ in told
+        if message and language != "en" and intent_of(message) != "tells"
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Kannst du mir eine Funktion schreiben, die Listen sortiert?",
+        "Schreib mir ein Gedicht über das Meer.",
+        "¿Puedes escribir un poema?",
+        "Peux-tu corriger ce bug ?",
+        "请帮我写一个函数",
+        "コードを書いてください。",
+        "Пожалуйста, напиши тест.",
+    ],
+)
+def test_a_request_in_another_language_is_no_question(message: str) -> None:
+    assert intent_of(message) == "tells"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Weißt du noch, welchen Port wir nehmen?",
+        "Erinnere mich an den Namen der Katze.",
+        "上次我们说的端口",
+        "Rappelle-moi le nom du chat.",
+        "Как зовут нашу кошку",
+    ],
+)
+def test_what_refers_to_the_past_asks_in_another_language_too(message: str) -> None:
+    assert intent_of(message) == "asks"

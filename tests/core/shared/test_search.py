@@ -19,7 +19,7 @@ from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded
-from mindstone_tui.core.recall.index import RecallIndex, ask_once, catch_up, reading
+from mindstone_tui.core.recall.index import Asked, RecallIndex, catch_up, reading
 from mindstone_tui.core.recall.server_candidates import search_server
 from mindstone_tui.core.session.search import search_everywhere
 from mindstone_tui.core.session.shared_search import Published, publish
@@ -95,7 +95,7 @@ def search(store: PostgresStore, query: str, model: WordModel, **allowed: object
         query,
         10,
         embedder=model,
-        asked=ask_once(model, query),
+        asked=Asked(model, query),
         allowed=msgspec.convert(allowed, Filter),
     )
     return [hit.text for hit in found.hits]

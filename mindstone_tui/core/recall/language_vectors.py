@@ -1,0 +1,189 @@
+"""Vectors of the model for many languages, beside the others in one index.
+
+Who has one: every passage that is not English, and all others of the index from the moment on that
+its person writes in another language or asks in one. So an English history costs nothing, and a
+question in German finds what was said in English. Every method is one step inside the caller's
+lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from mindstone_tui.core.languages import is_english
+from mindstone_tui.core.recall import import_numpy_on_one_thread
+from mindstone_tui.core.recall.embedding import Floats
+from mindstone_tui.core.recall.store import (
+    FAILED,
+    NOT_READ,
+    PENDING,
+    STORED,
+    UNWANTED,
+    Tables,
+    writing,
+)
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.recall.vector_view import VectorView
+
+READ_AT_ONCE: Final = 256
+"""Passages whose language is told in one transaction."""
+_EVERYONE: Final = "every_language"
+"""The fact that all passages of an index are wanted."""
+
+
+class LanguageVectors:
+    """The statements for them, and the view that finds the nearest."""
+
+    def __init__(self, database: apsw.Connection, tables: Tables) -> None:
+        self._database = database
+        self._tables = tables
+        self._view: VectorView | None = None
+        self._last_place = 0
+        self._generation = ""
+
+    # What is wanted
+
+    def adopt_model(self, name: str) -> None:
+        """Make this the model of these vectors; those of another one are thrown away."""
+        if self._tables.fact("language_model") == name:
+            return
+        with writing(self._database):
+            self._database.execute("delete from language_vectors")
+            self._database.execute("delete from language_signs")
+            self._database.execute(
+                "update passages set other = ? where other <> ? or vector <> ?",
+                (NOT_READ, UNWANTED, UNWANTED),
+            )
+            self._tables.remember(language_model=name)
+
+    def read_languages(self) -> int:
+        """Tell the language of some passages that nobody has looked at; how many."""
+        rows: list[tuple[int, str, str]] = list(
+            self._database.execute(
+                "select row, role, text from passages where other = ? limit ?",
+                (NOT_READ, READ_AT_ONCE),
+            )
+        )
+        if not rows:
+            return 0
+        english = {row: is_english(text) for row, _, text in rows}
+        everyone = bool(self._tables.fact(_EVERYONE))
+        with writing(self._database):
+            self._database.executemany(
+                "update passages set other = ? where row = ? and other = ?",
+                [
+                    (UNWANTED if alone and not everyone else PENDING, row, NOT_READ)
+                    for row, alone in english.items()
+                ],
+            )
+        if any(role == "user" and not english[row] for row, role, _ in rows):
+            self.want_everyone()
+        return len(rows)
+
+    def want_everyone(self) -> None:
+        """From here on all passages get a vector of this kind: there are questions for them."""
+        if self._tables.fact(_EVERYONE):
+            return
+        with writing(self._database):
+            self._database.execute(
+                "update passages set other = ? where other = ? and vector <> ?",
+                (PENDING, UNWANTED, UNWANTED),
+            )
+            self._tables.remember(**{_EVERYONE: "1"})
+
+    def waiting(self, limit: int, *, newest: bool = False) -> list[tuple[int, str]]:
+        """The next passages to embed, oldest or newest first."""
+        order = "desc" if newest else "asc"
+        found = self._database.execute(
+            f"select row, text from passages where other = ? order by seq {order} limit ?",
+            (PENDING, limit),
+        )
+        return [(row, text) for row, text in found]
+
+    def store(self, rows: Sequence[int], vectors: Floats) -> None:
+        """Store vectors in one transaction."""
+        import numpy as np
+
+        from mindstone_tui.core.recall.closeness import signs
+
+        packed = signs(vectors)
+        small = vectors.astype(np.float16)
+        with writing(self._database):
+            for at, row in enumerate(rows):
+                if not self._still_wanted(row):
+                    continue
+                self._database.execute(
+                    "insert or replace into language_vectors values (?, ?)",
+                    (row, small[at].tobytes()),
+                )
+                self._database.execute(
+                    "insert into language_signs (row, bits) values (?, ?)",
+                    (row, packed[at].tobytes()),
+                )
+                self._database.execute("update passages set other = ? where row = ?", (STORED, row))
+
+    def give_up(self, row: int) -> None:
+        """Mark a text that the model cannot take."""
+        with writing(self._database):
+            self._database.execute("update passages set other = ? where row = ?", (FAILED, row))
+
+    def _still_wanted(self, row: int) -> bool:
+        found = self._database.execute(
+            "select 1 from passages where row = ? and other = ?", (row, PENDING)
+        )
+        return found.fetchone() is not None
+
+    # What is near
+
+    def there_are(self) -> bool:
+        """Whether anything could be compared."""
+        return self._database.execute("select 1 from language_signs limit 1").fetchone() is not None
+
+    def nearest(
+        self, asked: Floats, count: int, rows: Collection[int] | None
+    ) -> tuple[dict[int, float], float]:
+        """The nearest rows with their cosines, best first, and the mean of all cosines."""
+        return self._looked_at(len(asked)).nearest(asked, count, rows, self._numbers)
+
+    def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
+        """Cosines of those rows that have such a vector."""
+        return self._looked_at(len(asked)).cosines(asked, rows)
+
+    def _looked_at(self, dims: int) -> VectorView:
+        """The view of what is stored now."""
+        generation = self._tables.fact("generation")
+        if self._view is None or self._generation != generation:
+            import_numpy_on_one_thread()
+            from mindstone_tui.core.recall.vector_view import VectorView
+
+            self._view, self._last_place, self._generation = VectorView(dims), 0, generation
+        fresh = list(
+            self._database.execute(
+                "select place, row, bits from language_signs where place > ? order by place",
+                (self._last_place,),
+            )
+        )
+        if fresh:
+            self._view.add(
+                [row for _, row, _ in fresh], [bits for *_, bits in fresh], self._numbers
+            )
+            self._last_place = fresh[-1][0]
+        return self._view
+
+    def _numbers(self, rows: Sequence[int]) -> dict[int, bytes]:
+        import numpy as np
+
+        found = self._database.execute(
+            "select row, numbers from language_vectors"
+            " where row in (select value from json_each(?))",
+            (json.dumps(list(rows)),),
+        )
+        return {
+            row: np.frombuffer(numbers, np.float16).astype(np.float32).tobytes()
+            for row, numbers in found
+        }
