@@ -75,7 +75,10 @@ def import_(
         finally:
             follows = follow(home, settings, os.environ, home.sessions())
     if follows:
-        hint("Vectors follow in the background; until then recall finds the rest by words only.")
+        hint(
+            "The semantic index is built in the background; until then, recall finds the rest"
+            " by words only."
+        )
     if len(files) > 1 and not json:
         outcome.say()
     if not outcome.sessions_or_empty:
