@@ -89,7 +89,7 @@ def chat(
         bool, typer.Option("--plain", help="Chat line by line instead of opening the app.")
     ] = False,
 ) -> None:
-    """Open a session in the app; without a terminal, chat line by line.
+    """Open the app; without a terminal, chat line by line.
 
     `mindstone` alone does the same on the default session.
     """

@@ -22,7 +22,7 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_e
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
-    "chat": ("chat", "Open a session in the app; without a terminal, chat line by line."),
+    "chat": ("chat", "Open the app; without a terminal, chat line by line."),
     "run": ("run", "Take one turn and print the answer."),
     "sessions": ("history", "List sessions, the one used last first."),
     "stats": ("stats", "Show totals over all sessions."),

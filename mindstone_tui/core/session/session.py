@@ -245,7 +245,10 @@ class Session:
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         try:
-            self._take_in(self.services.catch_up())
+            with contextlib.suppress(
+                EntryNotSaved
+            ):  # writing the answer says so, and ends the turn
+                self._take_in(self.services.catch_up())
             written = self._questions.write(call, answer)
             # What others wrote before it comes first, an answer of theirs among it.
             self._take_in(self.services.catch_up())
