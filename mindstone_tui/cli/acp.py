@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def acp() -> None:
-    """Be the agent of an editor over the Agent Client Protocol.
+    """Act as an editor's agent over the Agent Client Protocol.
 
     It talks on standard streams: add it to Zed, JetBrains or Neovim as the command
     `mindstone acp`; docs/surfaces.md has examples. `mindstone config set acp.session main` lets

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def attach(
     program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))],
-    undo: Annotated[bool, typer.Option("--undo", help="Take our lines out again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Remove what MindStone added.")] = False,
     project: Annotated[
         bool, typer.Option("--project", help="Only for the folder you are in.")
     ] = False,
@@ -97,8 +97,10 @@ def _may_write(
     if json:
         return False
     if not sys.stdin.isatty():
-        raise UsageError("Nothing was written: nobody can be asked here.", "Add --yes to write it.")
-    prompt(f"{'Take these lines out of' if undo else 'Write this to'} {target.title}? [y/N] ")
+        raise UsageError(
+            "Nothing was written: there is no terminal to ask on.", "Add --yes to write it."
+        )
+    prompt(f"{'Remove these lines from' if undo else 'Write this to'} {target.title}? [y/N] ")
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True
     say("Nothing was written.")

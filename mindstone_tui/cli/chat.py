@@ -82,14 +82,14 @@ def chat(
         str,
         typer.Option(
             metavar="PLACE",
-            help="Open the transcript first, at a line number, an entry id or `turn 7`.",
+            help="Open the transcript at a line number, an entry id or `turn 7`.",
         ),
     ] = "",
     plain: Annotated[
         bool, typer.Option("--plain", help="Chat line by line instead of opening the app.")
     ] = False,
 ) -> None:
-    """Open the app on a session; without a terminal, chat in lines.
+    """Open the app; without a terminal, chat line by line.
 
     `mindstone` alone does the same on the default session.
     """

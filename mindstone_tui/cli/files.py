@@ -22,7 +22,10 @@ def register(app: typer.Typer) -> None:
 
 def files(
     path: Annotated[
-        str, typer.Argument(metavar="[PATH]", help="Print this file as it was; else list all.")
+        str,
+        typer.Argument(
+            metavar="[PATH]", help="Print this file as it was; lists all files if omitted."
+        ),
     ] = "",
     at: Annotated[
         int | None,
@@ -46,7 +49,7 @@ def files(
     known = FilesOfSession(where)
     turn = known.last_turn if at is None else at
     if path and out is not None:
-        raise UsageError("PATH and --out exclude each other.", "Leave one of them out.")
+        raise UsageError("PATH and --out cannot be combined.", "Use one of them.")
     if path:
         sys.stdout.buffer.write(known.content(turn, path))
         sys.stdout.buffer.flush()

@@ -90,7 +90,7 @@ def sessions(
         typer.Option(
             "--start-over",
             metavar="KEY",
-            help="Where a transcript is gone: set its other files aside, so that KEY can begin.",
+            help="If KEY's transcript is missing: move its other files aside and start it anew.",
         ),
     ] = "",
 ) -> None:
@@ -100,7 +100,7 @@ def sessions(
     """
     if fresh:
         aside = start_over(places().session(session_key(fresh)))
-        hint(f"What was left is in {aside}. The next message begins a new history.")
+        hint(f"The other files are now in {aside}. The next message starts a new history.")
         return
     fetch_news()
     wanted = session_filter(program, project, since, until, model)

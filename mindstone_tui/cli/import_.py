@@ -104,7 +104,10 @@ def _importing(origin: str, wait: bool, progress: Progress) -> Iterator[Importer
     finally:
         follows = follow(home, settings, os.environ, home.sessions())
     if follows:
-        hint("Vectors follow in the background; until then recall finds the rest by words only.")
+        hint(
+            "The semantic index is built in the background; until then, recall finds the rest"
+            " by words only."
+        )
 
 
 def _import_found(session: str, origin: str, *, json: bool, yes: bool, wait: bool) -> None:

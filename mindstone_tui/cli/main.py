@@ -22,10 +22,10 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_e
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
-    "chat": ("chat", "Open the app on a session; without a terminal, chat in lines."),
+    "chat": ("chat", "Open the app; without a terminal, chat line by line."),
     "run": ("run", "Take one turn and print the answer."),
     "sessions": ("history", "List sessions, the one used last first."),
-    "stats": ("stats", "Show what all sessions together took."),
+    "stats": ("stats", "Show totals over all sessions."),
     "resume": ("resume", "Resume a session in the program it comes from."),
     "log": ("history", "Read a session's transcript, oldest line first."),
     "verify": ("history", "Verify that a transcript was not altered."),
@@ -49,7 +49,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     ),
     "watch": ("watch", "Follow the sessions of other programs as they are written."),
     "export": ("export", "Export a session as HTML, Markdown, JSON or a recording."),
-    "acp": ("acp", "Be the agent of an editor over the Agent Client Protocol."),
+    "acp": ("acp", "Act as an editor's agent over the Agent Client Protocol."),
     "mcp": ("mcp", "Serve history and memory to other agents over MCP."),
     "serve": ("serve", "Serve these sessions to programs and browsers on this machine."),
     "models": ("models", "List models and add new ones."),

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def mcp(
     propose: Annotated[
         bool,
-        typer.Option("--propose", help="Let clients propose memories; a person decides."),
+        typer.Option("--propose", help="Let clients propose memories, for you to approve."),
     ] = False,
 ) -> None:
     """Serve history and memory to other agents over MCP.

@@ -34,19 +34,28 @@ SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sa
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
 
 ProgramOption = Annotated[
-    str, typer.Option("--program", metavar="NAME", help="Of this program: codex, mindstone, …")
+    str,
+    typer.Option(
+        "--program", metavar="NAME", help="Only sessions of this program: codex, mindstone, …"
+    ),
 ]
 ProjectOption = Annotated[
-    str, typer.Option("--project", metavar="TEXT", help="In a folder whose path has this in it.")
+    str,
+    typer.Option(
+        "--project", metavar="TEXT", help="Only sessions in a folder whose path contains this."
+    ),
 ]
 SinceOption = Annotated[
-    str, typer.Option("--since", metavar="DATE", help="Used on this day or later.")
+    str, typer.Option("--since", metavar="DATE", help="Only sessions used on this day or later.")
 ]
 UntilOption = Annotated[
-    str, typer.Option("--until", metavar="DATE", help="Begun on this day or earlier.")
+    str, typer.Option("--until", metavar="DATE", help="Only sessions begun on this day or earlier.")
 ]
 ModelFilterOption = Annotated[
-    str, typer.Option("--model", metavar="TEXT", help="Answered by a model with this in its name.")
+    str,
+    typer.Option(
+        "--model", metavar="TEXT", help="Only sessions that used a model with this in its name."
+    ),
 ]
 
 

@@ -198,11 +198,15 @@ def search(
     ] = 10,
     program: ProgramOption = "",
     project: ProjectOption = "",
-    since: Annotated[str, typer.Option(metavar="DATE", help="Said on this day or later.")] = "",
-    until: Annotated[str, typer.Option(metavar="DATE", help="Said on this day or earlier.")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="DATE", help="Only what was said on this day or later.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option(metavar="DATE", help="Only what was said on this day or earlier.")
+    ] = "",
     model: ModelFilterOption = "",
     role: Annotated[str, typer.Option(metavar="ROLE", help="user, assistant or tool.")] = "",
-    tool: Annotated[str, typer.Option(metavar="NAME", help="Results of this tool.")] = "",
+    tool: Annotated[str, typer.Option(metavar="NAME", help="Only results of this tool.")] = "",
     file: Annotated[str, typer.Option(metavar="NAME", help="Only where this file is named.")] = "",
 ) -> None:
     """Search all sessions. Each match shows its session, turn and line."""

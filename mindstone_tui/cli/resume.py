@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def resume(
     name: Annotated[
         str,
-        typer.Argument(help="Session, a part of its name, or its id there.", metavar="SESSION"),
+        typer.Argument(
+            help="Session, part of its name, or its id in that program.", metavar="SESSION"
+        ),
     ],
     run: Annotated[bool, typer.Option("--run", help="Run the command, in its folder.")] = False,
     json: JsonOption = False,

@@ -29,12 +29,15 @@ def serve(
         ),
     ] = -1,
     background: Annotated[
-        bool, typer.Option("--background", help="Start it, and return once it listens.")
+        bool,
+        typer.Option(
+            "--background", help="Start it in the background and return once it is listening."
+        ),
     ] = False,
-    status: Annotated[bool, typer.Option("--status", help="Say whether it runs, and where.")] = (
-        False
-    ),
-    stop: Annotated[bool, typer.Option("--stop", help="Stop the one that runs.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Show whether it is running, and where.")
+    ] = (False),
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the running server.")] = False,
     socket_only: Annotated[
         bool, typer.Option("--socket-only", help="Serve local programs only, without a port.")
     ] = False,
@@ -96,7 +99,7 @@ def _status(home: Home, *, json: bool) -> int:
         if json:
             say_json({"running": False})
         else:
-            say("No resident serves this home; `mindstone serve` starts one.")
+            say("No server is running for this home. Start one with `mindstone serve`.")
         return 1
     told = asyncio.run(ask(found, "status", {}))
     if json:
@@ -113,13 +116,13 @@ def _stop(home: Home) -> int:
 
     found = listening(home.places)
     if found is None:
-        say("No resident serves this home.")
+        say("No server is running for this home.")
         return 0
     asyncio.run(ask(found, "stop", {}))
     until = time.monotonic() + 30
     while (now := listening(home.places)) is not None and now.pid == found.pid:
         if time.monotonic() > until:
-            raise MindstoneError(f"Process {found.pid} does not stop.", "End it yourself.")
+            raise MindstoneError(f"Process {found.pid} did not stop.", "End it yourself.")
         time.sleep(0.05)
     say(f"Stopped process {found.pid}.")
     return 0

@@ -91,7 +91,8 @@ def pull_sessions(
     sessions: SessionsArgument = None,
     every: AllOption = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Set the copy here aside first, and fetch all of it.")
+        bool,
+        typer.Option("--again", help="Move the local copy aside first and fetch everything again."),
     ] = False,
     url: ServerOption = "",
     json: JsonOption = False,
@@ -145,7 +146,9 @@ def index_sessions(
     for each in wanted:
         done = publish_session(each, settings)
         if done is None:
-            raise UsageError(f"No server keeps {each.key}.", "Set history.url, or push it first.")
+            raise UsageError(
+                f"{each.key} is not kept on a server.", "Set history.url, or push it first."
+            )
         if json:
             say_json(done)
             continue

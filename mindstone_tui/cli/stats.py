@@ -47,7 +47,7 @@ def stats(
     until: UntilOption = "",
     model: ModelFilterOption = "",
     rows: Annotated[
-        int, typer.Option("--rows", "-n", metavar="N", min=0, help="Rows a table; 0 for all.")
+        int, typer.Option("--rows", "-n", metavar="N", min=0, help="Rows per table; 0 for all.")
     ] = _ROWS,
     output: Annotated[
         Path | None,
@@ -55,7 +55,7 @@ def stats(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what all sessions together took.
+    """Show totals over all sessions.
 
     Per program, project, day and model. Imported sessions count with the other program's own
     dates, tokens and costs, as far as it wrote them down. Days are in UTC.

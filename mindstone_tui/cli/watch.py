@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def watch(
     once: Annotated[
         Path | None,
-        typer.Option("--once", metavar="FILE", help="Take over one file as it is now, and end."),
+        typer.Option("--once", metavar="FILE", help="Import one file as it is now, then exit."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -44,7 +44,7 @@ def watch(
         return
     with only_watch(home) as free:
         if not free:
-            say("Another MindStone follows these folders already.")
+            say("Another MindStone is already watching these folders.")
             return
         begin(home, os.environ)
         programs = find_programs(os.environ)
@@ -52,7 +52,7 @@ def watch(
             for each in programs:
                 hint(f"{each.program}: {each.folder} ({plural(len(each.files), 'file')})")
             if not programs:
-                hint("No program's sessions are here yet; new ones are noticed.")
+                hint("No sessions of other programs found yet; new ones will be picked up.")
         following = FolderWatch(home, settings, os.environ)
         try:
             while True:

@@ -247,7 +247,7 @@ def test_it_starts_in_the_background_answers_dies_and_starts_again(
     finally:
         stopped = mindstone("serve", "--stop")
     assert stopped.returncode == 0
-    assert mindstone("serve", "--stop").stdout == "No resident serves this home.\n"
+    assert mindstone("serve", "--stop").stdout == "No server is running for this home.\n"
 
 
 def test_asking_for_two_things_at_once_is_refused() -> None:

@@ -91,29 +91,48 @@ def interrupted(call: ToolCall, why: str) -> ToolReturned:
     )
 
 
+class _Call(msgspec.Struct, frozen=True):
+    """A call that was understood: what would run, where, and what exactly is agreed to."""
+
+    tool: Tool
+    approval: Approval
+    where: ToolContext
+
+
 async def _use(
     context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch
 ) -> AsyncIterator[events.AnyEvent]:
+    understood = _understood(context, turn, call)
+    if not isinstance(understood, _Call):
+        yield understood
+        return
+    permitted: list[_Call] = []
+    async for event in _permit(context, turn, call, understood, watch, permitted):
+        yield event
+    if permitted:
+        async for event in _carry_out(context, turn, call, permitted[0], watch):
+            yield event
+
+
+def _understood(context: TurnContext, turn: int, call: ToolCall) -> _Call | events.AnyEvent:
+    """The call, recorded, or its result where it cannot be run at all."""
     tool = context.offer.find(call.name)
     if tool is None:
         known = ", ".join(sorted(context.tools)) or "none"
-        yield _returned(
+        return _returned(
             context, turn, call, _failed(f"There is no tool {call.name}; known: {known}.")
         )
-        return
     if is_too_deep(call.arguments):
         why = f"the arguments are nested more than {DEEPEST} deep and count as none"
-        yield _refused(context, turn, call, "policy", why)
-        return
-    tool_context = context.tool_context(call.id)
+        return _refused(context, turn, call, "policy", why)
+    where = context.tool_context(call.id)
     try:
-        approval = prepare(tool, call.id, call.arguments, tool_context)
+        approval = prepare(tool, call.id, call.arguments, where)
     except ToolError as error:
         subject = subject_of(tool, call.arguments)
         why = error.sentence
         failed = ToolResult(text=why, status="error", finding=one_line(f"{subject}: {why}", 160))
-        yield _returned(context, turn, call, failed, shown=subject)
-        return
+        return _returned(context, turn, call, failed, shown=subject)
     context.window.record(
         ToolCalled(
             call=call.id,
@@ -125,6 +144,22 @@ async def _use(
         ),
         turn,
     )
+    return _Call(tool, approval, where)
+
+
+async def _permit(
+    context: TurnContext,
+    turn: int,
+    call: ToolCall,
+    wanted: _Call,
+    watch: LoopWatch,
+    permitted: list[_Call],
+) -> AsyncIterator[events.AnyEvent]:
+    """Ask loop detection, the rules, hooks and a person, in this order; what holds is recorded.
+
+    `permitted` gets the call as it may be run, or nothing.
+    """
+    tool, approval = wanted.tool, wanted.approval
     if tool.risk != "client" and (circle := watch.why_not(call)) is not None:
         why = f"Not run again: {circle}."
         yield _refused(context, turn, call, "loop detection", why, approval.shown)
@@ -146,20 +181,29 @@ async def _use(
             yield _refused(context, turn, call, "hook", decision.reason, approval.shown)
             return
     if decision.verdict == "allow":
-        tool_context = context.permissions.confine(decision, tool_context)
+        confined = context.permissions.confine(decision, wanted.where)
         context.window.record(_allowed(call, approval, decision), turn)
-    else:
-        waiting = context.questions.ask(call.id)
-        question = await question_about(context, turn, tool, approval, decision)
-        # On disk before it is put: any surface may answer, and the first answer on disk holds.
-        context.window.record(_written(question), turn)
-        yield question
-        answer = await waiting
-        if not answer.allowed:
-            yield _refused(context, turn, call, "person", answer.why or "The person said no.")
-            return
-        context.permissions.remember(answer)
-        context.window.record(_granted(call, approval, answer), turn)
+        permitted.append(msgspec.structs.replace(wanted, where=confined))
+        return
+    waiting = context.questions.ask(call.id)
+    question = await question_about(context, turn, tool, approval, decision)
+    # On disk before it is put: any surface may answer, and the first answer on disk holds.
+    context.window.record(_written(question), turn)
+    yield question
+    answer = await waiting
+    if not answer.allowed:
+        yield _refused(context, turn, call, "person", answer.why or "The person said no.")
+        return
+    context.permissions.remember(answer)
+    context.window.record(_granted(call, approval, answer), turn)
+    permitted.append(wanted)
+
+
+async def _carry_out(
+    context: TurnContext, turn: int, call: ToolCall, allowed: _Call, watch: LoopWatch
+) -> AsyncIterator[events.AnyEvent]:
+    """Run the call; its files are kept before and looked at after, and hooks hear of it."""
+    tool, approval = allowed.tool, allowed.approval
     watched = await context.files.before(tool, approval)
     for trouble in context.files.take_trouble():
         yield events.Noticed(message=trouble, level="warning")
@@ -167,7 +211,7 @@ async def _use(
     outcome: list[ToolResult] = []
     interruption: asyncio.CancelledError | None = None
     try:
-        async for event in _run(context, turn, tool, approval, tool_context, outcome):
+        async for event in _run(context, turn, tool, approval, allowed.where, outcome):
             yield event
     except asyncio.CancelledError as cancelled:
         if not outcome:

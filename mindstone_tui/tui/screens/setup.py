@@ -137,7 +137,7 @@ class FetchScreen(ModalScreen[str]):
     @work(exclusive=True, group="fetch")
     async def _fetch(self) -> None:
         self._fetching = True
-        self._say("Downloading… Esc stops it; what has arrived stays.")
+        self._say("Downloading… Esc stops; the next try continues.")
         try:
             name = await self._setup.fetch(self._progress)
         except MindstoneError as error:
