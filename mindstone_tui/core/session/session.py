@@ -276,6 +276,11 @@ class Session:
             if not task.cancelling():
                 task.cancel(why or None)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, here or on another surface."""
+        return self._in_turn or self._others.running.is_set()
+
     async def settled(self) -> None:
         """Wait until nothing runs and nothing waits."""
         await self._inbox.idle.wait()
@@ -370,7 +375,7 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         try:
             if not self._lease.try_take():
-                self._others.running.set()
+                self._others.begin(self._context.transcript.last_turn)
                 self._questions.find()
                 return
         except EntryNotSaved as error:
