@@ -47,7 +47,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.paths import CHILD, SessionPlaces
-from mindstone_tui.core.session.profile import ListedSession, as_listed, list_described
+from mindstone_tui.core.session.profile import ListedSession, as_listed, folded, list_described
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
     Damaged,
@@ -78,7 +78,7 @@ def sessions(
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="Show at most N; 0 for all.")
     ] = 0,
     sub_agents: Annotated[
-        bool, typer.Option("--sub-agents", help="Include sub-agent sessions.")
+        bool, typer.Option("--sub-agents", help="Show sub-agents behind their session.")
     ] = False,
     program: ProgramOption = "",
     project: ProjectOption = "",
@@ -110,6 +110,8 @@ def sessions(
         every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
+    if sub_agents and not json:
+        shown = folded(shown)
     if json:
         say_json({"sessions": shown})
         return
@@ -122,7 +124,7 @@ def sessions(
             _local(summary.used),
             str(summary.turns),
             numbers.size(summary.size),
-            one_line(summary.title or summary.text, 200)
+            ("↳ " if summary.started_by else "") + one_line(summary.title or summary.text, 200)
             if summary.readable
             else f"unreadable: mindstone verify -s {summary.session}",
         )

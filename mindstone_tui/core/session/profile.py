@@ -163,6 +163,28 @@ def profiles_of(
                 yield listed, profile
 
 
+def folded(sessions: list[ListedSession]) -> list[ListedSession]:
+    """The same sessions, each sub-agent right behind the session that started it."""
+    listed = {each.session for each in sessions}
+    children: dict[str, list[ListedSession]] = {}
+    for each in sessions:
+        if each.started_by in listed and each.started_by != each.session:
+            children.setdefault(each.started_by, []).append(each)
+    ordered: list[ListedSession] = []
+    placed: set[str] = set()
+    # Sub-agents that started each other in a circle have no beginning; they come last.
+    roots = [each for each in sessions if each.started_by not in listed]
+    for root in (*roots, *sessions):
+        waiting = [root]
+        while waiting:
+            each = waiting.pop()
+            if each.session not in placed:
+                placed.add(each.session)
+                ordered.append(each)
+                waiting += reversed(children.get(each.session, []))
+    return ordered
+
+
 def as_listed(summary: SessionSummary) -> ListedSession:
     """A session of which no more is known, because it is not on this machine."""
     return ListedSession(**msgspec.structs.asdict(summary), used=summary.updated)

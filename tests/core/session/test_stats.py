@@ -12,7 +12,7 @@ from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.session.profile import DayProfile, ListedSession, SessionProfile
+from mindstone_tui.core.session.profile import DayProfile, ListedSession, SessionProfile, folded
 from mindstone_tui.core.session.resume_command import (
     RESUME_COMMANDS,
     find_session,
@@ -138,3 +138,18 @@ def test_a_session_is_found_by_name_part_or_id(home: Path) -> None:
         find_session("ab", sessions)
     with pytest.raises(UsageError, match="There is no session"):
         find_session("zz", sessions)
+
+
+def test_sub_agents_stand_behind_the_session_that_started_them() -> None:
+    name = "agent:default:{}".format
+    sessions = [
+        _listed("child", started_by=name("parent")),
+        _listed("alone"),
+        _listed("grandchild", started_by=name("child")),
+        _listed("parent"),
+        _listed("orphan", started_by=name("gone")),
+        _listed("ring", started_by=name("ring")),
+    ]
+    assert [each.main for each in folded(sessions)] == [
+        *("alone", "parent", "child", "grandchild", "orphan", "ring"),
+    ]
