@@ -157,6 +157,11 @@ def test_a_machine_goes_on_where_another_one_was(home: Places, store: PostgresSt
     assert (again.passages, again.vectors) == (0, 2 if again.meaning else 0)
     said(home, store, "kitchen", "Now the kettle is in the cellar.")
     assert published(home, store, key, model).passages == 1
+    said(home, store, "kitchen")  # a line in which nothing is said
+    assert published(home, store, key, model).passages == 0
+    kept = store.find(key)
+    assert kept is not None
+    assert PassageStore(store).mark(key).seq == kept.head.seq
     assert PassageStore(store).size() == 3
     assert "Now the kettle is in the cellar." in search(store, "kettle", model)
     assert search(store, "kettle", model, kinds=["assistant_message"]) == [TALK["kitchen"][1]]
