@@ -31,7 +31,8 @@ from mindstone_tui.core.events import (
 from mindstone_tui.core.paths import Places, SessionKey
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.config.settings import McpServerSettings
+    from mindstone_tui.core.entries import Image, Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
     from mindstone_tui.core.session.build import Opening
@@ -157,17 +158,38 @@ class Conversation:
         text: str,
         *,
         attachments: Sequence[Attachment] = (),
+        images: Sequence[Image] = (),
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
-        `before` took place elsewhere and is written down first; `matched` says how that was known.
+        `images` are kept already. `before` took place elsewhere and is written down first;
+        `matched` says how that was known.
         """
         self._session.send(
-            text, attachments=attachments, steer=steer, before=before, matched=matched
+            text,
+            attachments=attachments,
+            images=images,
+            steer=steer,
+            before=before,
+            matched=matched,
         )
+
+    def keep(self, data: bytes, name: str) -> Image:
+        """Keep a picture or a sound for a message to show; raises when it is neither."""
+        return self._session.keep(data, _recognised(data, name))
+
+    def check_taken(self, data: bytes, name: str) -> None:
+        """Raise when the model that answers cannot be shown this picture or sound."""
+        seen = _recognised(data, name)
+        if self._session.not_taken([seen]):
+            what = "sounds" if seen.is_sound else "pictures"
+            model = self._session.services.context.info.name
+            raise UsageError(
+                f"{model} does not take {what}.", "Name a model that does, or say it in words."
+            )
 
     def command(self, line: str) -> None:
         """Run a slash command."""
@@ -253,12 +275,14 @@ async def connect(
     wait: bool = True,
     follow: bool = True,
     guest: Guest | None = None,
+    servers: Mapping[str, McpServerSettings] | None = None,
 ) -> Conversation:
     """Open or begin a session; whoever calls this closes it. `open` closes it by itself.
 
     `asks` says that somebody answers `ToolAsked`; without that, a tool that needs an approval is
     declined. `wait` waits while another program takes a turn in the session, else that is refused.
-    `follow` announces what other programs write to it. A `guest` brings its own tools.
+    `follow` announces what other programs write to it. A `guest` brings its own tools; `servers`
+    are started beside those of the settings.
     """
     # Deferred: a program that only looks at a session does not wait for what a turn needs.
     from mindstone_tui.core.session.build import Opening, open_session
@@ -280,6 +304,7 @@ async def connect(
         asks=asks,
         follow=follow,
         guest=guest,
+        servers=servers or {},
     )
     return Conversation(await open_session(opening), here, opening)
 
@@ -399,6 +424,17 @@ def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdi
     here = _home(home)
     here.fetch_news(here.key(session))
     return verify_transcript(here.places.session(here.key(session)))
+
+
+def _recognised(data: bytes, name: str) -> Image:
+    from mindstone_tui.core.session.attachments import recognise
+
+    seen = recognise(data, name)
+    if seen is None:
+        raise UsageError(
+            f"{name} is no picture or sound that models take.", "Send PNG, JPEG, GIF, WebP, WAV …"
+        )
+    return seen
 
 
 def _home(home: Home | Path | str | None) -> Home:

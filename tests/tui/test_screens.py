@@ -528,6 +528,12 @@ async def test_help_is_made_from_the_bindings_and_the_registry() -> None:
         assert "f9" in panel
 
 
+def _chosen(rows: OptionList) -> str:
+    """What stands in the highlighted row."""
+    option = rows.highlighted_option
+    return "" if option is None else str(option.prompt)
+
+
 async def test_the_palette_finds_commands_and_types_those_that_need_more() -> None:
     app, talk = staged()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -535,8 +541,8 @@ async def test_the_palette_finds_commands_and_types_those_that_need_more() -> No
         await pilot.press("ctrl+p")
         await pilot.pause()
         await pilot.press(*"/restore")
-        await until(pilot, lambda: bool(app.screen.query(OptionList)))
-        await pilot.pause(0.2)
+        found = app.screen.query_one(OptionList)
+        await until(pilot, lambda: "/restore" in _chosen(found))
         await pilot.press("enter")
         await until(pilot, lambda: app.chat.input_area.prompt.text == "/restore ")
 

@@ -44,6 +44,9 @@ class MoreArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
+_MORE_PARAMETERS: Final = parameters_of(MoreArguments)
+
+
 def choose(
     tools: Sequence[ToolSchema],
     size: Callable[[Sequence[ToolSchema]], int],
@@ -78,7 +81,7 @@ def _more(held: Sequence[ToolSchema]) -> ToolSchema:
     return ToolSchema(
         name=MORE,
         description=f"Get one of these tools, which are not shown here: {names}",
-        parameters=parameters_of(MoreArguments),
+        parameters=_MORE_PARAMETERS,
     )
 
 
@@ -112,7 +115,6 @@ class ToolOffer:
         self._tools = tools
         self.wanted: list[str] = []
         """Tools that were asked for, the newest first."""
-        self._counted: tuple[list[ToolSchema], Counter, int] | None = None
         self.more = declare(
             MORE,
             "Get a tool that is not shown.",
@@ -129,18 +131,12 @@ class ToolOffer:
         known = [tool.schema for tool in self._tools.values()]
         if only:
             return [tool for tool in known if tool.name in only]
-        if self._size(known, counter) <= limit:
+        if counter.tools(known) <= limit:
             return known
         if not self.wanted:
             self.wanted = _asked_before(fold)
         order = by_use([tool.name for tool in known], fold)
         return list(choose(known, counter.tools, limit, order, self.wanted))
-
-    def _size(self, known: list[ToolSchema], counter: Counter) -> int:
-        """All of them in tokens; every report asks, and they hardly ever change."""
-        if self._counted is None or self._counted[:2] != (known, counter):
-            self._counted = (known, counter, counter.tools(known))
-        return self._counted[2]
 
     def find(self, name: str) -> Tool | None:
         """A tool by its name, shown or not."""

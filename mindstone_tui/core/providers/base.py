@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 from mindstone_tui.core.config.settings import Effort, ModelSettings
-from mindstone_tui.core.entries import Label, Part, Request, Usage
+from mindstone_tui.core.entries import Label, Part, Request, Sampling, Usage
 
 
 class TextPart(Part):
@@ -66,6 +66,8 @@ class Options(Part):
     temperature: float | None = None
     effort: Effort | None = None
     """How hard the model thinks first; None leaves it to the provider."""
+    sampling: Sampling = Sampling()
+    """What a program asks beside that; what a provider does not know is left out."""
     purpose: str = ""
     """Empty for the conversation; `summary`, `judge` … for side calls."""
     position: int = 0

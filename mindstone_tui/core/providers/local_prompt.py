@@ -16,6 +16,7 @@ import msgspec
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.dialect import wishes
 from mindstone_tui.core.providers.guide.provider import is_context, passages, text_of, unwrapped
 from mindstone_tui.core.providers.local_models import LocalModel
 
@@ -85,6 +86,7 @@ def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, 
         "return_progress": True,
         "max_tokens": min(options.max_tokens, model.max_output),
         "temperature": 0.0 if options.temperature is None else options.temperature,
+        **{name: value for name, value in wishes(options).items() if value is not None},
         "repeat_penalty": 1.0 if model.tools else 1.1,
         "cache_prompt": True,
         "chat_template_kwargs": {"enable_thinking": False},

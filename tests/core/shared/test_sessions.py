@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,17 +11,26 @@ import pytest
 
 from mindstone_tui import api
 from mindstone_tui.cli.main import run as main
+from mindstone_tui.core.config import load
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.events import (
+    Answer,
     EntryAppeared,
     MessageReturned,
     Noticed,
     NotSaved,
     SessionReady,
+    ToolAsked,
     TurnEnded,
     TurnStarted,
 )
-from mindstone_tui.core.transcript import verify
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.session.lease import SharedLease
+from mindstone_tui.core.session.take_over import Importer
+from mindstone_tui.core.shared.postgres import PostgresStore
+from mindstone_tui.core.transcript import Transcript, verify
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
 
@@ -174,6 +184,29 @@ async def test_a_turn_that_loses_its_server_ends_and_the_next_one_is_in_a_fork(
     assert verify(home.places.session(home.key(talk.session))).ok
 
 
+async def test_an_approval_that_cannot_be_kept_runs_nothing_and_ends_the_turn(
+    server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.jsonl"
+    call = {"name": "shell", "arguments": {"command": f"touch {tmp_path / 'ran'}"}}
+    script.write_text(json.dumps({"text": "Soon.", "tool_calls": [call]}) + "\n")
+    heard: list[object] = []
+    with contextlib.ExitStack() as until_it_goes:
+        proxy = until_it_goes.enter_context(CuttingProxy(server.port))
+        home = home_of(tmp_path / "a", url.replace(str(server.port), str(proxy.port)))
+        talk = await api.connect(home=home, model=f"scripted/{script}", asks=True, approve="ask")
+        async for event in talk.ask("run it"):
+            heard.append(event)
+            if isinstance(event, ToolAsked):
+                until_it_goes.close()
+                talk.answer(event.call, Answer(allowed=True))
+    assert any(isinstance(each, NotSaved) for each in heard)
+    assert isinstance(heard[-1], TurnEnded)
+    assert heard[-1].ending == "failed"
+    await talk.close()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_password_is_in_no_output_and_no_file(
     server: PostgresServer,
     url: str,
@@ -254,3 +287,44 @@ def test_nothing_of_this_is_imported_without_a_server(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == ""
+
+
+def test_an_import_waits_for_another_machines_turn_and_then_nobody_else_has_one(
+    url: str, tmp_path: Path
+) -> None:
+    home = home_of(tmp_path / "a", url)
+    settings = load(home.places, home.environ).settings
+    key = home.key("imported")
+    elsewhere = home_of(tmp_path / "b", url).places.session(key)
+    with (
+        contextlib.closing(PostgresStore(url, timeout=20)) as store,
+        contextlib.closing(Transcript(elsewhere, upstream=store.another())) as transcript,
+        contextlib.closing(SharedLease(elsewhere, transcript, store, 3600)) as lease,
+    ):
+        assert lease.try_take()
+        waited: list[SessionKey] = []
+        during: list[bool] = []
+
+        def on_busy(busy: SessionKey) -> None:
+            waited.append(busy)
+            transcript.append(UserMessage(text="the turn that goes on"), turn=1)
+            lease.give_back()
+
+        importer = Importer(
+            home.places,
+            settings,
+            home.environ,
+            wait=False,
+            progress=lambda what, done, all_: during.append(lease.try_take()),
+            on_busy=on_busy,
+        )
+        file = Path(__file__).parents[2] / "fixtures" / "imports" / "claude-code.jsonl"
+        (report,) = importer.take(file, key, "file")
+        assert lease.try_take()
+    assert waited == [key]
+    assert report.added
+    assert during
+    assert not any(during)
+    kinds = [line.kind for line in api.log(session=str(key), home=home) if isinstance(line, Line)]
+    assert kinds[:2] == ["session_opened", "user_message"]
+    assert kinds[-1] in ("window_carried", "context_window_pruned")
