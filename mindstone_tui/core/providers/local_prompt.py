@@ -114,7 +114,8 @@ def _fresh(tools: Sequence[ToolSchema], messages: Sequence[Message]) -> list[Too
     asked = next(text_of(each) for each in reversed(messages) if each["role"] == "user")
     if _SEVERAL.search(asked):
         return list(tools)
-    calls = next((each["tool_calls"] for each in reversed(messages) if each.get("tool_calls")), [])
+    called = (each["tool_calls"] for each in reversed(messages) if each.get("tool_calls"))
+    calls: list[dict[str, Any]] = next(called, [])
     used = {call["function"]["name"] for call in calls}
     return [tool for tool in tools if tool.name not in used]
 

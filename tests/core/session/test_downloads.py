@@ -29,7 +29,7 @@ def places(home: Path) -> Places:
 
 
 def offer(places: Places, **environ: str) -> Download | None:
-    store(places, "models.local_memory_left", 0)
+    store(places, "models.local_memory_left", "0")
     return offered(places, load(places, environ).settings, environ)
 
 
