@@ -37,9 +37,7 @@ SMALL_IDENTITY: Final = """\
 You are MindStone, an assistant in a terminal. Answer in one to three short sentences."""
 
 SMALL_RULES: Final = """\
-Copy names, numbers, dates and paths exactly as they are written. For questions about the user, \
-their work or what was said, use only the notes and the conversation. If these do not say it, \
-answer: I don't know, nothing I have says so. Never guess."""
+Copy names, numbers, dates and paths exactly as they are written."""
 """For small models: few rules, each about what they get wrong most."""
 
 Count = Callable[[str], int]

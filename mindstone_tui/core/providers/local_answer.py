@@ -1,19 +1,19 @@
 """Reads a small model's answer while it grows: text as it comes, or a tool call once it is whole.
 
-With tools, a model answers with one JSON object under a grammar: {"answer":"…"}, or {"tool":"…",
-"arguments":{…}}. The answer's text is passed on character by character, as if it were plain.
+With tools, a model answers with one JSON object under a grammar: {"tool":"answer","text":"…"}, or
+{"tool":"read","path":"…"}. The answer's text is passed on as it comes, as if it were plain.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
 
-_ANSWER: Final = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
+_ANSWER: Final = re.compile(r'\s*\{\s*"tool"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _LONGEST_LOOP: Final = 400
 _ENOUGH_LOOPED: Final = 96
@@ -56,11 +56,9 @@ class AnswerReader:
         if self._inside:
             return None
         asked = read_arguments(self.raw)
-        if not asked or not isinstance(asked.get("tool"), str):
+        if not asked or not isinstance(name := asked.pop("tool", None), str):
             return None
-        arguments: Any = asked.get("arguments")
-        known = arguments if isinstance(arguments, dict) else {}
-        return asked["tool"], msgspec.json.encode(known).decode()
+        return name, msgspec.json.encode(asked).decode()
 
     def _decode(self) -> str:
         """Unescape what can be; an escape that is cut waits for its rest."""

@@ -7,7 +7,8 @@ prompt of the next turn begins exactly as this one ended and need not be read ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,12 @@ from mindstone_tui.core.providers.local_models import LocalModel
 
 TOOLS: Final = ("read", "list", "grep", "write", "edit", "shell", "recall")
 """What a small model is offered: more names than these only confuse it."""
+_NOTES: Final = """\
+Answer the question from the notes. If they do not say what is asked, answer: I don't know, \
+nothing I have says so.
+Example: The car is red. Question: Who owns the car? -> I don't know, nothing I have says so.
+Notes:
+"""
 _LONGEST_NOTE: Final = 1_200
 _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
@@ -34,27 +41,33 @@ _PARAMETERS: Final = {
     "recall": ("query",),
 }
 """What of a tool's arguments is shown; the others have defaults that serve."""
-_ABOUT: Final = {
-    "read": "show what is in a file",
-    "list": "show which files are in a folder",
-    "grep": "find a text inside files",
-    "write": "make a new file with this content",
-    "edit": "replace a text inside a file by another",
-    "shell": "run a command: tests, git, programs",
-    "recall": "search earlier conversations",
-}
-_FORM: Final = """\
-Reply with one JSON object.
-To answer: {"answer":"..."}
-To use a tool first: {"tool":"NAME","arguments":{...}}
-
-Tools:
-"""
-_WHEN: Final = """
-
-Use a tool when the user asks about files, folders, code or commands, or wants something done. \
-Answer when the notes or the conversation hold what is asked, and when it needs no tool. \
-When a result is there, answer from it."""
+_EXAMPLES: Final = (
+    ("read", "Show me notes.txt", {"path": "notes.txt"}),
+    ("list", "What is in the folder img?", {"path": "img"}),
+    ("grep", "Where is max_size used?", {"pattern": "max_size", "path": "."}),
+    ("write", "Create a.txt with the text: hi", {"path": "a.txt", "content": "hi"}),
+    (
+        "edit",
+        "In a.txt change hi to bye",
+        {"path": "a.txt", "old_string": "hi", "new_string": "bye"},
+    ),
+    ("shell", "Run git diff", {"command": "git diff"}),
+    ("recall", "What did I say about the car?", {"query": "car"}),
+)
+"""One request for each tool: small models follow examples better than rules."""
+ANSWER: Final = "answer"
+"""The tool that is none: saying something."""
+_FORM: Final = "Reply with one JSON object that names a tool, as in these examples:\n"
+_SEVERAL: Final = re.compile(r"\b(?:and|then|both|all|each|every|also|files)\b|,", re.IGNORECASE)
+_ACTS: Final = re.compile(
+    r"\A\W*(?:please |now |then |can you |could you |would you )*"
+    r"(?:show|open|read|cat|list|run|execute|start|create|write|make|edit|replace|change|rename"
+    r"|search|find|grep|look|install|delete|remove|fix|add|update|build|test|check|commit)\b"
+    r"|\b(?:files?|folders?|director(?:y|ies)|source|code|command|script|repo(?:sitory)?)\b"
+    r"|[\w.-]*/[\w./-]+|\b[\w-]+\.[a-z]{1,5}\b|`[^`]+`|\b\w+_\w+\b|\w\(\)",
+    re.IGNORECASE,
+)
+"""What a message says that may need a tool: an order, a file, a name out of code."""
 
 
 def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, Any]:
@@ -79,7 +92,8 @@ def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, 
         "chat_template_kwargs": {"enable_thinking": False},
     }
     if tools:
-        shape = {"name": "reply", "strict": True, "schema": reply_schema(tools)}
+        usable = [] if needs_no_tool(messages) else _fresh(tools, request.messages)
+        shape = {"name": "reply", "strict": True, "schema": reply_schema(usable)}
         body["response_format"] = {"type": "json_schema", "json_schema": shape}
     return body
 
@@ -90,21 +104,64 @@ def offered(tools: Iterable[ToolSchema]) -> list[ToolSchema]:
     return [known[name] for name in TOOLS if name in known]
 
 
+def _fresh(tools: Sequence[ToolSchema], messages: Sequence[Message]) -> list[ToolSchema]:
+    """The tools without the one whose result came last: small models like to ask twice.
+
+    Unless more than one thing was asked for.
+    """
+    if messages[-1]["role"] != "tool":
+        return list(tools)
+    asked = next(text_of(each) for each in reversed(messages) if each["role"] == "user")
+    if _SEVERAL.search(asked):
+        return list(tools)
+    called = (each["tool_calls"] for each in reversed(messages) if each.get("tool_calls"))
+    calls: list[dict[str, Any]] = next(called, [])
+    used = {call["function"]["name"] for call in calls}
+    return [tool for tool in tools if tool.name not in used]
+
+
 def tool_text(tools: Sequence[ToolSchema]) -> str:
-    """The tools in a line each, and when to use one."""
+    """The tools, each by an example."""
+    names = [tool.name for tool in tools]
     lines = [
-        f"{tool.name}({', '.join(_PARAMETERS[tool.name])}): {_ABOUT[tool.name]}" for tool in tools
+        f"{said} -> {call_text(name, arguments)}"
+        for name, said, arguments in _EXAMPLES
+        if name in names
     ]
-    return _FORM + "\n".join(lines) + _WHEN
+    result = 'Result of {"tool":"read","path":"a.ini"}: port = 80'
+    lines.append(f"{result} -> {call_text(ANSWER, {'text': 'The port is 80.'})}")
+    lines.append(f"Hello! -> {call_text(ANSWER, {'text': 'Hello! What can I do?'})}")
+    return _FORM + "\n".join(lines)
+
+
+def needs_no_tool(messages: Sequence[Message]) -> bool:
+    """Whether the last question can only be answered from the notes that stand before it.
+
+    They were searched for already; a small model would rather search again than read them.
+    """
+    last = text_of(messages[-1])
+    if messages[-1]["role"] != "user" or not last.startswith(_NOTES):
+        return False
+    return _ACTS.search(last.rpartition("\n\n")[2]) is None
+
+
+def call_text(name: str, arguments: Mapping[str, Any]) -> str:
+    """A reply as the model itself writes it."""
+    return msgspec.json.encode({"tool": name, **arguments}).decode()
 
 
 def reply_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
     """What a reply may be: an answer, or one of the tools with exactly its arguments."""
-    choices = [_object({"answer": {"type": "string"}})]
-    for tool in tools:
-        arguments = {name: {"type": "string"} for name in _PARAMETERS[tool.name]}
-        choices.append(_object({"tool": {"const": tool.name}, "arguments": _object(arguments)}))
-    return {"anyOf": choices}
+    named = {tool.name: _PARAMETERS[tool.name] for tool in tools} | {ANSWER: ("text",)}
+    return {
+        "anyOf": [
+            _object(
+                {"tool": {"const": name}}
+                | {parameter: {"type": "string"} for parameter in parameters}
+            )
+            for name, parameters in named.items()
+        ]
+    }
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -134,21 +191,21 @@ def _rendered(message: Message, called: dict[str, str], *, as_json: bool) -> Mes
     if message["role"] == "tool":
         about = called.get(message.get("tool_call_id", ""), "the tool")
         result = unwrapped(text)[:_LONGEST_RESULT]
-        return {"role": "user", "content": f"Result of {about}:\n{result}"}
+        return {"role": "user", "content": f"Result of {about}: {result}"}
     if message["role"] != "assistant" or not as_json:
         return {"role": message["role"], "content": text}
     calls = message.get("tool_calls") or ()
     if calls:
         return {"role": "assistant", "content": called[calls[0]["id"]]}
-    return {"role": "assistant", "content": msgspec.json.encode({"answer": text}).decode()}
+    return {"role": "assistant", "content": call_text(ANSWER, {"text": text})}
 
 
 def _call_text(function: dict[str, Any]) -> str:
-    """A call as the model itself would write it."""
+    """A call of the conversation in that form, with the arguments that it was shown."""
     name = str(function.get("name", ""))
     arguments = read_arguments(str(function.get("arguments", ""))) or {}
-    shown = {key: value for key, value in arguments.items() if key in _PARAMETERS.get(name, ())}
-    return msgspec.json.encode({"tool": name, "arguments": shown or arguments}).decode()
+    known = _PARAMETERS.get(name, tuple(arguments))
+    return call_text(name, {key: arguments[key] for key in known if key in arguments})
 
 
 def _with_notes(question: Message, block: str, most: int) -> Message:
@@ -159,5 +216,5 @@ def _with_notes(question: Message, block: str, most: int) -> Message:
     shown = "\n".join(f"- {' '.join(note.split())}" for note in notes)
     return {
         "role": "user",
-        "content": f"Notes from earlier conversations:\n{shown}\n\n{question['content']}",
+        "content": f"{_NOTES}{shown}\n\nQuestion: {question['content']}",
     }

@@ -25,7 +25,7 @@ from mindstone_tui.core.providers.local_models import (
     LocalModel,
     path_of,
 )
-from mindstone_tui.core.providers.local_prompt import reply_schema, tool_text
+from mindstone_tui.core.providers.local_prompt import body_of, reply_schema, tool_text
 from mindstone_tui.core.providers.local_provider import LocalProvider, why_not
 from tests.core.providers.requests import Broken, hear, request, tool
 
@@ -123,15 +123,21 @@ async def test_recalled_notes_stand_before_the_question(make: Make) -> None:
     echo = 'chunk(content=last); chunk("stop")'
     asked = request("What is the boat called?", BLOCK)
     said = (await hear(make(echo), asked)).text
-    assert said.endswith("- The boat is Nereid.\n\nWhat is the boat called?")
-    echo = 'chunk(content=json.dumps({"answer": last})); chunk("stop")'
+    assert said.endswith("- The boat is Nereid.\n\nQuestion: What is the boat called?")
+    echo = 'chunk(content=json.dumps({"tool": "answer", "text": last})); chunk("stop")'
     both = request("What is the boat called?", BLOCK, tools=(READ,))
     said = (await hear(make(echo, model=QWEN_CODER_15), both)).text
-    assert "- The boat is Nereid.\n- It rained.\n\nWhat" in said
+    assert "- The boat is Nereid.\n- It rained.\n\nQuestion: What" in said
 
 
 async def test_an_answer_under_the_schema_is_streamed_as_plain_text(make: Make) -> None:
-    pieces = ['{"ans', 'wer":"Say \\', '"hi\\" \\u00', "e9\\nwith \\ud83d", '\\ude00."}']
+    pieces = [
+        '{"tool":"ans',
+        'wer","text":"Say \\',
+        '"hi\\" \\u00',
+        "e9\\nwith \\ud83d",
+        '\\ude00."}',
+    ]
     answer = "".join(f"chunk(content={piece!r}); " for piece in pieces) + 'chunk("stop")'
     heard = await hear(make(answer, model=QWEN_CODER_15), ask(tools=(READ,)))
     assert heard.text == 'Say "hi" é\nwith 😀.'
@@ -142,10 +148,10 @@ async def test_an_answer_under_the_schema_is_streamed_as_plain_text(make: Make) 
 async def test_a_call_under_the_schema_is_a_call_and_comes_back_in_the_same_form(
     make: Make,
 ) -> None:
-    written = '{"tool":"read","arguments":{"path":"a.txt"}}'
+    written = '{"tool":"read","path":"a.txt"}'
     answer = (
-        f"chunk(content={written!r} if 'Result' not in last else json.dumps({{'answer': "
-        "json.dumps(asked['messages'])})); chunk('stop')"
+        f"chunk(content={written!r} if 'Result' not in last else json.dumps({{'tool': 'answer', "
+        "'text': json.dumps(asked['messages'])})); chunk('stop')"
     )
     provider = make(answer, model=QWEN_CODER_15)
     heard = await hear(provider, ask("show a.txt", tools=(READ,)))
@@ -163,20 +169,51 @@ async def test_a_call_under_the_schema_is_a_call_and_comes_back_in_the_same_form
     )
     messages = json.loads((await hear(provider, again)).text)
     assert messages[-2] == {"role": "assistant", "content": written}
-    assert messages[-1]["content"] == f"Result of {written}:\nthe file"
+    assert messages[-1]["content"] == f"Result of {written}: the file"
 
 
 def test_the_schema_allows_an_answer_or_exactly_one_call() -> None:
     tools = [READ, tool("shell", "command", seconds={"type": "number"})]
     choices = reply_schema(tools)["anyOf"]
     assert [list(each["properties"]) for each in choices] == [
-        ["answer"],
-        ["tool", "arguments"],
-        ["tool", "arguments"],
+        ["tool", "path"],
+        ["tool", "command"],
+        ["tool", "text"],
     ]
-    assert choices[2]["properties"]["arguments"]["properties"] == {"command": {"type": "string"}}
+    assert [each["properties"]["tool"]["const"] for each in choices] == ["read", "shell", "answer"]
     assert all(each["additionalProperties"] is False for each in choices)
-    assert "shell(command)" in tool_text(tools)
+    assert all(each["required"] == list(each["properties"]) for each in choices)
+    assert '-> {"tool":"shell","command":"git diff"}' in tool_text(tools)
+
+
+TOOLS = (READ, tool("shell", "command"))
+CALLED = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "a", "function": {"name": "read", "arguments": '{"path": "a"}'}}],
+}
+CAME = {"role": "tool", "tool_call_id": "a", "content": "port = 80"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "offered"),
+    [
+        (("Show me a.txt",), ["read", "shell", "answer"]),
+        (("What is the boat called?", BLOCK), ["answer"]),
+        (("Show me the file about the boat", BLOCK), ["read", "shell", "answer"]),
+        (("What is the port in a?", CALLED, CAME), ["shell", "answer"]),
+        (("Read a and b", CALLED, CAME), ["read", "shell", "answer"]),
+    ],
+    ids=["a request", "a question with notes", "a file", "a result", "one of two results"],
+)
+def test_a_small_model_may_choose_only_what_makes_sense(
+    messages: tuple[Any, ...], offered: list[str]
+) -> None:
+    """While its prompt stays the same, so that what was read of it stays cached."""
+    body = body_of(request(*messages, tools=TOOLS), Options(max_tokens=9), QWEN_CODER_15)
+    choices = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert [each["properties"]["tool"]["const"] for each in choices] == offered
+    assert body["messages"][0]["content"].endswith(tool_text(TOOLS))
 
 
 async def test_a_side_call_gets_plain_words_without_tools(make: Make) -> None:
@@ -226,7 +263,9 @@ def test_a_circle_is_told_from_a_list(text: str, loops: bool) -> None:
 
 
 def test_an_answer_may_arrive_in_any_pieces() -> None:
-    whole = json.dumps({"answer": 'tab\there "quoted" \\ ünï 😀 \x07'}, ensure_ascii=True)
+    whole = json.dumps(
+        {"tool": "answer", "text": 'tab\there "quoted" \\ ünï 😀 \x07'}, ensure_ascii=True
+    )
     for size in (1, 2, 3, 7, 100):
         reader = AnswerReader()
         said = "".join(reader.feed(whole[at : at + size]) for at in range(0, len(whole), size))
@@ -291,11 +330,12 @@ async def test_an_answer_that_broke_off_goes_on_where_it_was(make: Make, places:
     """The new child is shown what was said, and nothing appears twice."""
     places.models.mkdir(parents=True)
     answer = (
-        'first and (chunk(content=\'{"answer":"The boat \'), os._exit(3)); '
-        "chunk(content='is Nereid.\"}' if last == '{\"answer\":\"The boat ' else '?'); "
+        "first and (chunk(content=BEGUN), os._exit(3)); "
+        "chunk(content='is Nereid.\"}' if last == BEGUN else '?'); "
         "chunk('stop')"
     )
-    provider = make(answer, DIES + READY, model=QWEN_CODER_15)
+    begun = '{"tool":"answer","text":"The boat '
+    provider = make(answer, f"BEGUN = {begun!r}\n{DIES}{READY}", model=QWEN_CODER_15)
     heard = await hear(provider, ask(tools=(READ,)))
     assert heard.text == "The boat is Nereid."
     assert len(heard.retries) == 0, "nobody needs to know"
@@ -414,4 +454,4 @@ async def test_the_real_model_is_held_to_the_schema(real: LocalProvider) -> None
         for choice in chunk.get("choices", ()):
             reader.feed(choice["delta"].get("content") or "")
     assert reader.is_answer or reader.call()
-    assert reader.raw.startswith(('{"answer":"', '{"tool":"read","arguments":{"path":"'))
+    assert reader.raw.startswith(('{"tool":"answer","text":"', '{"tool":"read","path":"'))
