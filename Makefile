@@ -5,14 +5,15 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
 JOBS ?= 3
+MACHINE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x64)
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python run` to choose one.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared red \
-	fuzz soak pictures counterparts crowd clean
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared scale \
+	red fuzz soak pictures counterparts agents attached crowd clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -61,6 +62,9 @@ shared: $(STAMP) ## Many machines, one history, kills and cuts; needs minutes
 	@$(BIN)/python -m tests.faults.shared_history $(ARGS)
 	@$(BIN)/python -m tests.faults.shared_turns
 
+scale: $(STAMP) ## 10,000 people with 100 sessions on one history server; needs minutes
+	@$(BIN)/python -m tests.bench.shared_scale $(ARGS)
+
 red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROOM=damage for one
 	@$(BIN)/python -m tests.red $(ROOM) $(ARGS)
 
@@ -78,7 +82,15 @@ pictures: $(STAMP) ## Draw the pictures of the README
 
 counterparts: ## Fetch the programs of others that some tests talk to (needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent \
-		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15
+		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15 @agentclientprotocol/sdk@2.4.0
+
+agents: ## Fetch Claude Code and Codex, which some tests attach to (350 MB, needs npm)
+	@npm install --prefix .counterparts --no-audit --no-fund --silent --force \
+		@anthropic-ai/claude-code-linux-$(MACHINE)@2.1.325 \
+		codex-program@npm:@openai/codex@0.166.0-linux-$(MACHINE)
+
+attached: $(STAMP) ## Kill hooks, residents and attached programs a hundred times; KILLS=20 for fewer
+	@$(BIN)/python -m tests.faults.attached_kills $(or $(KILLS),100)
 
 lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming no index
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \

@@ -58,6 +58,10 @@ def main() -> int:
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
         return _say_version()
+    if arguments[:1] == ["hook"]:
+        from mindstone_tui.hook import main as hook
+
+        return hook(arguments[1:])
     from mindstone_tui.cli.main import hide_own_memory, run
 
     hide_own_memory()

@@ -19,22 +19,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.events import (
     Answer,
     AnyEvent,
     Attachment,
     CommandEnded,
+    SessionClosed,
     TurnEnded,
 )
 from mindstone_tui.core.paths import Places, SessionKey
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.config.settings import McpServerSettings
+    from mindstone_tui.core.entries import Image, Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
+    from mindstone_tui.core.session.build import Opening
     from mindstone_tui.core.session.find import RecallAnswer
     from mindstone_tui.core.session.guest import ForeignExchange, Guest
+    from mindstone_tui.core.session.inbox import SentMessage
     from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
@@ -73,10 +77,19 @@ class Conversation:
     reads it until the session is closed. Use one of them at a time.
     """
 
-    def __init__(self, session: Session, home: Home, key: SessionKey) -> None:
+    def __init__(self, session: Session, home: Home, opening: Opening) -> None:
         self._session = session
         self._home = home
-        self._key = key
+        self._opening = opening
+        self._stranded: list[SentMessage] = []
+        """Messages that wait for the fork in which they are said."""
+        self._leaving: asyncio.Task[None] | None = None
+        self._closing = False
+        self._listen()
+
+    @property
+    def _key(self) -> SessionKey:
+        return self._session.services.key
 
     @property
     def session(self) -> str:
@@ -91,7 +104,7 @@ class Conversation:
             self.command(text)
         else:
             self.send(text, attachments=attachments)
-        async for event in self._session.events():
+        async for event in self.events():
             yield event
             if isinstance(event, TurnEnded | CommandEnded):
                 return
@@ -125,26 +138,58 @@ class Conversation:
         checkpoint = self._session.services.tasks.state().checkpoint
         return tuple((one.title, one.status) for one in checkpoint.subtasks)
 
-    def events(self) -> AsyncIterator[AnyEvent]:
-        """Everything that happens, in order, until the session is closed."""
-        return self._session.events()
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """Everything that happens, in order, until the session is closed.
+
+        If the server that keeps it goes away and the settings want a fork then, the fork's events
+        follow, beginning with its `SessionReady`.
+        """
+        while True:
+            session = self._session
+            async for event in session.events():
+                if isinstance(event, SessionClosed) and session is not self._session:
+                    break
+                yield event
+            else:
+                return
 
     def send(
         self,
         text: str,
         *,
         attachments: Sequence[Attachment] = (),
+        images: Sequence[Image] = (),
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
-        `before` took place elsewhere and is written down first; `matched` says how that was known.
+        `images` are kept already. `before` took place elsewhere and is written down first;
+        `matched` says how that was known.
         """
         self._session.send(
-            text, attachments=attachments, steer=steer, before=before, matched=matched
+            text,
+            attachments=attachments,
+            images=images,
+            steer=steer,
+            before=before,
+            matched=matched,
         )
+
+    def keep(self, data: bytes, name: str) -> Image:
+        """Keep a picture or a sound for a message to show; raises when it is neither."""
+        return self._session.keep(data, _recognised(data, name))
+
+    def check_taken(self, data: bytes, name: str) -> None:
+        """Raise when the model that answers cannot be shown this picture or sound."""
+        seen = _recognised(data, name)
+        if self._session.not_taken([seen]):
+            what = "sounds" if seen.is_sound else "pictures"
+            model = self._session.services.context.info.name
+            raise UsageError(
+                f"{model} does not take {what}.", "Name a model that does, or say it in words."
+            )
 
     def command(self, line: str) -> None:
         """Run a slash command."""
@@ -170,10 +215,49 @@ class Conversation:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
         from mindstone_tui.core.session.vectors import follow
 
+        self._closing = True
+        if self._leaving is not None:
+            await self._leaving
         await self._session.close()
         places, environ = self._home.places, self._home.environ
         settings = self._session.services.context.settings
         await asyncio.to_thread(follow, places, settings, environ, [places.session(self._key)])
+
+    def _listen(self) -> None:
+        """Hear when the server goes away, if this is to go on in a fork then."""
+        services = self._session.services
+        if services.store is not None and services.context.settings.history.offline == "fork":
+            self._session.on_away = self._on_away
+
+    def _on_away(self, said: SentMessage | None) -> None:
+        # Who takes one turn and ends forks when the next one begins.
+        if self._closing or (said is None and not self._opening.follow):
+            return
+        if said is not None:
+            self._stranded.append(said)
+        if self._leaving is None or self._leaving.done():
+            self._leaving = asyncio.create_task(self._leave(), name="fork")
+
+    async def _leave(self) -> None:
+        """Open the session again, which makes the fork, and say there what had no turn here."""
+        from mindstone_tui.core.session.build import open_session
+
+        old = self._session
+        try:
+            opened = await open_session(self._opening)
+        except MindstoneError as error:
+            for said in self._take_stranded():
+                old.hand_back(said, error)
+            return
+        self._session = opened
+        self._listen()
+        for said in self._take_stranded():
+            opened.take_on(said, old)
+        await old.close()
+
+    def _take_stranded(self) -> list[SentMessage]:
+        waiting, self._stranded = self._stranded, []
+        return waiting
 
 
 async def connect(
@@ -191,37 +275,38 @@ async def connect(
     wait: bool = True,
     follow: bool = True,
     guest: Guest | None = None,
+    servers: Mapping[str, McpServerSettings] | None = None,
 ) -> Conversation:
     """Open or begin a session; whoever calls this closes it. `open` closes it by itself.
 
     `asks` says that somebody answers `ToolAsked`; without that, a tool that needs an approval is
     declined. `wait` waits while another program takes a turn in the session, else that is refused.
-    `follow` announces what other programs write to it. A `guest` brings its own tools.
+    `follow` announces what other programs write to it. A `guest` brings its own tools; `servers`
+    are started beside those of the settings.
     """
     # Deferred: a program that only looks at a session does not wait for what a turn needs.
     from mindstone_tui.core.session.build import Opening, open_session
 
     here = _home(home)
     key = here.key(session)
-    opened = await open_session(
-        Opening(
-            key=key,
-            places=here.places,
-            environ=here.environ,
-            cwd=_folder(cwd),
-            channel=channel,
-            model=model,
-            context_window=context_window,
-            profile=profile,
-            approve=approve,
-            max_rounds=max_rounds,
-            wait=wait,
-            asks=asks,
-            follow=follow,
-            guest=guest,
-        )
+    opening = Opening(
+        key=key,
+        places=here.places,
+        environ=here.environ,
+        cwd=_folder(cwd),
+        channel=channel,
+        model=model,
+        context_window=context_window,
+        profile=profile,
+        approve=approve,
+        max_rounds=max_rounds,
+        wait=wait,
+        asks=asks,
+        follow=follow,
+        guest=guest,
+        servers=servers or {},
     )
-    return Conversation(opened, here, opened.services.key)
+    return Conversation(await open_session(opening), here, opening)
 
 
 @asynccontextmanager
@@ -339,6 +424,17 @@ def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdi
     here = _home(home)
     here.fetch_news(here.key(session))
     return verify_transcript(here.places.session(here.key(session)))
+
+
+def _recognised(data: bytes, name: str) -> Image:
+    from mindstone_tui.core.session.attachments import recognise
+
+    seen = recognise(data, name)
+    if seen is None:
+        raise UsageError(
+            f"{name} is no picture or sound that models take.", "Send PNG, JPEG, GIF, WebP, WAV …"
+        )
+    return seen
 
 
 def _home(home: Home | Path | str | None) -> Home:

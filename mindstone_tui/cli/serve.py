@@ -38,6 +38,7 @@ def serve(
     socket_only: Annotated[
         bool, typer.Option("--socket-only", help="Serve local programs only, without a port.")
     ] = False,
+    on_demand: Annotated[bool, typer.Option("--on-demand", hidden=True)] = False,
     json: JsonOption = False,
 ) -> None:
     """Serve these sessions to programs and browsers on this machine.
@@ -54,7 +55,9 @@ def serve(
         raise typer.Exit(_stop(home))
     from mindstone_tui.servers.resident import Listening, Resident, start_in_background
 
-    chosen = port if port >= 0 else load(home.places, home.environ).settings.serve.port
+    settings = load(home.places, home.environ).settings
+    chosen = port if port >= 0 else settings.serve.port
+    linger = settings.attach.linger if on_demand else 0.0
 
     def ready(told: Listening) -> None:
         if json:
@@ -68,7 +71,8 @@ def serve(
         else:
             ready(start_in_background(home.places, ["--port", str(chosen), "--json"]))
         return
-    asyncio.run(Resident(home).run(port=chosen, http=not socket_only, ready=ready))
+    http = not (socket_only or on_demand)
+    asyncio.run(Resident(home).run(port=chosen, http=http, ready=ready, linger=linger))
 
 
 def _introduce(told: object) -> None:

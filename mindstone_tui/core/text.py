@@ -175,6 +175,20 @@ _ATTACHED = re.compile(
 )
 
 
+INJECTED: Final = "mindstone "
+"""How the origin begins of whatever another program is given from here."""
+_INJECTED = re.compile(  # Gemini CLI escapes it, and puts marks of its own around it.
+    r"\s*(?:<hook_context>)?(?:<|&lt;)data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\""
+    r"(?:>|&gt;)\n.*?\n(?:<|&lt;)/data-\1(?:>|&gt;)(?:</hook_context>)?",
+    re.DOTALL,
+)
+
+
+def without_injected(said: str) -> str:
+    """A message of another program without what it was given from here."""
+    return _INJECTED.sub("", said) if f'origin="{INJECTED}' in said else said
+
+
 _FENCE = re.compile(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)
 
 

@@ -12,6 +12,7 @@ import base64
 import binascii
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,13 +20,14 @@ import msgspec
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.entries import Line, ToolCall, Usage
+from mindstone_tui.core.entries import Image, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.match import (
+    MarkCache,
     Plan,
     Record,
     count_known,
@@ -34,7 +36,7 @@ from mindstone_tui.servers.match import (
     mark_of_message,
     plan,
 )
-from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Reply
+from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply
 
 CHANNEL: Final = "gateway"
 DEFAULT_MODEL: Final = "default"
@@ -60,8 +62,8 @@ class Run:
         self.stage = 0
         """Replies so far: each ends with calls at the client, the last with the turn."""
         self.waits_for: set[str] = set()
-        self.report: ev.ContextReport | None = None
-        self.model = ""
+        self.called: ev.ModelCalled | None = None
+        """The request that was sent last, in numbers."""
         self.over = False
         self._patience: asyncio.TimerHandle | None = None
 
@@ -145,6 +147,7 @@ class Gateway:
         self._rooms: dict[tuple[str, str, bool], Room] = {}
         self._opening = asyncio.Lock()
         self._records: dict[str, Record] = {}
+        self._marks = MarkCache()
         self._reading = threading.Lock()
         self.requests = 0
         self.failures = 0
@@ -169,7 +172,7 @@ class Gateway:
         if (waiting := self._waiting_for(asked)) is not None:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
-        marks = [mark_of_message(message) for message in prior]
+        marks = [self._marks.of(message) for message in prior]
         key = await asyncio.to_thread(self._session_for, asked, session, marks)
         root = digest(marks[:1])
         self._give_up(key, root)
@@ -185,6 +188,7 @@ class Gateway:
                 room = await self._room(forked, asked.model, own_tools)
                 await room.turn.acquire()
             await room.conversation.settled()
+            _check_pictures(room.conversation, new)
             return self._begin(room, asked, planned, prior, new, marks)
         except BaseException:
             room.turn.release()
@@ -194,7 +198,7 @@ class Gateway:
         """A reply as it comes; `reply` is whole when this ends. Raises `TurnFailed`."""
         run.stage += 1
         calls: tuple[ToolCall, ...] = ()
-        asked = False
+        asked = complete = False
         while True:
             event = await run.events.get()
             match event:
@@ -207,17 +211,20 @@ class Gateway:
                 case ev.AnswerRecorded(entry=entry) if event.calls:
                     calls = await asyncio.to_thread(self._client_calls, run, entry)
                     asked = bool(calls)
+                case ev.AnswerRecorded(finish=finish):
+                    reply.ending = "length" if finish == "length" else "stop"
+                    complete = event.last
                 case ev.UsageReported(usage=usage):
                     reply.usage = _added(reply.usage, usage)
                     if asked:
                         reply.calls, reply.ending = calls, "calls"
                         seconds = self.settings.serve.tool_wait
                         run.wait_for({call.id for call in calls}, seconds)
+                    if asked or complete:  # the answer is on disk; the turn's end follows there
                         return
-                case ev.ContextReported(report=report):
-                    run.report = report
                 case ev.ModelCalled(model=model):
-                    run.model = reply.model = model
+                    run.called = event
+                    reply.model = model
                 case ev.TurnStarted(turn=turn):
                     run.turn = turn
                 case ev.TurnEnded(ending="done"):
@@ -297,23 +304,25 @@ class Gateway:
         asked: ClientRequest,
         planned: Plan,
         prior: tuple[ClientMessage, ...],
-        new: str,
+        new: ClientMessage,
         marks: list[str],
     ) -> Run:
         run = Run(room, digest(marks[:1]))
-        room.run = run
-        room.guest.bring(asked.instructions, asked.tools)
+        room.guest.bring(asked.instructions, asked.tools, asked.sampling)
         adopted = prior[planned.known :]
         matched = ClientMatched(
             format=asked.format,
             prior=digest(marks),
-            root=run.root or digest([mark_of_message(ClientMessage(role="user", text=new))]),
+            root=run.root or digest([mark_of_message(new)]),
             known=planned.known,
             adopted=len(adopted),
             action=planned.action,
         )
         run.root = matched.root
-        room.conversation.send(new, before=tuple(exchanges(adopted)), matched=matched)
+        keep = partial(_kept, room.conversation)
+        before = tuple(exchanges(adopted, keep))
+        room.conversation.send(new.text, images=keep(new), before=before, matched=matched)
+        room.run = run
         return run
 
     def _waiting_for(self, asked: ClientRequest) -> Run | None:
@@ -332,19 +341,27 @@ class Gateway:
         """Hand a client's results in; what it says besides steers the turn."""
         wanted = run.waits_for
         run.go_on()
+        run.room.guest.sampling = asked.sampling
         given: set[str] = set()
         trailing = ""
+        shown: list[Picture] = []
         for message in asked.messages:
             if message.role == "tool" and message.call in wanted:
-                run.room.guest.hand_in(message.call, message.text, failed=message.failed)
+                text = message.text or ("(a picture)" if message.pictures else "")
+                run.room.guest.hand_in(message.call, text, failed=message.failed)
                 given.add(message.call)
+                shown += message.pictures
                 trailing = ""
             elif message.role == "user" and given:
                 trailing = message.text
+                shown += message.pictures
         for call in wanted - given:
             run.room.guest.hand_in(call, "The client told of no result.", failed=True)
-        if trailing:
-            run.room.conversation.send(trailing, steer=True)
+        # A tool's result is words; its pictures follow as the next thing that is said.
+        images = _kept(run.room.conversation, ClientMessage(role="user", pictures=tuple(shown)))
+        if trailing or images:
+            text = trailing or "The pictures of these results."
+            run.room.conversation.send(text, images=images, steer=True)
         return run
 
     def _give_up(self, key: str, root: str) -> None:
@@ -397,15 +414,37 @@ class Gateway:
         return tuple(call for call in line.entry.calls if call.name in names)
 
 
-def _split(messages: tuple[ClientMessage, ...]) -> tuple[tuple[ClientMessage, ...], str]:
+def _kept(conversation: api.Conversation, message: ClientMessage) -> tuple[Image, ...]:
+    """A message's pictures and sounds, each in the session's own keeping."""
+    return tuple(
+        conversation.keep(picture.data, f"picture-{number}")
+        for number, picture in enumerate(message.pictures, 1)
+        if picture.data
+    )
+
+
+def _check_pictures(conversation: api.Conversation, message: ClientMessage) -> None:
+    """Refuse what the model could not be shown: its answer would be about nothing."""
+    for number, picture in enumerate(message.pictures, 1):
+        if picture.url:
+            raise UsageError(
+                "A picture is named by its address, and nothing is fetched here.",
+                "Send its bytes as a data: URL or as base64.",
+            )
+        conversation.check_taken(picture.data, f"picture-{number}")
+
+
+def _split(
+    messages: tuple[ClientMessage, ...],
+) -> tuple[tuple[ClientMessage, ...], ClientMessage]:
     """The past and what is new: the last message of the person, or results nobody waits for."""
     last = messages[-1]
     if last.role == "user":
-        return messages[:-1], last.text
+        return messages[:-1], last
     brought = [message for message in messages if message.role == "tool"]
     if last.role == "tool":
         told = "\n\n".join(f"Result of {one.call}:\n{one.text}" for one in brought[-8:])
-        return messages[:-1], told
+        return messages[:-1], ClientMessage(role="user", text=told)
     raise UsageError("The last message is the assistant's.", "End with what is asked.")
 
 

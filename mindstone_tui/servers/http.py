@@ -239,11 +239,10 @@ def _written(wire: Wire, piece: tuple[str, str]) -> list[bytes]:
 def _about(run: Run) -> dict[str, str]:
     """The number in front of the request, and where it went."""
     headers = {SESSION: run.room.conversation.session, "x-mindstone-turn": str(run.turn)}
-    if run.report is not None:
-        prompt, window = run.report.prompt, run.report.window
+    if (called := run.called) is not None:
         headers[CONTEXT] = (
-            f"{prompt.tokens}; label={prompt.label}; window={window.tokens}; "
-            f"window-label={window.label}; zone={run.report.zone}"
+            f"{called.tokens}; label={called.label}; window={called.window}; "
+            f"window-label={called.window_label}; zone={called.zone}"
         )
     return {name: value.encode("ascii", "replace").decode() for name, value in headers.items()}
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries import Entry, Image, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -32,6 +32,9 @@ from mindstone_tui.servers.wire import ClientMessage
 
 _REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 """What programs add to a person's words for the model, and not the same each time."""
+
+_LONG: Final = 500
+"""Characters from which looking a mark up is quicker than making it."""
 
 
 class KnownMessage(msgspec.Struct, frozen=True):
@@ -71,7 +74,27 @@ def mark_of_message(message: ClientMessage) -> str:
     """The mark of a message as a client holds it."""
     if message.role == "tool":
         return mark_of("tool", "", [message.call])
-    return mark_of(message.role, message.text, [call.id for call in message.calls])
+    shown = [picture.mark for picture in message.pictures]
+    return mark_of(message.role, message.text, [*(call.id for call in message.calls), *shown])
+
+
+class MarkCache:
+    """Marks of long messages, which clients send again with every request."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._known: dict[bytes, str] = {}
+
+    def of(self, message: ClientMessage) -> str:
+        """The mark of a message; its white space is looked at only the first time."""
+        if len(message.text) < _LONG or message.role == "tool":
+            return mark_of_message(message)
+        key = hashlib.sha256(f"{message.role}\0{message.text}".encode("utf-8", "replace")).digest()
+        if (mark := self._known.get(key)) is None:
+            if len(self._known) >= self._most:
+                self._known.clear()
+            mark = self._known[key] = mark_of_message(message)
+        return mark
 
 
 def digest(marks: Sequence[str]) -> str:
@@ -105,10 +128,10 @@ class Record:
 
     def _take(self, line: Line) -> None:
         match line.entry:
-            case UserMessage(text=text):
+            case UserMessage(text=text, images=images):
                 self.channels.setdefault(line.turn, (line.channel, ""))
                 self._spoken.pop(line.turn, None)
-                self._add(line, {mark_of("user", text)})
+                self._add(line, {mark_of("user", text, [image.sha256 for image in images])})
             case AssistantMessage(text=text, calls=calls):
                 whole = self._spoken.get(line.turn, "") + text
                 self._spoken[line.turn] = whole
@@ -178,21 +201,27 @@ def _go_back(record: Record, turn: int, root: str, known: int) -> Plan:
     return Plan(action="forked" if others else "rewound", to_turn=turn, known=known)
 
 
-def exchanges(messages: Sequence[ClientMessage]) -> Iterator[ForeignExchange]:
-    """Messages that history does not have as exchanges, each with results for its calls."""
+def exchanges(
+    messages: Sequence[ClientMessage],
+    keep: Callable[[ClientMessage], tuple[Image, ...]] = lambda message: (),
+) -> Iterator[ForeignExchange]:
+    """Messages that history does not have as exchanges, each with results for its calls.
+
+    `keep` puts a message's pictures where history can name them.
+    """
     said = UserMessage(text="")
     answers: list[Entry] = []
     for message in messages:
         if message.role == "user":
-            if said.text or answers:
+            if said.text or said.images or answers:
                 yield ForeignExchange(said, tuple(_closed(answers)))
-            said, answers = UserMessage(text=message.text), []
+            said, answers = UserMessage(text=message.text, images=keep(message)), []
         elif message.role == "assistant":
             answers = list(_closed(answers))
             answers.append(AssistantMessage(text=message.text, calls=message.calls))
         else:
             answers.append(_returned(message, answers))
-    if said.text or answers:
+    if said.text or said.images or answers:
         yield ForeignExchange(said, tuple(_closed(answers)))
 
 

@@ -30,6 +30,7 @@ from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.vectors import pending_everywhere
 from mindstone_tui.core.signals import on_ending
+from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.gateway import Gateway
 from mindstone_tui.servers.guard import Guard, TokenFile
 from mindstone_tui.servers.lookup import Lookup
@@ -139,12 +140,23 @@ class Resident:
         self._lookup = Lookup(home)
         self._gateway = Gateway(home)
         self._page = Page(home)
+        self._attached = Attached(home)
         self._started = time.time()
         self._stop = asyncio.Event()
         self._told: Listening | None = None
 
-    async def run(self, *, port: int, http: bool, ready: Callable[[Listening], None]) -> None:
-        """Serve until somebody says stop; `ready` is told once everything listens."""
+    async def run(
+        self,
+        *,
+        port: int,
+        http: bool,
+        ready: Callable[[Listening], None],
+        linger: float = 0.0,
+    ) -> None:
+        """Serve until somebody says stop; `ready` is told once everything listens.
+
+        With `linger`, it also ends by itself once no hook has asked for that many seconds.
+        """
         ensure_folder(self._own.state)
         with self._alone(), contextlib.ExitStack() as files:
             self._own.told.unlink(missing_ok=True)  # of one that was killed
@@ -169,7 +181,8 @@ class Resident:
             replace_file(self._own.told, msgspec.json.encode(self._told))
             files.callback(self._own.told.unlink, missing_ok=True)
             on_ending(self.stop)
-            tasks = [asyncio.create_task(self._tend())]
+            tasks = [asyncio.create_task(self._tend(linger))]
+            following = asyncio.create_task(self._attached.run())
             if server is not None:
                 tasks.append(asyncio.create_task(server.serve()))
             ready(self._told)
@@ -178,6 +191,9 @@ class Resident:
             finally:
                 await self._page.close()
                 await self._gateway.close()
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                await self._attached.close()
                 if server is not None:
                     server.should_exit = True
                     with contextlib.suppress(TimeoutError):
@@ -230,6 +246,7 @@ class Resident:
             "recall": self._recall,
             "search": self._search,
             "sessions": self._sessions,
+            **self._attached.methods(),
         }
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -264,10 +281,12 @@ class Resident:
             self._lookup.sessions, contains=str(params.get("contains", ""))
         )
 
-    async def _tend(self) -> None:
+    async def _tend(self, linger: float) -> None:
         """Close what is idle, and make the vectors that are missing."""
         while True:
             await asyncio.sleep(_TICK)
+            if linger and time.monotonic() - self._attached.last_asked > linger:
+                self.stop()
             await self._gateway.close_idle()
             settings = load(self._home.places, self._home.environ).settings
             await self._page.close_idle(settings.serve.idle)
@@ -408,6 +427,9 @@ def start_in_background(places: Places, arguments: list[str]) -> Listening:
             return found
         ended, _ = os.waitpid(child, os.WNOHANG)
         if ended:
-            break
+            raise MindstoneError("The resident did not start.", f"{own.log} says why.")
         time.sleep(0.05)
-    raise MindstoneError("The resident did not start.", f"{own.log} says why.")
+    raise MindstoneError(
+        f"The resident (process {child}) does not listen yet: this machine is very busy.",
+        "`mindstone serve --status` says when it does.",
+    )

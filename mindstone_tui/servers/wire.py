@@ -6,17 +6,34 @@ sent events. Nothing here knows a session.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import math
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 import msgspec
 
-from mindstone_tui.core.entries import ToolCall, ToolSchema, Usage
+from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema, Usage
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.values import Value
 
 Ending = Literal["stop", "calls", "length"]
+
+
+class Picture(msgspec.Struct, metaclass=Value, frozen=True):
+    """A picture or a sound as a client sends it."""
+
+    data: bytes = b""
+    url: str = ""
+    """Where it lies, when its bytes did not come along."""
+
+    @property
+    def mark(self) -> str:
+        """What tells it from any other."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
 class ClientMessage(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -28,6 +45,7 @@ class ClientMessage(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     call: str = ""
     """The call that a tool's message answers."""
     failed: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 class ClientRequest(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -43,6 +61,7 @@ class ClientRequest(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     previous: str = ""
     """The response that this one goes on from."""
     with_usage: bool = False
+    sampling: Sampling = Sampling()
 
 
 class Reply(msgspec.Struct, kw_only=True):
@@ -125,8 +144,8 @@ def _piece(part: object) -> str:
             return text
         case {"refusal": str(text)}:
             return text
-        case {"type": "image" | "image_url" | "input_image"}:
-            return "[picture]"
+        case {"type": "image" | "image_url" | "input_image" | "input_audio"}:
+            return ""
         case {"type": "tool_result" | "tool_use"}:
             return ""
         case {"content": content}:
@@ -134,6 +153,90 @@ def _piece(part: object) -> str:
         case {"type": str(kind)}:
             return f"[{kind}]"
     return ""
+
+
+def pictures_of(content: object) -> tuple[Picture, ...]:
+    """The pictures and sounds of a content, whichever way a format writes them."""
+    parts = content if isinstance(content, list) else []
+    return tuple(picture for part in parts if (picture := _picture(part)) is not None)
+
+
+def _picture(part: object) -> Picture | None:
+    match part:
+        case {"type": "image_url" | "input_image", "image_url": str(url) | {"url": str(url)}}:
+            head, comma, data = url.partition(",")
+            if head.startswith("data:") and head.endswith(";base64") and comma:
+                return Picture(_bytes_of(data))
+            return Picture(url=url)
+        case {"type": "image", "source": {"type": "base64", "data": str(data)}}:
+            return Picture(_bytes_of(data))
+        case {"type": "image", "source": {"url": str(url)}}:
+            return Picture(url=url)
+        case {"type": "input_audio", "input_audio": {"data": str(data)}}:
+            return Picture(_bytes_of(data))
+        case {"type": "image" | "image_url" | "input_image" | "input_audio"}:
+            raise UsageError("A picture has neither bytes nor an address.", "Send it as base64.")
+    return None
+
+
+def _bytes_of(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except binascii.Error:
+        raise UsageError("A picture is not base64.", "Send it again.") from None
+
+
+def number(told: dict[str, Any], name: str) -> float | None:
+    """A field that may be there, as a number."""
+    value = told.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UsageError(f"`{name}` is not a number.", "See the format's reference.")
+    return value
+
+
+def whole_number(told: dict[str, Any], name: str, *, least: int | None = None) -> int | None:
+    """A field that may be there, as a whole number."""
+    value = number(told, name)
+    if value is not None and (value != int(value) or (least is not None and value < least)):
+        wanted = "a whole number" if least is None else f"a whole number from {least} on"
+        raise UsageError(f"`{name}` is not {wanted}.", "See the format's reference.")
+    return None if value is None else int(value)
+
+
+def stops(told: dict[str, Any], name: str) -> tuple[str, ...]:
+    """The texts before which an answer is to end."""
+    value = told.get(name)
+    given = [value] if isinstance(value, str) else value or []
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise UsageError(f"`{name}` is neither a text nor texts.", "See the format's reference.")
+    return tuple(given)
+
+
+def flag(told: dict[str, Any], name: str) -> bool | None:
+    """A field that may be there, as yes or no."""
+    value = told.get(name)
+    return value if isinstance(value, bool) else None
+
+
+class ToolChoice(TypedDict, total=False):
+    """Whether tools may, must not or must be used, as `Sampling` names it."""
+
+    tool_choice: Literal["", "none", "required", "named"]
+    tool: str
+
+
+def chosen_tool(choice: object) -> ToolChoice:
+    """A choice of tools in any of the three formats."""
+    match choice:
+        case "none" | {"type": "none"}:
+            return {"tool_choice": "none"}
+        case "required" | {"type": "any"}:
+            return {"tool_choice": "required"}
+        case {"function": {"name": str(name)}} | {"type": "function" | "tool", "name": str(name)}:
+            return {"tool_choice": "named", "tool": name}
+    return {}
 
 
 def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:
@@ -144,8 +247,9 @@ def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:
         if last is not None and last.role == message.role and message.role != "tool":
             text = "\n\n".join(text for text in (last.text, message.text) if text)
             calls = (*last.calls, *message.calls)
-            result[-1] = msgspec.structs.replace(last, text=text, calls=calls)
-        elif message.text or message.calls or message.role == "tool":
+            pictures = (*last.pictures, *message.pictures)
+            result[-1] = msgspec.structs.replace(last, text=text, calls=calls, pictures=pictures)
+        elif message.text or message.calls or message.pictures or message.role == "tool":
             result.append(message)
     return tuple(result)
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from mindstone_tui.core.entries import ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers.wire import (
     ClientMessage,
     ClientRequest,
     Reply,
     arguments_of,
+    chosen_tool,
+    flag,
     joined,
     now,
+    number,
+    pictures_of,
     required,
     sse,
+    stops,
     text_of,
     texts,
     tokens_of,
+    whole_number,
 )
 
 FORMAT: Final = "chat.completions"
@@ -39,6 +45,29 @@ def read(told: dict[str, Any]) -> ClientRequest:
         stream=told.get("stream") is True,
         user=user,
         with_usage=isinstance(options, dict) and options.get("include_usage") is True,
+        sampling=_sampling(told),
+    )
+
+
+def _sampling(told: dict[str, Any]) -> Sampling:
+    if (whole_number(told, "n") or 1) > 1:
+        raise UsageError("There is one answer to a message here.", "Ask with `n` = 1.")
+    longest = whole_number(told, "max_completion_tokens", least=1)
+    form = told.get("response_format")
+    wanted = isinstance(form, dict) and form.get("type") in ("json_object", "json_schema")
+    return Sampling(
+        max_tokens=longest or whole_number(told, "max_tokens", least=1),
+        temperature=number(told, "temperature"),
+        top_p=number(told, "top_p"),
+        top_k=whole_number(told, "top_k"),
+        seed=whole_number(told, "seed"),
+        presence_penalty=number(told, "presence_penalty"),
+        frequency_penalty=number(told, "frequency_penalty"),
+        stop=stops(told, "stop"),
+        effort=next(texts(told, "reasoning_effort")),
+        **chosen_tool(told.get("tool_choice")),
+        parallel_calls=flag(told, "parallel_tool_calls"),
+        output_format=form if wanted and isinstance(form, dict) else {},
     )
 
 
@@ -53,14 +82,19 @@ def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
     for message in messages:
         match message:
             case {"role": "user", "content": content}:
-                yield ClientMessage(role="user", text=text_of(content))
+                yield ClientMessage(
+                    role="user", text=text_of(content), pictures=pictures_of(content)
+                )
             case {"role": "assistant"}:
                 calls = tuple(_calls(message.get("tool_calls")))
                 yield ClientMessage(
                     role="assistant", text=text_of(message.get("content")), calls=calls
                 )
             case {"role": "tool", "tool_call_id": str(call)}:
-                yield ClientMessage(role="tool", text=text_of(message.get("content")), call=call)
+                given = message.get("content")
+                yield ClientMessage(
+                    role="tool", text=text_of(given), call=call, pictures=pictures_of(given)
+                )
             case {"role": "system" | "developer"}:
                 continue
             case _:

@@ -7,19 +7,24 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers.wire import (
     ClientMessage,
     ClientRequest,
     Reply,
     arguments_of,
+    chosen_tool,
     joined,
+    number,
+    pictures_of,
     required,
     sse,
+    stops,
     text_of,
     texts,
     tokens_of,
+    whole_number,
 )
 
 FORMAT: Final = "messages"
@@ -41,6 +46,28 @@ def read(told: dict[str, Any]) -> ClientRequest:
         stream=told.get("stream") is True,
         # Programs name themselves here by one id for each of their own sessions.
         user=user if isinstance(user, str) and not user.startswith(("user_", "{")) else "",
+        sampling=_sampling(told),
+    )
+
+
+def _sampling(told: dict[str, Any]) -> Sampling:
+    choice = told.get("tool_choice")
+    alone = choice.get("disable_parallel_tool_use") if isinstance(choice, dict) else None
+    config = told.get("output_config")
+    given = config if isinstance(config, dict) else {}
+    effort, form = given.get("effort"), given.get("format")
+    schema = form.get("schema") if isinstance(form, dict) else None
+    inner = {"name": "answer", "schema": schema, "strict": True}
+    return Sampling(
+        max_tokens=whole_number(told, "max_tokens", least=1),
+        temperature=number(told, "temperature"),
+        top_p=number(told, "top_p"),
+        top_k=whole_number(told, "top_k"),
+        stop=stops(told, "stop_sequences"),
+        effort=effort if isinstance(effort, str) else "",
+        **chosen_tool(choice),
+        parallel_calls=not alone if isinstance(alone, bool) else None,
+        output_format={"type": "json_schema", "json_schema": inner} if schema else {},
     )
 
 
@@ -56,8 +83,11 @@ def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
                                 text=text_of(block.get("content")),
                                 call=call,
                                 failed=block.get("is_error") is True,
+                                pictures=pictures_of(block.get("content")),
                             )
-                yield ClientMessage(role="user", text=text_of(content))
+                yield ClientMessage(
+                    role="user", text=text_of(content), pictures=pictures_of(content)
+                )
             case {"role": "assistant", "content": content}:
                 calls = tuple(_calls(content))
                 yield ClientMessage(role="assistant", text=_spoken(content), calls=calls)

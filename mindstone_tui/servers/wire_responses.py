@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from mindstone_tui.core.entries import ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers.wire import (
     ClientMessage,
     ClientRequest,
     Reply,
     arguments_of,
+    chosen_tool,
+    flag,
     joined,
     now,
+    number,
+    pictures_of,
     sse,
     text_of,
     texts,
     tokens_of,
+    whole_number,
 )
 
 FORMAT: Final = "responses"
@@ -42,7 +47,32 @@ def read(told: dict[str, Any]) -> ClientRequest:
         stream=told.get("stream") is True,
         user=user,
         previous=previous,
+        sampling=_sampling(told),
     )
+
+
+def _sampling(told: dict[str, Any]) -> Sampling:
+    reasoning, text = told.get("reasoning"), told.get("text")
+    effort = reasoning.get("effort") if isinstance(reasoning, dict) else ""
+    form = text.get("format") if isinstance(text, dict) else None
+    return Sampling(
+        max_tokens=whole_number(told, "max_output_tokens", least=1),
+        temperature=number(told, "temperature"),
+        top_p=number(told, "top_p"),
+        effort=effort if isinstance(effort, str) else "",
+        **chosen_tool(told.get("tool_choice")),
+        parallel_calls=flag(told, "parallel_tool_calls"),
+        output_format=_nested(form) if isinstance(form, dict) else {},
+    )
+
+
+def _nested(form: dict[str, Any]) -> dict[str, object]:
+    """The form of an answer as chat completions write it."""
+    kind = form.get("type")
+    if kind == "json_schema":
+        inner = {name: value for name, value in form.items() if name != "type"}
+        return {"type": kind, "json_schema": inner}
+    return {"type": kind} if kind == "json_object" else {}
 
 
 def _is_instruction(item: object) -> bool:
@@ -63,9 +93,14 @@ def _messages(items: list[Any]) -> Iterator[ClientMessage]:
                     role="assistant", calls=(ToolCall(id=call, name=name, arguments=arguments),)
                 )
             case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(call)}:
-                yield ClientMessage(role="tool", text=_output(item.get("output")), call=call)
+                given = item.get("output")
+                yield ClientMessage(
+                    role="tool", text=_output(given), call=call, pictures=pictures_of(given)
+                )
             case {"role": "user", "content": content}:
-                yield ClientMessage(role="user", text=text_of(content))
+                yield ClientMessage(
+                    role="user", text=text_of(content), pictures=pictures_of(content)
+                )
             case {"role": "assistant", "content": content}:
                 yield ClientMessage(role="assistant", text=text_of(content))
             case {"role": "system" | "developer"} | {"type": "reasoning"}:
@@ -135,9 +170,10 @@ class ResponsesWire:
             item = self._item(text, "completed")
             yield self._event("response.output_item.done", output_index=0, item=item)
             index = 1
-        for number, call in enumerate(reply.calls, index):
-            yield from self._call(number, call)
-        yield self._event("response.completed", response=self.whole(reply))
+        for place, call in enumerate(reply.calls, index):
+            yield from self._call(place, call)
+        kind = "incomplete" if reply.ending == "length" else "completed"
+        yield self._event(f"response.{kind}", response=self.whole(reply))
 
     def fail(self, said: str) -> Iterable[bytes]:
         """The response that failed."""
@@ -158,6 +194,9 @@ class ResponsesWire:
             "output_tokens_details": {"reasoning_tokens": reply.usage.reasoning or 0},
             "total_tokens": prompt + completion,
         }
+        if reply.ending == "length":
+            why = {"incomplete_details": {"reason": "max_output_tokens"}}
+            return {**self._frame("incomplete"), **why, "output": output, "usage": usage}
         return {**self._frame("completed"), "output": output, "usage": usage}
 
     def _call(self, index: int, call: ToolCall) -> Iterator[bytes]:

@@ -115,7 +115,8 @@ class MindstoneApp(App[int]):
     @property
     def resume_name(self) -> str:
         """What `mindstone -s` takes to come back here; empty where nothing was opened."""
-        return self.chat.host.session.removeprefix("agent:default:") if self.chat.opened else ""
+        here = self.chat.status.session or self.chat.host.session
+        return here.removeprefix("agent:default:") if self.chat.opened else ""
 
     def _end(self) -> None:
         """Somebody ends the process, or closed the terminal: leave as a person would."""

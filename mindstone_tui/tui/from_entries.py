@@ -29,8 +29,8 @@ _PASSED_OVER: Final = frozenset(
 """Kinds worth a line only while they happen; in history the turn itself says enough."""
 
 
-class Exchange:
-    """One turn, with what happened after it and before the next."""
+class ExchangeEvents:
+    """What happened in one turn, and after it until the next."""
 
     def __init__(self, turn: int, events: Iterable[ev.AnyEvent] = ()) -> None:
         self.turn = turn
@@ -97,12 +97,12 @@ class Feed:
     """Every exchange that was read or heard so far, oldest first."""
 
     def __init__(self) -> None:
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[ExchangeEvents] = []
 
     def __len__(self) -> int:
         return len(self.exchanges)
 
-    def add(self, event: ev.AnyEvent) -> Exchange | None:
+    def add(self, event: ev.AnyEvent) -> ExchangeEvents | None:
         """Put an event where it belongs; None when the chat has nothing to draw for it."""
         if isinstance(event, _BETWEEN):
             return None
@@ -117,16 +117,16 @@ class Feed:
         exchange.add(event)
         return exchange
 
-    def prepend(self, older: Sequence[Exchange]) -> None:
+    def prepend(self, older: Sequence[ExchangeEvents]) -> None:
         """Put what was read from history before everything else."""
         self.exchanges[:0] = older
 
-    def _open(self, turn: int, event: ev.AnyEvent) -> Exchange:
-        exchange = Exchange(turn, [event])
+    def _open(self, turn: int, event: ev.AnyEvent) -> ExchangeEvents:
+        exchange = ExchangeEvents(turn, [event])
         self.exchanges.append(exchange)
         return exchange
 
-    def _find(self, turn: int) -> Exchange | None:
+    def _find(self, turn: int) -> ExchangeEvents | None:
         if turn:
             for exchange in reversed(self.exchanges[-4:]):
                 if exchange.turn == turn:
@@ -134,9 +134,9 @@ class Feed:
         return self.exchanges[-1] if self.exchanges else None
 
 
-def exchanges_in(lines: Iterable[Line | Damaged]) -> list[Exchange]:
+def exchanges_in(lines: Iterable[Line | Damaged]) -> list[ExchangeEvents]:
     """The exchanges recorded in consecutive lines, oldest first."""
-    found: list[Exchange] = []
+    found: list[ExchangeEvents] = []
     for line in lines:
         turn = line.turn if isinstance(line, Line) else (found[-1].turn if found else 0)
         if isinstance(line, Line) and line.kind in _PASSED_OVER:
@@ -145,7 +145,7 @@ def exchanges_in(lines: Iterable[Line | Damaged]) -> list[Exchange]:
             if isinstance(event, _BETWEEN):
                 continue
             if not found or found[-1].turn != turn:
-                found.append(Exchange(turn))
+                found.append(ExchangeEvents(turn))
             found[-1].add(event)
     return found
 

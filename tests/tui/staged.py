@@ -156,8 +156,8 @@ def streamed(turn: int, text: str, size: int = 7) -> list[ev.AnyEvent]:
     return [ev.TextDelta(turn=turn, text=text[at : at + size]) for at in range(0, len(text), size)]
 
 
-def recorded(turn: int, text: str, **fields: bool) -> ev.AnswerRecorded:
-    return ev.AnswerRecorded(turn=turn, entry=f"a{turn}", text=text, calls=0, **fields)
+def recorded(turn: int, text: str, *, partial: bool = False) -> ev.AnswerRecorded:
+    return ev.AnswerRecorded(turn=turn, entry=f"a{turn}", text=text, calls=0, partial=partial)
 
 
 def done(turn: int, **fields: object) -> ev.TurnEnded:

@@ -14,7 +14,7 @@ from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged, History
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.from_entries import Exchange, Feed, exchanges_in, split_at_turn
+from mindstone_tui.tui.from_entries import ExchangeEvents, Feed, exchanges_in, split_at_turn
 from mindstone_tui.tui.history import HistoryBrowse, contains, whole
 from mindstone_tui.tui.widgets.conversation import MOST, STEP
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
@@ -148,7 +148,7 @@ async def test_earlier_questions_can_be_recalled_into_the_prompt(home: Path) -> 
 
 
 def test_a_recorded_answer_replaces_its_pieces() -> None:
-    exchange = Exchange(1, [asked(1, "q"), *streamed(1, "a long answer", 2)])
+    exchange = ExchangeEvents(1, [asked(1, "q"), *streamed(1, "a long answer", 2)])
     assert exchange.answer == "a long answer"
     exchange.add(recorded(1, "a long answer"))
     exchange.add(done(1))
@@ -160,7 +160,7 @@ def test_thinking_is_kept_as_one_piece_and_tool_output_as_its_result() -> None:
     thoughts = [ev.ThinkingDelta(turn=1, text=word) for word in ("a", "b", "c")]
     started, ended = tool(1, "c", "shell", "ls", "x")
     output = ev.ToolOutput(turn=1, call="c", text="…")
-    exchange = Exchange(1, [asked(1, "q"), *thoughts, started, output, ended, done(1)])
+    exchange = ExchangeEvents(1, [asked(1, "q"), *thoughts, started, output, ended, done(1)])
     assert [type(event).__name__ for event in exchange.events] == [
         "TurnStarted",
         "ThinkingDelta",

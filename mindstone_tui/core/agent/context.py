@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -13,6 +13,7 @@ from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.tool_offer import ToolOffer
 from mindstone_tui.core.agent.undo import FileKeeper
+from mindstone_tui.core.config.settings import Effort
 from mindstone_tui.core.context import budget, build_report, plan
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import ComponentName
@@ -20,7 +21,7 @@ from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import PromptPrices, Target
-from mindstone_tui.core.entries import Line, ToolSchema
+from mindstone_tui.core.entries import Line, Sampling, ToolSchema
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
@@ -47,6 +48,8 @@ class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
     """Whether recall looks before each turn, or only when asked."""
     propose: Callable[[Line, str], Sequence[Line]] = lambda _line, _text: ()
     """Propose as memories what a message asks to be remembered; the lines that say so."""
+    sampling: Callable[[], Sampling] = Sampling
+    """What the program that asks wants of the next answer."""
 
 
 def vacancy_beside(fold: Fold, tokens: int, count: Callable[[str], int]) -> Vacancy:
@@ -68,6 +71,8 @@ _SHRINK: Final = 3 / 4
 _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
 
+
+_EFFORTS: Final[dict[str, Effort]] = {name: name for name in get_args(Effort)}
 
 _LARGE_WINDOW: Final = AlertRaised(
     level="info",
@@ -154,6 +159,8 @@ class TurnContext:
         self.questions = Questions()
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
+        self.reports = True
+        """Whether somebody wants every report as it changes, or only the numbers of a request."""
         self.steering: list[UserMessage] = []
         self.added: list[int] = []
         """Lines of this turn whose text its next prompts end with, beside what was recalled."""
@@ -228,7 +235,7 @@ class TurnContext:
         counter = self.window.ledger(self.model).counter
         # What is learned about a model's counting must not change its tools in mid-session.
         limit = int(self.share("tool_definitions", self.target) / UNCALIBRATED)
-        return self.offer.schemas(self.window.fold, counter, limit)
+        return self.offer.schemas(self.window.fold, counter, limit, self.info.only_tools)
 
     def offer_tools(self) -> list[Line]:
         """Show what was asked for with `more_tools` from the next request on."""
@@ -299,13 +306,14 @@ class TurnContext:
 
     def options(self, prepared: Prepared, target: Target) -> Options:
         """How the planned request is made."""
-        models = self.settings.models
+        models, asked = self.settings.models, prepared.sampling
         return Options(
             max_tokens=prepared.max_tokens,
             timeout=models.timeout,
             retries=models.retries,
-            temperature=models.temperature,
-            effort=models.effort.get(self.model),
+            temperature=models.temperature if asked.temperature is None else asked.temperature,
+            effort=_EFFORTS.get(asked.effort) or models.effort.get(self.model),
+            sampling=asked,
             position=self.position,
             window=target.window,
             cache_marks=_cache_marks(prepared),

@@ -7,7 +7,6 @@ left out; `more_tools` names them, and whoever asks for one finds it in the next
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Final
 
@@ -45,6 +44,9 @@ class MoreArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
+_MORE_PARAMETERS: Final = parameters_of(MoreArguments)
+
+
 def choose(
     tools: Sequence[ToolSchema],
     size: Callable[[Sequence[ToolSchema]], int],
@@ -79,14 +81,8 @@ def _more(held: Sequence[ToolSchema]) -> ToolSchema:
     return ToolSchema(
         name=MORE,
         description=f"Get one of these tools, which are not shown here: {names}",
-        parameters=_parameters(),
+        parameters=_MORE_PARAMETERS,
     )
-
-
-@functools.cache
-def _parameters() -> dict[str, object]:
-    """The schema of `more_tools`, made once: every request over its share carries it."""
-    return parameters_of(MoreArguments)
 
 
 def by_use(names: Sequence[str], fold: Fold) -> list[str]:
@@ -119,7 +115,6 @@ class ToolOffer:
         self._tools = tools
         self.wanted: list[str] = []
         """Tools that were asked for, the newest first."""
-        self._counted: tuple[list[ToolSchema], Counter, int] | None = None
         self.more = declare(
             MORE,
             "Get a tool that is not shown.",
@@ -129,21 +124,19 @@ class ToolOffer:
             lambda arguments, _: Preview(title=f"{MORE} {exact(arguments.tool)}"),
         )
 
-    def schemas(self, fold: Fold, counter: Counter, limit: int) -> list[ToolSchema]:
-        """What the next request carries."""
+    def schemas(
+        self, fold: Fold, counter: Counter, limit: int, only: Collection[str] = ()
+    ) -> list[ToolSchema]:
+        """What the next request carries; a model that copes with few is shown only those."""
         known = [tool.schema for tool in self._tools.values()]
-        if self._size(known, counter) <= limit:
+        if only:
+            return [tool for tool in known if tool.name in only]
+        if counter.tools(known) <= limit:
             return known
         if not self.wanted:
             self.wanted = _asked_before(fold)
         order = by_use([tool.name for tool in known], fold)
         return list(choose(known, counter.tools, limit, order, self.wanted))
-
-    def _size(self, known: list[ToolSchema], counter: Counter) -> int:
-        """All of them in tokens; every report asks, and they hardly ever change."""
-        if self._counted is None or self._counted[:2] != (known, counter):
-            self._counted = (known, counter, counter.tools(known))
-        return self._counted[2]
 
     def find(self, name: str) -> Tool | None:
         """A tool by its name, shown or not."""

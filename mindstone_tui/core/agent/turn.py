@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final, TypeVar
+
+import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
@@ -22,7 +24,7 @@ from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.window_view import SESSIONS_OWN
-from mindstone_tui.core.entries import Line, ToolCall, Usage
+from mindstone_tui.core.entries import Entry, Line, Sampling, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     TurnEnded,
@@ -31,6 +33,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.derived import RecallInjected, StandingInstructionOffered
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import (
     Bug,
     ContextTooLong,
@@ -38,7 +41,7 @@ from mindstone_tui.core.errors import (
     EntryNotSaved,
     MindstoneError,
 )
-from mindstone_tui.core.events.from_entry import announcements, tool_ended
+from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 
 Number = TypeVar("Number", int, float)
@@ -83,14 +86,20 @@ MOST_SHRINKS: Final = 2
 
 
 async def take_turn(
-    context: TurnContext, said: UserMessage, origin: str = "message"
+    context: TurnContext,
+    said: UserMessage,
+    origin: str = "message",
+    beside: Sequence[Entry] = (),
 ) -> AsyncIterator[events.AnyEvent]:
-    """Take one turn; the last event is its one `TurnEnded`."""
+    """Take one turn; the last event is its one `TurnEnded`.
+
+    What is `beside` the message is written down with it.
+    """
     turn = _Turn(context, context.transcript.last_turn + 1)
     ending: TurnEnding = "failed"
     why = remedy = ""
     try:
-        async for event in turn.run(said, origin):
+        async for event in turn.run(said, origin, beside):
             yield event
         ending = "done"
     except asyncio.CancelledError as cancelled:
@@ -128,13 +137,18 @@ class _Turn:
         self._prepared: Prepared | None = None
         self._target = SESSIONS_OWN
         self._last_answer = ""
+        self._sampled: Sampling | None = None
+        """What was asked of the answer before, which its choice of a tool holds for."""
         self._sent_on = False
         """A hook had the turn go on when it was about to end."""
 
-    async def run(self, said: UserMessage, origin: str) -> AsyncIterator[events.AnyEvent]:
+    async def run(
+        self, said: UserMessage, origin: str, beside: Sequence[Entry]
+    ) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
-        _, asked = context.window.record_all([TurnStarted(origin=origin), said], turn)
+        begun = [TurnStarted(origin=origin), said, *beside]
+        asked = context.window.record_all(begun, turn)[1]
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
         for notice in await context.services.make_ready():
@@ -200,7 +214,8 @@ class _Turn:
             lines = context.window.record_all([*partial, *results, ended], turn)
             for line in lines[:-1]:
                 yield self._closed(line)
-            yield events.ContextReported(report=context.report())
+            if context.reports:
+                yield events.ContextReported(report=context.report())
         except EntryNotSaved as error:
             ending, why, remedy = "failed", error.what, error.remedy
             unsaved = len(context.transcript.unsaved)
@@ -228,10 +243,15 @@ class _Turn:
         if (why := started.blocked if started.blocked is not None else fired.blocked) is not None:
             raise MindstoneError(f"A hook stopped this message: {why}", "`/hooks` lists them.")
 
+    @property
+    def _may_go_on(self) -> bool:
+        """Whether a hook could still send the turn on after its answer."""
+        return not self._sent_on and bool(self._context.hooks.wanted("Stop"))
+
     async def _may_stop(self) -> bool:
         """Whether the turn may end here; a hook can send it on, once."""
         context = self._context
-        if self._sent_on or not context.hooks.wanted("Stop"):
+        if not self._may_go_on:
             return True
         told = {"stop_hook_active": False, "last_assistant_message": self._last_answer}
         fired = await context.hooks.fire("Stop", told, turn=self._turn)
@@ -284,19 +304,20 @@ class _Turn:
         context, turn = self._context, self._turn
         self._calls += 1
         tail = (*self._tail, *context.added)
-        prepared = await plan.prepare(context.window, self._target, call=self._calls, tail=tail)
+        sampling = context.services.sampling()
+        if sampling is self._sampled:  # whoever must use a tool could never answer
+            sampling = msgspec.structs.replace(sampling, tool_choice="", tool="")
+        prepared = await plan.prepare(
+            context.window, self._target, call=self._calls, tail=tail, sampling=sampling
+        )
         self._prepared = prepared
         for event in announcements(*prepared.lines):
             yield event
-        report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
-        yield events.ContextReported(report=report)
-        yield events.ModelCalled(
-            turn=turn,
-            call=self._calls,
-            model=prepared.request.model,
-            prompt_hash=prepared.prompt_hash,
-            tokens=prepared.tokens,
-        )
+        if context.reports:
+            report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
+            yield events.ContextReported(report=report)
+        if isinstance(prepared.plan.entry, PromptPlanned):
+            yield model_called(turn, prepared.plan.entry)
         asking = ModelCall(
             context,
             prepared,
@@ -321,8 +342,14 @@ class _Turn:
         said, reported = context.window.record_all([message, report], turn)
         self._spent = added(self._spent, report.usage)
         self._last_answer = message.text
+        self._sampled = context.services.sampling()
         yield events.AnswerRecorded(
-            turn=turn, entry=said.id, text=_text_of(context.whole(said)), calls=len(message.calls)
+            turn=turn,
+            entry=said.id,
+            text=_text_of(context.whole(said)),
+            calls=len(message.calls),
+            finish=message.finish,
+            last=not message.calls and not self._may_go_on,
         )
         if remark := asking.remark():
             yield events.Noticed(message=remark, level="warning")

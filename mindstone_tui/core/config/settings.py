@@ -314,6 +314,8 @@ class McpServerSettings(SettingsSection):
     """Address, for HTTP."""
     env: dict[str, str] = {}
     """Environment for the command; nothing else is passed on."""
+    headers: dict[str, str] = {}
+    """Headers for the address: a key, for example."""
     timeout: float = 60.0
     """Seconds that one of its answers may take."""
     enabled: bool = True
@@ -373,6 +375,12 @@ class ModelSettings(SettingsSection):
     effort: dict[str, Effort] = {}
     """How hard a model thinks before it answers, by model: minimal, low, medium or high. Unset, it
     is left to the provider."""
+    local_threads: int = 0
+    """Processor threads for a model on this machine; 0 takes all cores but one, at least one."""
+    local_window: int = 0
+    """Its largest context window in tokens; 0 takes what free memory and the model allow."""
+    local_memory_left: int = 1_500
+    """Megabytes of free memory that it and its window leave for everything else."""
 
 
 class TuiSettings(SettingsSection):
@@ -465,6 +473,27 @@ class ServeSettings(SettingsSection):
     """Most connections at a time."""
 
 
+class AttachSettings(SettingsSection):
+    """What is done for the programs that `mindstone attach` was called for."""
+
+    recall: bool = True
+    """Give a prompt what earlier sessions of its project say about it."""
+    recall_tokens: int = 1_500
+    """Most that one prompt is given."""
+    handoff: bool = True
+    """Offer a new session the handoff of the one before it in the same project."""
+    handoff_tokens: int = 1_200
+    """Most of a handoff that is put before a new session; the rest is pointed to."""
+    watch: bool = True
+    """Let the resident follow the session folders of other programs."""
+    settle: float = 0.4
+    """Seconds without a change after which an answer is believed to be whole."""
+    idle: float = 600.0
+    """Seconds after which a file that nobody writes to is closed."""
+    linger: float = 7_200.0
+    """Seconds without a hook after which a resident that a hook started ends itself."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -490,3 +519,4 @@ class Settings(SettingsSection):
     mcp: McpSettings = McpSettings()
     acp: AcpSettings = AcpSettings()
     serve: ServeSettings = ServeSettings()
+    attach: AttachSettings = AttachSettings()

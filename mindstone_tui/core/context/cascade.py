@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.config.settings import CascadeSettings, ContextSettings
+from mindstone_tui.core.context.exchanges import RECENT, Exchange
 from mindstone_tui.core.context.summaries import AGES, level_of
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.window import RoomStepTaken
@@ -95,14 +96,17 @@ HANDOFF_SHARE: Final = 10
 """Percent of the usable room that a handoff may take."""
 
 
-class CascadeMarks(Part):
-    """Where the modes act, as fractions of the usable room."""
+class CascadePlan(Part):
+    """The steps in their order and where they stop, as fractions of the usable room.
 
-    checkpoint: float = _WINDOW.checkpoint / 100
-    compact: float = _WINDOW.ceiling / 100
-    emergency: float = _WINDOW.emergency / 100
-    target: float = _DEFAULTS.target / 100
+    The window's own `Marks` are in tokens and say when a mode acts at all.
+    """
+
     stages: tuple[CascadeStage, ...] = CASCADE
+    target: float = _DEFAULTS.target / 100
+    """Down to here, once a cascade has begun."""
+    emergency: float = _WINDOW.emergency / 100
+    """Below here a request can be sent."""
 
 
 class Taken(Part):
@@ -174,7 +178,7 @@ Measure = Callable[[], float]
 def next_stage(
     utilization: float,
     tried: frozenset[StepName],
-    marks: CascadeMarks,
+    plan: CascadePlan,
     *,
     started: float,
     model_allowed: bool = True,
@@ -183,12 +187,12 @@ def next_stage(
 
     A free one is due if it was when the cascade began, the others by the fullness now.
     """
-    if utilization <= marks.target:
+    if utilization <= plan.target:
         return None
     return next(
         (
             stage
-            for stage in marks.stages
+            for stage in plan.stages
             if stage.step not in tried
             and (started if stage.free else utilization) >= stage.mark
             and (model_allowed or not stage.needs_model)
@@ -205,9 +209,9 @@ def stages(settings: CascadeSettings) -> tuple[CascadeStage, ...]:
     )
 
 
-def cascade_due(utilization: float, last: StepOutcome | None, marks: CascadeMarks) -> bool:
+def cascade_due(utilization: float, last: StepOutcome | None, plan: CascadePlan) -> bool:
     """Whether to start: over the first mark, and not right after a cascade that could not help."""
-    if utilization < marks.stages[0].mark:
+    if utilization < plan.stages[0].mark:
         return False
     return last is None or utilization < last.ended or utilization - last.ended >= REARM
 
@@ -216,22 +220,22 @@ async def run_cascade(
     steps: Mapping[StepName, Apply],
     measure: Measure,
     usable: int,
-    marks: CascadeMarks,
+    plan: CascadePlan,
     *,
     model_allowed: bool = True,
 ) -> StepOutcome:
     """Take due steps until the window fits or none is left; each is tried once at most."""
     started = now = measure()
     taken: list[Taken] = []
-    skipped = frozenset(stage.step for stage in marks.stages if stage.step not in steps)
+    skipped = frozenset(stage.step for stage in plan.stages if stage.step not in steps)
     while stage := next_stage(
         now,
         skipped | {step.step for step in taken},
-        marks,
+        plan,
         started=started,
         model_allowed=model_allowed,
     ):
-        effect = await steps[stage.step](excess(now, marks.target, usable))
+        effect = await steps[stage.step](excess(now, plan.target, usable))
         before, now = now, measure()
         taken.append(_taken(stage.step, before, now, effect, effect.why or stage.why))
     return StepOutcome(
@@ -239,13 +243,13 @@ async def run_cascade(
         taken=tuple(taken),
         started=started,
         ended=now,
-        fits=now < marks.emergency,
-        why="" if now < marks.emergency else "every step was taken and the window is still full",
+        fits=now < plan.emergency,
+        why="" if now < plan.emergency else "every step was taken and the window is still full",
     )
 
 
 async def run_auto_compact(
-    steps: Mapping[StepName, Apply], measure: Measure, usable: int, marks: CascadeMarks
+    steps: Mapping[StepName, Apply], measure: Measure, usable: int, plan: CascadePlan
 ) -> StepOutcome:
     """Checkpoint, handoff, compaction, handoff replay, backfill check: each after the one before.
 
@@ -254,7 +258,7 @@ async def run_auto_compact(
     started = now = measure()
     taken: list[Taken] = []
     for step in AUTO_COMPACT:
-        effect = await steps[step](excess(now, marks.target, usable))
+        effect = await steps[step](excess(now, plan.target, usable))
         before, now = now, measure()
         taken.append(_taken(step, before, now, effect, effect.why))
         if not effect.held:
@@ -265,7 +269,7 @@ async def run_auto_compact(
         taken=tuple(taken),
         started=started,
         ended=now,
-        fits=now < marks.emergency,
+        fits=now < plan.emergency,
         why=f"{broken.step} failed: {broken.why}" if broken else "",
     )
 
@@ -283,14 +287,6 @@ def _taken(step: StepName, before: float, after: float, effect: Effect, why: str
     )
 
 
-class SizedExchange(Part):
-    """An exchange as a planner sees it."""
-
-    turn: int
-    tokens: int
-    protected: bool = False
-
-
 def kept_recent(keep_recent_tokens: int, usable: int, below_floor: int) -> int:
     """What `auto_compact` keeps verbatim: the setting, but at most 30 % of the usable room.
 
@@ -300,10 +296,10 @@ def kept_recent(keep_recent_tokens: int, usable: int, below_floor: int) -> int:
     return max(min(keep_recent_tokens, usable * 30 // 100, below_floor), 0)
 
 
-def to_compact(exchanges: Sequence[SizedExchange], keep: int) -> tuple[int, ...]:
+def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:
     """Turns that a summary may stand for: all but the newest `keep` tokens and the protected ones.
 
-    The newest exchange always stays.
+    The newest exchange always stays. That one is recent protects it only within `keep`.
     """
     room = keep
     turns: list[int] = []
@@ -311,7 +307,7 @@ def to_compact(exchanges: Sequence[SizedExchange], keep: int) -> tuple[int, ...]
     for number, exchange in enumerate(reversed(exchanges)):
         room -= exchange.tokens
         closed = closed or (room < 0 and number > 0)
-        if closed and not exchange.protected:
+        if closed and exchange.protected in ("", RECENT):
             turns.append(exchange.turn)
     return tuple(reversed(turns))
 

@@ -7,17 +7,20 @@ hits and where they are, the error, how a command ended, which names a file defi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from mindstone_tui.core.context.extract import is_error
 from mindstone_tui.core.context.messages import Count, one_line
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned
 
 _READ: Final = 40_000
 """Characters at each end of a result that are looked at."""
 _MOST_NAMES: Final = 12
 _LINE: Final = 160
+_MOST_KEPT: Final = 2_000
+"""Placeholders that are kept in mind."""
 
 _HIT: Final = re.compile(r"([^\s:][^:\n]{0,200}):(\d{1,7}):")
 _ENDED: Final = re.compile(
@@ -48,6 +51,41 @@ def finding_of(result: ToolReturned, room: int, count: Count) -> str:
     if len(names) > 1 and result.status == "ok":
         return _listed("defines", names, room, count)
     return one_line(_bounded(_error(lines)) or result.finding or text[:_READ], room, count)
+
+
+def placeholder(line: Line, count: Callable[[str], int], most: int) -> str:
+    """What stands in the prompt for a result: what it found, and how to get it back."""
+    entry = line.entry
+    assert isinstance(entry, ToolReturned)
+    back = f"Not shown; read_entry #{line.seq} shows it.]"
+    finding = finding_of(entry, max(most - count(f"[. {back}"), 0), count)
+    if not finding:
+        return f"[{back}"
+    stop = "" if finding.endswith((".", "!", "?", "…")) else "."
+    return f"[{finding}{stop} {back}"
+
+
+class Placeholders:
+    """Placeholders that were made before, with their sizes.
+
+    Once results take more than their share, every request asks what trimming them would free; most
+    of those results were looked at for the request before.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str, int], tuple[str, int]] = {}
+
+    def of(
+        self, line: Line, model: str, count: Callable[[str], int], longest: int
+    ) -> tuple[str, int]:
+        """What stands for a result, and how many tokens that takes for a model."""
+        key = (line.hash, model, longest)
+        if key not in self._made:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            text = placeholder(line, count, longest)
+            self._made[key] = (text, count(text))
+        return self._made[key]
 
 
 def _bounded(text: str) -> str:

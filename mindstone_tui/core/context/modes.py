@@ -16,9 +16,8 @@ from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
     HANDOFF_SHARE,
     Apply,
-    CascadeMarks,
+    CascadePlan,
     Effect,
-    SizedExchange,
     StepName,
     StepOutcome,
     by_level,
@@ -85,23 +84,25 @@ class CompactionSteps:
         self.usable = max(call.room.usable, 1)
         self.lines: list[Line] = []
         settings = live.settings.context
-        self.token_marks: Marks = budget.marks(call.room, settings, live.settings.zones)
-        self.marks = CascadeMarks(
-            checkpoint=self.token_marks.checkpoint / self.usable,
-            compact=self.token_marks.ceiling / self.usable,
-            emergency=settings.emergency / 100,
-            target=live.settings.cascade.target / 100,
+        self.marks: Marks = budget.marks(call.room, settings, live.settings.zones)
+        self.plan = CascadePlan(
             stages=stages(live.settings.cascade),
+            target=live.settings.cascade.target / 100,
+            emergency=settings.emergency / 100,
         )
         self.count = live.ledger(call.model).counter.text
         self.summarizer = msgspec.structs.replace(
             summarizer, count=self.count, short_result=live.settings.cascade.result_tokens
         )
 
-    def fullness(self) -> float:
-        """How full the next prompt would be."""
+    def tokens(self) -> int:
+        """How large the next prompt would be."""
         total = self.live.measure(self.call).total
-        return budget.pressing(total, self.call.expected, self.call.room) / self.usable
+        return budget.pressing(total, self.call.expected, self.call.room)
+
+    def fullness(self) -> float:
+        """How full the next prompt would be, against the usable room."""
+        return self.tokens() / self.usable
 
     def steps(self) -> dict[StepName, Apply]:
         """The steps that the window itself can take."""
@@ -116,12 +117,12 @@ class CompactionSteps:
     def units(self) -> list[Exchange]:
         """The window's exchanges; all recent ones are held, since later steps can shorten them."""
         measured = self.live.measure(self.call)
-        whole = msgspec.structs.replace(self.token_marks, floor=self.usable)
+        whole = msgspec.structs.replace(self.marks, floor=self.usable)
         return units_of(self.live, self.call, measured, whole)
 
     async def _trim_results(self, _excess: int) -> Effect:
         """Let every larger result that was answered give way to its finding; nobody is asked."""
-        self.lines += trim_results(self.live, self.call, self.token_marks, "cascade")
+        self.lines += trim_results(self.live, self.call, self.marks, "cascade")
         return Effect(strategy="finding")
 
     async def _summarise_results(self, excess: int) -> int:
@@ -227,13 +228,9 @@ class CompactionSteps:
         keep = kept_recent(
             self.live.settings.context.keep_recent_tokens,
             self.usable,
-            self.token_marks.floor - fixed,
+            self.marks.floor - fixed,
         )
-        sized = [
-            SizedExchange(turn=u.turn, tokens=u.tokens, protected=u.protected not in ("", RECENT))
-            for u in units
-        ]
-        turns = set(to_compact(sized, keep))
+        turns = set(to_compact(units, keep))
         chosen = [unit for unit in units if unit.turn in turns]
         if not chosen:
             return Effect(held=False, why="there is nothing but the newest exchanges")
@@ -408,7 +405,7 @@ class Modes:
         else:
             await self._checkpoint(room)
             room.lines += await make_room(live, call)
-        if live.mode != "sliding_window" and room.fullness() >= room.marks.emergency:
+        if live.mode != "sliding_window" and room.fullness() >= room.plan.emergency:
             room.lines += await make_room(live, call)
             if live.mode == "cascade" and room.fullness() >= live.settings.cascade.overflow / 100:
                 await self._new_window(room)
@@ -431,7 +428,7 @@ class Modes:
                 return
         pruned = await prune_ranked(live, call, live.measure(call), units, 0, "new window")
         room.lines += pruned.lines
-        if room.fullness() >= room.marks.emergency:  # the handoff itself may be what does not fit
+        if room.fullness() >= room.plan.emergency:  # the handoff itself may be what does not fit
             room.lines += await make_room(live, call)
 
     async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
@@ -443,13 +440,13 @@ class Modes:
             {**absent, **self._outside(room), **room.steps()},
             room.fullness,
             room.usable,
-            room.marks,
+            room.plan,
         )
         return room.lines
 
     async def _checkpoint(self, room: CompactionSteps) -> None:
         """Have the task's state written down, once, before anything can leave."""
-        if room.fullness() < room.marks.checkpoint or not _armed(room.live.history):
+        if room.tokens() < room.marks.checkpoint or not _armed(room.live.history):
             return
         for step in _WRITTEN_DOWN:
             if apply := self.means.steps.get(step):
@@ -458,20 +455,20 @@ class Modes:
     async def _cascade(self, room: CompactionSteps) -> None:
         await self._checkpoint(room)
         room.lines += repair(room.live, room.call.turn)
-        if not cascade_due(room.fullness(), self.last, room.marks):
+        if not cascade_due(room.fullness(), self.last, room.plan):
             return
         self.last = await run_cascade(
             {**room.steps(), **self._outside(room)},
             room.fullness,
             room.usable,
-            room.marks,
+            room.plan,
             model_allowed=self.means.summarizer.ask is not None,
         )
         await self._tell(room, self.last)
 
     async def _auto_compact(self, room: CompactionSteps) -> None:
         room.lines += repair(room.live, room.call.turn)
-        if room.fullness() < room.marks.compact:
+        if room.tokens() < room.marks.ceiling:
             await self._checkpoint(room)
             return
         absent = dict.fromkeys(AUTO_COMPACT, _nothing)
@@ -479,7 +476,7 @@ class Modes:
             {**absent, **self._outside(room), **room.steps()},
             room.fullness,
             room.usable,
-            room.marks,
+            room.plan,
         )
         await self._tell(room, outcome)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.build_report import stable_prefix
 from mindstone_tui.core.context.measure import Measured
@@ -17,7 +18,7 @@ from mindstone_tui.core.context.trim import refuse_if_hopeless
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
 from mindstone_tui.core.disk import read_blob
-from mindstone_tui.core.entries import Line, Request
+from mindstone_tui.core.entries import Line, Request, Sampling
 from mindstone_tui.core.entries.base import ShareLevel
 from mindstone_tui.core.entries.window import (
     Carried,
@@ -30,6 +31,8 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.errors import NoSuchEntry, UnpairedRequest, WindowError
 from mindstone_tui.core.transcript import History
 
+AS_ALWAYS: Final = Sampling()
+"""Nothing in particular is asked of an answer."""
 CARRY_AFTER: Final = 4_096
 """Lines after which the state is written down again, so that opening stays cheap."""
 
@@ -44,6 +47,7 @@ class Prepared(msgspec.Struct, frozen=True):
     max_tokens: int
     tokens: int
     prompt_hash: str
+    sampling: Sampling = AS_ALWAYS
 
 
 async def make_room(
@@ -73,17 +77,28 @@ async def make_room_by(live: LiveWindow, maker: RoomMaker) -> list[Line]:
 
 
 async def prepare(
-    live: LiveWindow, target: Target = SESSIONS_OWN, *, call: int, tail: Sequence[int] = ()
+    live: LiveWindow,
+    target: Target = SESSIONS_OWN,
+    *,
+    call: int,
+    tail: Sequence[int] = (),
+    sampling: Sampling = AS_ALWAYS,
 ) -> Prepared:
     """Make room, write the plan down, and only then hand the request out."""
     live.catch_up()
     planned = live.call(target, tail)
     lines = await _make_room(live, planned)
-    return _record_plan(live, planned, call, lines, target.max_output)
+    most = min(filter(None, (target.max_output, sampling.max_tokens)), default=0)
+    return _record_plan(live, planned, call, lines, most, sampling)
 
 
 def _record_plan(
-    live: LiveWindow, call: Call, number: int, before: Sequence[Line], max_output: int
+    live: LiveWindow,
+    call: Call,
+    number: int,
+    before: Sequence[Line],
+    max_output: int,
+    sampling: Sampling,
 ) -> Prepared:
     """Write down what will be sent, then hand it out."""
     lines = [*before, *_carry(live, call.turn), *repair(live, call.turn)]
@@ -93,9 +108,11 @@ def _record_plan(
     reserve = call.room.reserve
     max_tokens = min(reserve, max_output) if max_output > 0 else reserve
     prompt_hash = request.hash
-    plan = _plan(live, call, measured, prompt_hash, number, max_tokens)
+    plan = _plan(live, call, measured, prompt_hash, number, max_tokens, sampling)
     live.ledger(call.model).keep(piece.key for piece in measured.pieces)
-    return Prepared(request, plan, (*lines, plan), max_tokens, measured.total, prompt_hash)
+    return Prepared(
+        request, plan, (*lines, plan), max_tokens, measured.total, prompt_hash, sampling
+    )
 
 
 def _carry(live: LiveWindow, turn: int) -> list[Line]:
@@ -169,6 +186,7 @@ def _plan(
     prompt_hash: str,
     number: int,
     max_tokens: int,
+    sampling: Sampling,
 ) -> Line:
     fold = live.fold
     sent = keys_of(fold, call.model, call.turn)
@@ -199,11 +217,22 @@ def _plan(
         max_tokens=max_tokens,
         images=call.images,
         sounds=call.sounds,
+        sampling=_recorded(sampling, live.transcript.clean) if sampling != AS_ALWAYS else None,
         carried=_carried(live, call),
     )
     line = live.record(entry, call.turn)
     live.sent = sent
     return line
+
+
+def _recorded(sampling: Sampling, clean: Callable[[str], str]) -> Sampling:
+    """What may be written down of it: a plan is not searched for secrets, so its texts are here."""
+    form = clean(msgspec.json.encode(sampling.output_format).decode())
+    return msgspec.structs.replace(
+        sampling,
+        stop=tuple(clean(text) for text in sampling.stop),
+        output_format=read_object(form) or {},
+    )
 
 
 def _carried(live: LiveWindow, call: Call) -> Carried:

@@ -339,12 +339,13 @@ def _placeholders(
     results: Sequence[tuple[Line, int]],
     excess: float = math.inf,
 ) -> list[Trimmed]:
+    count = live.ledger(call.model).counter.text
+    longest = live.settings.context.placeholder_tokens
     return plan_trim(
         ranked,
         {line.seq: line for line, _ in results},
-        longest=live.settings.context.placeholder_tokens,
         factor=measured.factor,
-        count=live.ledger(call.model).counter.text,
+        stands_for=lambda line: live.placeholders.of(line, call.model, count, longest),
         excess=excess,
     )
 

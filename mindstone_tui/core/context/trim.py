@@ -7,7 +7,6 @@ from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
-from mindstone_tui.core.context.findings import finding_of
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said, shorten
 from mindstone_tui.core.context.policies import Scored
@@ -48,25 +47,12 @@ def trimmable(
     ]
 
 
-def placeholder(line: Line, count: Callable[[str], int], most: int) -> str:
-    """What stands in the prompt for a result: what it found, and how to get it back."""
-    entry = line.entry
-    assert isinstance(entry, ToolReturned)
-    back = f"Not shown; read_entry #{line.seq} shows it.]"
-    finding = finding_of(entry, max(most - count(f"[. {back}"), 0), count)
-    if not finding:
-        return f"[{back}"
-    stop = "" if finding.endswith((".", "!", "?", "…")) else "."
-    return f"[{finding}{stop} {back}"
-
-
 def plan_trim(
     ranked: Sequence[Scored],
     lines: dict[int, Line],
     *,
-    longest: int,
     factor: float,
-    count: Callable[[str], int],
+    stands_for: Callable[[Line], tuple[str, int]],
     excess: float = math.inf,
 ) -> list[Trimmed]:
     """Take results in order, each that a placeholder is shorter than, until `excess` is freed."""
@@ -75,8 +61,8 @@ def plan_trim(
     for scored in ranked:
         if freed >= excess:
             break
-        text = placeholder(lines[scored.candidate.key], count, longest)
-        after = round((count(text) + 4) * factor)
+        text, tokens = stands_for(lines[scored.candidate.key])
+        after = round((tokens + 4) * factor)
         saved = scored.candidate.tokens - after
         if saved < _LEAST_SAVED:
             continue

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context.findings import Placeholders
 from mindstone_tui.core.context.policies import Similarity, known_policy, word_similarity
 from mindstone_tui.core.context.watch import UsageNote
 from mindstone_tui.core.context.window_view import (
@@ -69,6 +70,7 @@ class LiveWindow(View):
         self._missed: list[Line] = []
         self.blocked: set[tuple[int, str]] = set()
         """What was already said, per turn, about prunes that could not happen."""
+        self.placeholders = Placeholders()
         self.room_maker: RoomMaker | None = None
         """How room is made where the session brings other means than the sliding window."""
         self._replacements = transcript.replacements
@@ -80,6 +82,9 @@ class LiveWindow(View):
     def catch_up(self) -> None:
         """Take in what other surfaces appended."""
         self._meet_replacement()
+        written = self.transcript
+        if self.fold.head == written.head.seq and self.history.size == written.size:
+            return  # the file ends where we ended it
         new = follow(self.fold, self.history)
         for line in new:
             self.watch.observe(line)

@@ -178,6 +178,7 @@ class View:
         self.sent: list[Key] | None = None
         """Names of the messages of the newest planned request, in order."""
         self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None
+        self._grown: tuple[Measured, tuple[Growth, ...], float, tuple[Growth, ...]] | None = None
         self._ranked: tuple[tuple[str, list[EvictionCandidate], int, str], list[Scored]] | None = (
             None
         )
@@ -209,7 +210,12 @@ class View:
 
     def growth(self, call: Call) -> tuple[Growth, ...]:
         """What each of the last turns added to the window."""
-        return self.watch.growth(self.measure(call), self.watch.factor(call.model))
+        measured, known = self.measure(call), self.watch.carried.growth
+        factor = self.watch.factor(call.model)
+        kept = self._grown
+        if kept is None or kept[0] is not measured or kept[1] is not known or kept[2] != factor:
+            kept = self._grown = (measured, known, factor, self.watch.growth(measured, factor))
+        return kept[3]
 
     def rank(self, units: Iterable[Exchange], policy: str = "") -> list[Scored]:
         """Exchanges in the order in which they leave.

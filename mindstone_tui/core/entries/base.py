@@ -118,6 +118,29 @@ class ToolSchema(Part):
     parameters: dict[str, object]
 
 
+class Sampling(Part):
+    """What a program asks of an answer beside its words; None leaves it to whoever else decides."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    """Texts before which the answer ends."""
+    effort: str = ""
+    """`minimal`, `low`, `medium` or `high`."""
+    tool_choice: Literal["", "none", "required", "named"] = ""
+    """Whether tools may, must not or must be used; empty leaves it to the model."""
+    tool: str = ""
+    """The one that must be used, where the choice is `named`."""
+    parallel_calls: bool | None = None
+    output_format: dict[str, object] = {}
+    """The form that the answer must have, as chat completions name it."""
+
+
 class Image(Part):
     """A picture or a sound a person attached; its bytes are a blob."""
 

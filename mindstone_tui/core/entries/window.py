@@ -15,6 +15,7 @@ from mindstone_tui.core.entries.base import (
     Label,
     Part,
     Role,
+    Sampling,
     ShareLevel,
     Span,
     ToolSchema,
@@ -209,6 +210,8 @@ class PromptPlanned(Entry):
     """Pictures were sent; else each is only named."""
     sounds: bool = False
     """Sounds were sent; else each is only named."""
+    sampling: Sampling | None = None
+    """What the program that asked wanted of the answer; None when nothing."""
     carried: Carried | None = None
 
 

@@ -202,15 +202,7 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
         case conversation.ToolReturned() as entry:
             return [tool_ended(line, entry)]
         case window.PromptPlanned(purpose="") as plan:
-            return [
-                ev.ModelCalled(
-                    turn=turn,
-                    call=plan.call,
-                    model=plan.model,
-                    prompt_hash=plan.prompt_hash,
-                    tokens=plan.measure.tokens if plan.measure else plan.raw_tokens,
-                )
-            ]
+            return [model_called(turn, plan)]
         case conversation.UsageReported(call=number, model=model, usage=usage):
             return [ev.UsageReported(turn=turn, call=number, model=model, usage=usage)]
         case conversation.TurnEnded() as end:
@@ -236,3 +228,19 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
                 ev.CommandEnded(command=command, ok=ok),
             ]
     return []
+
+
+def model_called(turn: int, plan: window.PromptPlanned) -> ev.ModelCalled:
+    """A request in the numbers of its plan."""
+    measure, carried = plan.measure, plan.carried
+    return ev.ModelCalled(
+        turn=turn,
+        call=plan.call,
+        model=plan.model,
+        prompt_hash=plan.prompt_hash,
+        tokens=measure.tokens if measure is not None else plan.raw_tokens,
+        label=measure.label if measure is not None else "estimated",
+        window=plan.window,
+        window_label=plan.window_label,
+        zone=carried.zone if carried is not None else "green",
+    )

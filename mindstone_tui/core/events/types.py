@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.entries.base import ShareLevel, Usage, Zone, kind_of
+from mindstone_tui.core.entries.base import Label, ShareLevel, Usage, Zone, kind_of
 from mindstone_tui.core.entries.conversation import (
     AskedPart,
     AskedScope,
@@ -69,6 +69,10 @@ class AnswerRecorded(Event):
     text: str
     calls: int
     partial: bool = False
+    finish: str = "stop"
+    """Why it ended, in the provider's word: `length` when it reached the longest allowed."""
+    last: bool = False
+    """Nothing follows it in its turn but the end."""
 
 
 class ModelCalled(Event):
@@ -79,6 +83,11 @@ class ModelCalled(Event):
     model: str
     prompt_hash: str
     tokens: int
+    label: Label = "estimated"
+    """How the tokens are known."""
+    window: int = 0
+    window_label: Label = "assumed"
+    zone: Zone = "green"
 
 
 class ModelRetried(Event):
@@ -289,6 +298,13 @@ class ModelChanged(Event):
     note: str
 
 
+class AnswerDrafted(Event):
+    """More of an answer that another surface is getting; history will have all of it."""
+
+    turn: int
+    text: str
+
+
 class EntryAppeared(Event):
     """Another surface wrote to this session."""
 
@@ -341,6 +357,7 @@ class SessionClosed(Event):
 SessionEvent = (
     SessionReady
     | ModelChanged
+    | AnswerDrafted
     | EntryAppeared
     | NotSaved
     | MessageReturned

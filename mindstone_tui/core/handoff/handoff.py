@@ -22,7 +22,12 @@ from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
 from mindstone_tui.core.entries import Line, Part, Span
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
-from mindstone_tui.core.handoff.environment import Environment, environment_text, files_touched
+from mindstone_tui.core.handoff.environment import (
+    Environment,
+    Touched,
+    environment_text,
+    files_touched,
+)
 from mindstone_tui.core.statements import is_small_talk, shortened
 from mindstone_tui.core.text import as_data, fresh_nonce
 
@@ -91,8 +96,9 @@ def compose(
     if not lines:
         raise ContinuityError("There is nothing to hand over yet.", "Say something first.")
     body = ""
+    source = _Source(lines)
     for extent in _EXTENTS:
-        parts = _parts(checkpoint, lines, environment, extent)
+        parts = _parts(checkpoint, source, environment, extent)
         body = "\n\n".join(f"## {title}\n" + "\n".join(items) for title, items in parts if items)
         if count(body) <= budget and len(body.encode()) <= MOST_BYTES:
             break
@@ -110,12 +116,22 @@ def compose(
     return msgspec.structs.replace(letter, sha256=digest(letter))
 
 
+class _Source:
+    """The lines as a handoff reads them, once for every extent that is tried."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.passages = passages_of(lines)
+        self.talk = [one for one in self.passages if one.speaker != "tool" and one.words.strip()]
+        self.asked = [
+            one for one in self.talk if one.speaker == "user" and not is_small_talk(one.text)
+        ]
+        self.approvals = approvals_of(lines)
+        self.touched = files_touched(lines)
+
+
 def _parts(
-    checkpoint: Checkpoint, lines: Sequence[Line], environment: Environment, extent: _Extent
+    checkpoint: Checkpoint, source: _Source, environment: Environment, extent: _Extent
 ) -> tuple[tuple[str, list[str]], ...]:
-    passages = passages_of(lines)
-    talk = [one for one in passages if one.speaker != "tool" and one.words.strip()]
-    asked = [one for one in talk if one.speaker == "user" and not is_small_talk(one.text)]
     binding = [one for one in checkpoint.constraints if one.kind != "correction"]
     corrections = [one for one in checkpoint.constraints if one.kind == "correction"]
     return (
@@ -135,17 +151,21 @@ def _parts(
         ("Promised", _newest(checkpoint.commitments, extent.decisions)),
         ("Open issues", said(checkpoint.issues)),
         ("Open work", [f"- {one.title}" for one in checkpoint.subtasks if one.status != "done"]),
-        ("Approvals", [f"- {one}" for one in approvals_of(lines)]),
+        ("Approvals", [f"- {one}" for one in source.approvals]),
         ("Last errors", [f"- {_error(one, extent.shown)}" for one in checkpoint.errors]),
-        ("Already done", _done(checkpoint, talk, extent)),
-        ("Files", _files(lines, environment, extent.files)),
+        ("Already done", _done(checkpoint, source.talk, extent)),
+        ("Files", _files(source.touched, environment, extent.files)),
         ("Commands", commands_text(checkpoint)),
         ("Learned", _newest(checkpoint.learnings, extent.decisions)),
         ("Around the work", [f"- {one}" for one in environment_text(environment)]),
-        ("Requests, word for word", _requests(asked, extent)),
+        ("Requests, word for word", _requests(source.asked, extent)),
         (
             "Last exchanges, word for word",
-            [_quoted(one, extent.shown) for one in passages[-extent.tail :] if one.text.strip()],
+            [
+                _quoted(one, extent.shown)
+                for one in source.passages[-extent.tail :]
+                if one.text.strip()
+            ],
         ),
         ("Not shown here", [f"- {one}" for one in checkpoint.left_out]),
     )
@@ -207,9 +227,8 @@ def _done(checkpoint: Checkpoint, talk: Sequence[SourceMessage], extent: _Extent
     return [*finished, *came[-extent.requests :]]
 
 
-def _files(lines: Sequence[Line], environment: Environment, most: int) -> list[str]:
+def _files(touched: Sequence[Touched], environment: Environment, most: int) -> list[str]:
     """Changed files with their turn and how they are on disk; of those only read, the newest."""
-    touched = files_touched(lines)
     there = {one.path: one for one in environment.files}
     changed = [one for one in touched if one.changed][-most:]
     read = [one for one in touched if not one.changed][-max(most // 4, 2) :]

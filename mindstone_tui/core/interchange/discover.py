@@ -62,7 +62,9 @@ class ProgramFiles(msgspec.Struct, frozen=True, kw_only=True):
 _EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Trae", "Kiro")
 _TASKS: Final = ("*/api_conversation_history.json",)
 _EXTENSIONS: Final = {
-    "cline": ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"),
+    "cline": "saoudrizwan.claude-dev",
+    "roo-code": "rooveterinaryinc.roo-cline",
+    "kilo-code": "kilocode.kilo-code",
 }
 
 
@@ -102,8 +104,7 @@ def session_folders(environ: Mapping[str, str], project: Path | None = None) -> 
             shared = base / editor / "User" / "globalStorage"
             rows += [
                 (program, shared / extension / "tasks", _TASKS)
-                for program, extensions in _EXTENSIONS.items()
-                for extension in extensions
+                for program, extension in _EXTENSIONS.items()
             ]
     if project is not None:
         rows += [

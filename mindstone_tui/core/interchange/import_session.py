@@ -29,9 +29,14 @@ from mindstone_tui.core.interchange.formats.base import (
     Said,
 )
 from mindstone_tui.core.interchange.read_bytes import open_file
-from mindstone_tui.core.interchange.write_entries import Assembler, Index, Writer
+from mindstone_tui.core.interchange.write_entries import (
+    Assembler,
+    ImportedBefore,
+    Index,
+    Writer,
+)
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import one_line, without_injected
 from mindstone_tui.core.transcript import Transcript, blackened_in
 from mindstone_tui.core.transcript.encode import Clean
 
@@ -146,12 +151,16 @@ def import_records(
     tally = _Tally()
     writer = Writer(transcript, clean=clean, index=index)
     before = transcript.head.seq
-    _take_all(records, writer, tally, progress)
+    assembler = Assembler(writer.wrote_apart)
+    _take_all(records, assembler, writer, tally, progress)
+    for step in assembler.close():
+        writer.write(step)
+    writer.finish()
+    if progress is not None:
+        progress(tally.records, writer.added)
     black = _blackened_after(transcript, before) if writer.added else {}
-    described = tally.description.entry(
-        format, lambda parent: str(key_of(format, parent, transcript.places.key.agent))
-    )
-    if writer.added or writer.was_cut_off:
+    described = _described(tally, format, transcript)
+    if writer.added or writer.taken_before:
         if finish is not None:
             finish(transcript)
         _describe(transcript, writer, described)
@@ -160,8 +169,8 @@ def import_records(
                 path=one_line(str(path), 4_096),
                 format=format,
                 sha256=digest,
-                added=writer.added,
-                already_there=writer.already_there,
+                added=writer.added + writer.taken_before,
+                already_there=max(writer.already_there - writer.taken_before, 0),
                 skipped=_kept(tally),
                 redacted=sum(black.values()),
             )
@@ -217,25 +226,59 @@ def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> 
     )
 
 
+def import_so_far(
+    records: Iterator[Record],
+    transcript: Transcript,
+    before: ImportedBefore,
+    *,
+    clean: Clean = str,
+    settled: bool = True,
+    describe_as: str = "",
+) -> int:
+    """Take over what is new of a file that is still being written; how many messages that was.
+
+    The exchange at its end stays open, and so do calls that have no result yet. `before` is what
+    the transcript had, and is brought up to date. With the name of a format, what the records say
+    of the conversation as a whole is written down, too: only right for a file from its beginning.
+    """
+    tally = _Tally()
+    writer = Writer(transcript, clean=clean, before=before)
+    assembler = Assembler(writer.wrote_apart)
+    _take_all(records, assembler, writer, tally, None)
+    for step in assembler.so_far(settled=settled):
+        writer.write(step)
+    writer.pause()
+    if describe_as and (writer.added or writer.already_there):
+        _describe(transcript, writer, _described(tally, describe_as, transcript))
+    before.learn(transcript)
+    return writer.added
+
+
+def _described(tally: _Tally, format: str, transcript: Transcript) -> SessionDescribed:  # noqa: A002
+    agent = transcript.places.key.agent
+    return tally.description.entry(format, lambda parent: str(key_of(format, parent, agent)))
+
+
 def _take_all(
-    records: Iterator[Record], writer: Writer, tally: _Tally, progress: Progress | None
+    records: Iterator[Record],
+    assembler: Assembler,
+    writer: Writer,
+    tally: _Tally,
+    progress: Progress | None,
 ) -> None:
-    assembler = Assembler()
     for record in records:
         tally.description.take(record)
         _take(record, assembler, writer, tally)
         tally.records += 1
         if progress is not None and tally.records % _PROGRESS_EVERY == 0:
             progress(tally.records, writer.added)
-    for step in assembler.close():
-        writer.write(step)
-    writer.finish()
-    if progress is not None:
-        progress(tally.records, writer.added)
 
 
 def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -> None:
     match record:
+        case Said(role="user", text=said) if (own := without_injected(said)) != said:
+            tally.left_out["recall that was given to it"] += 1
+            steps = assembler.say(msgspec.structs.replace(record, text=own)) if own else iter(())
         case Said():
             steps = assembler.say(record)
         case Gave():

@@ -92,6 +92,16 @@ class _Open:
     def is_full(self) -> bool:
         return len(self.calls) >= _MOST_OPEN
 
+    def so_far(self) -> WriteStep:
+        """The message with the results that are there."""
+        answered = tuple(
+            AnsweredCall(call, self.results[name])
+            for name, call in self.calls.items()
+            if name in self.results
+        )
+        said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
+        return WriteStep(said, answered, self.opens)
+
     def closed(self) -> WriteStep:
         answered = tuple(
             AnsweredCall(call, self.results.get(name) or _missing(call, self.said))
@@ -104,9 +114,11 @@ class _Open:
 class Assembler:
     """Takes records one by one; hands over steps as soon as they are whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, are_apart: Callable[[Said, Said], bool] = lambda first, more: False) -> None:
         self._steps: list[_Open] = []
         self._begun = False
+        self._are_apart = are_apart
+        """Whether the first piece of an answer was written down before the other one came."""
 
     def say(self, said: Said) -> Iterator[WriteStep]:
         """A message: a user's closes the exchange before it, a model's continues it."""
@@ -145,15 +157,27 @@ class Assembler:
         for step in steps:
             yield step.closed()
 
-    @staticmethod
-    def _is_piece(last: _Open, said: Said) -> bool:
+    def so_far(self, *, settled: bool) -> Iterator[WriteStep]:
+        """What is open, without closing it: a file that is being written ends here only for now.
+
+        The newest answer may still get more pieces: it is left out unless it is settled.
+        """
+        for step in self._steps:
+            is_newest = step is self._steps[-1]
+            may_grow = step.said.role == "assistant" and is_newest and not step.results
+            is_thought = not (step.said.text or step.calls)
+            if not may_grow or (settled and not is_thought):
+                yield step.so_far()
+
+    def _is_piece(self, last: _Open, said: Said) -> bool:
         """Whether a message is one more piece of the answer that is being given."""
         if last.said.role != "assistant" or last.results or last.is_full:
             return False
         if len(said.calls) > _MOST_OPEN:
             return False
         same = bool(said.group) and said.group == last.said.group
-        return same or bool(last.calls) or not last.said.text
+        is_piece = same or bool(last.calls) or not last.said.text
+        return is_piece and not self._are_apart(last.said, said)
 
     def _open(self, said: Said) -> Iterator[WriteStep]:
         """A new step; those before it that wait for nothing, or for too long, are over."""
@@ -250,6 +274,10 @@ class Seen:
     def __contains__(self, key: int) -> bool:
         return key in self._hashes
 
+    def holds(self, name: str) -> bool:
+        """Whether a message of this name was there."""
+        return _hash(name, 0) in self._hashes
+
     def take(self, name: str, *, once: bool) -> int | None:
         """Count one more message of this name and return its key.
 
@@ -311,7 +339,12 @@ class Writer:
     """Writes what is new of each step, and remembers where it stands."""
 
     def __init__(
-        self, transcript: Transcript, *, clean: Clean = str, index: Index | None = None
+        self,
+        transcript: Transcript,
+        *,
+        clean: Clean = str,
+        index: Index | None = None,
+        before: ImportedBefore | None = None,
     ) -> None:
         self.added = 0
         self.already_there = 0
@@ -328,9 +361,9 @@ class Writer:
         self._touched = False
         """Whether this import wrote something in the open turn."""
         self._cut_short = False
-        self._before = _Before(transcript)
-        self.was_cut_off = self._before.unrecorded
-        """An earlier import wrote messages and never came to its end."""
+        self._before = before or ImportedBefore(transcript)
+        self.taken_before = self._before.unrecorded
+        """Messages that earlier looks wrote without coming to an end."""
         self.described = self._before.described
         """What an earlier import said of the conversation as a whole."""
 
@@ -357,7 +390,7 @@ class Writer:
             self._put_answered(each)
         self._cut_short = self._cut_short or step.cut_short
         if len(self._batch) >= _LARGEST_BATCH or self._batch_text >= _BATCH_TEXT:
-            self._flush()
+            self.pause()
 
     def end_turn(self) -> None:
         """Close the open turn, if there is one."""
@@ -372,12 +405,24 @@ class Writer:
         self._before.close()
         self._touched = self._cut_short = False
         if len(self._batch) >= _BATCH:
-            self._flush()
+            self.pause()
 
     def finish(self) -> None:
         """Close what is open and write what is left."""
         self.end_turn()
-        self._flush()
+        self.pause()
+
+    def wrote_apart(self, first: Said, more: Said) -> bool:
+        """Whether an earlier import wrote one piece of an answer, and then met the other."""
+        if not first.id or not self._has(first):
+            return False
+        if more.calls:
+            return not self._before.asked_with(first.id, more.calls[0].id)
+        return bool(more.text) and not self._has(_joined(first, more))
+
+    def _has(self, said: Said) -> bool:
+        name = name_of(_message_of(said), said.ts, lambda text: visible(self._clean(text)))
+        return self._before.seen.holds(name)
 
     def _begin_turn(self, *, resumes: bool) -> None:
         if self._touched:
@@ -412,7 +457,8 @@ class Writer:
         self._batch.append(Draft(entry=entry, turn=self._turn, channel=CHANNEL, ts=self._ts))
         self._batch_text += len(getattr(entry, "text", ""))
 
-    def _flush(self) -> None:
+    def pause(self) -> None:
+        """Write what is left, and leave what is open as it is."""
         if not self._batch:
             return
         written = self._transcript.append_all(self._batch)
@@ -422,7 +468,7 @@ class Writer:
             self._index(written)
 
 
-class _Before:
+class ImportedBefore:
     """What earlier imports left in the transcript."""
 
     def __init__(self, transcript: Transcript) -> None:
@@ -435,19 +481,27 @@ class _Before:
         self.nothing_said = False
         """The open turn has a beginning and no more."""
         self.described: SessionDescribed | None = None
-        self.unrecorded = False
-        """There are messages after the newest entry that says an import is complete."""
+        self.unrecorded = 0
+        """Messages after the newest entry that says an import is complete."""
+        self._asked = Hashes()
+        self.learned = -1
+        """The newest line that was looked at."""
         if transcript.head.seq > 0:
-            with transcript.history() as history:
-                self._learn(
-                    history.whole(line)
-                    for line in history.read()
-                    if isinstance(line, Line)
-                    and (
-                        line.channel == CHANNEL
-                        or isinstance(line.entry, Imported | SessionDescribed)
-                    )
+            self.learn(transcript)
+
+    def learn(self, transcript: Transcript) -> None:
+        """Take in the lines that are new since the last time."""
+        with transcript.history() as history:
+            self._learn(
+                history.whole(line)
+                for line in history.read(self.learned + 1)
+                if isinstance(line, Line)
+                and (
+                    line.channel == CHANNEL
+                    or isinstance(line.entry, Imported | SessionDescribed | TurnStarted | TurnEnded)
                 )
+            )
+        self.learned = transcript.head.seq
 
     def close(self) -> None:
         """The open turn has its end."""
@@ -456,9 +510,15 @@ class _Before:
         self.pending.clear()
         self.called.clear()
 
+    def asked_with(self, message: str, call: str) -> bool:
+        """Whether a message was written together with a call."""
+        return _hash(f"{message}\x00{_short(call)}", 0) in self._asked
+
     def _learn(self, lines: Iterable[Line]) -> None:
         for line in lines:
             match line.entry:
+                case TurnStarted() | TurnEnded() if line.channel != CHANNEL:
+                    self.close()  # somebody went on here, and ended what was open
                 case TurnStarted():
                     self.close()
                     self.open_turn = line.turn
@@ -466,13 +526,15 @@ class _Before:
                 case TurnEnded():
                     self.close()
                 case Imported():
-                    self.unrecorded = False
+                    self.unrecorded = 0
                 case SessionDescribed() as described:
                     self.described = described
                 case UserMessage() as message:
                     self._remember(message, line.ts)
                 case AssistantMessage() as message:
                     self._remember(message, line.ts)
+                    for call in message.calls if message.source_id else ():
+                        self._asked.add(_hash(f"{message.source_id}\x00{call.id}", 0))
                     self.pending |= {call.id: call.name for call in message.calls}
                 case ToolCalled(call=call):
                     self.called.add(call)
@@ -483,7 +545,7 @@ class _Before:
     def _remember(self, message: Message, ts: str) -> None:
         """Take in a message, whose own file may or may not have said when it was."""
         self.nothing_said = False
-        self.unrecorded = True
+        self.unrecorded += 1
         self.seen.take(name_of(message, ts), once=bool(message.source_id))
         if not message.source_id:
             self.seen.take(name_of(message, ""), once=False)

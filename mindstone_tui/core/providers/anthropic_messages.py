@@ -20,6 +20,7 @@ from mindstone_tui.core.providers.dialect import (
     inline_image,
     json_text,
     parts_of,
+    schema_of,
     system_and_rest,
     text_of,
     wire_name,
@@ -50,6 +51,10 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "messages": in_turn(with_valid_calls(message) for message in rest),
         "max_tokens": options.max_tokens,
         "temperature": None if thinking else options.temperature,
+        "top_p": None if thinking else options.sampling.top_p,
+        "top_k": None if thinking else options.sampling.top_k,
+        "stop_sequences": options.sampling.stop or None,
+        "output_config": _form(options.sampling.output_format),
         "thinking": thinking,
         "stream": True,
         "tools": [
@@ -61,6 +66,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
             for tool in request.tools
         ]
         or None,
+        "tool_choice": _choice(request, options),
     }
     base_url = (address.base_url or _ADDRESS).rstrip("/")
     for end in ("/messages", "/v1"):
@@ -69,6 +75,25 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
     if address.key:
         headers["x-api-key"] = address.key.secret
     return HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=encoded(body))
+
+
+def _choice(request: Request, options: Options) -> dict[str, Any] | None:
+    """Whether tools may, must or must not be used, where somebody asked for that."""
+    asked = options.sampling
+    if not request.tools or (not asked.tool_choice and asked.parallel_calls is None):
+        return None
+    kinds = {"": "auto", "none": "none", "required": "any", "named": "tool"}
+    choice: dict[str, Any] = {"type": kinds[asked.tool_choice]}
+    if asked.tool_choice == "named":
+        choice["name"] = asked.tool
+    if asked.parallel_calls is not None and asked.tool_choice != "none":
+        choice["disable_parallel_tool_use"] = not asked.parallel_calls
+    return choice
+
+
+def _form(output_format: Mapping[str, Any]) -> dict[str, Any] | None:
+    schema = schema_of(output_format)
+    return {"format": {"type": "json_schema", "schema": schema}} if schema else None
 
 
 def _thinking(options: Options) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 from mindstone_tui.core.config.settings import Effort, ModelSettings
-from mindstone_tui.core.entries import Label, Part, Request, Usage
+from mindstone_tui.core.entries import Label, Part, Request, Sampling, Usage
 
 
 class TextPart(Part):
@@ -36,7 +36,7 @@ class Finished(Part):
     """The answer is complete. Every stream that does not raise ends with exactly one."""
 
     reason: str
-    """`stop`, `tool_calls`, `length` or `content_filter`."""
+    """`stop`, `tool_calls`, `length`, `repetition` or `content_filter`."""
     usage: Usage = Usage()
     model: str = ""
     """The model that really served, where the provider says so."""
@@ -66,6 +66,8 @@ class Options(Part):
     temperature: float | None = None
     effort: Effort | None = None
     """How hard the model thinks first; None leaves it to the provider."""
+    sampling: Sampling = Sampling()
+    """What a program asks beside that; what a provider does not know is left out."""
     purpose: str = ""
     """Empty for the conversation; `summary`, `judge` … for side calls."""
     position: int = 0
@@ -94,6 +96,10 @@ class ModelInfo(Part):
     completion_price: float | None = None
     cached_price: float | None = None
     tools: bool = True
+    only_tools: tuple[str, ...] = ()
+    """The tools it can cope with; empty for all."""
+    small: bool = False
+    """It follows a short prompt better than a thorough one."""
     images: bool = False
     sounds: bool = False
     note: str = ""

@@ -62,6 +62,36 @@ def encoded(body: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode({name: value for name, value in body.items() if value is not None})
 
 
+def wishes(options: Options) -> dict[str, Any]:
+    """What a program asks of an answer, in the words of chat completions; None where nothing."""
+    asked = options.sampling
+    return {
+        "top_p": asked.top_p,
+        "seed": asked.seed,
+        "presence_penalty": asked.presence_penalty,
+        "frequency_penalty": asked.frequency_penalty,
+        "stop": asked.stop or None,
+        "response_format": asked.output_format or None,
+    }
+
+
+def tool_wishes(request: Request, options: Options) -> dict[str, Any]:
+    """The same for the choice of tools, where there are any to choose from."""
+    asked = options.sampling
+    if not request.tools:
+        return {}
+    named = {"type": "function", "function": {"name": asked.tool}}
+    choice = named if asked.tool_choice == "named" else asked.tool_choice or None
+    return {"tool_choice": choice, "parallel_tool_calls": asked.parallel_calls}
+
+
+def schema_of(output_format: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema that an answer must have; empty when any JSON will do, or any text."""
+    inner = output_format.get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    return schema if isinstance(schema, dict) else {}
+
+
 def json_text(value: object) -> str:
     """A value as the text that it would have been; nothing is an object without fields."""
     return msgspec.json.encode({} if value is None else value).decode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, Final
 
 from mindstone_tui.core.bounded_json import read_json, read_object
@@ -79,11 +79,18 @@ class DirectProvider(ModelServer):
     """One model at one address, asked in its own format."""
 
     def __init__(
-        self, address: Address, dialect: Dialect, settings: ModelSettings, **timing: Any
+        self,
+        address: Address,
+        dialect: Dialect,
+        settings: ModelSettings,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        **timing: Any,
     ) -> None:
         super().__init__(address, **timing)
         self._dialect = dialect
         self._settings = settings
+        self._now = now
         self._client: Client | None = None
 
     def warm_up(self) -> None:
@@ -130,7 +137,7 @@ class DirectProvider(ModelServer):
         self, answer: HttpAnswer, heard: Heard, patience: float
     ) -> AsyncGenerator[Delta, None]:
         """Everything that is said; once the answer is complete, whatever fails is its end."""
-        clock = Clock(patience, self._settings.answer_timeout)
+        clock = Clock(patience, self._settings.answer_timeout, self._now)
         try:
             while not heard.over:
                 if clock.is_up:
@@ -238,24 +245,25 @@ class Clock:
     Only what was said counts: a server that sends nothing but signs of life is not answering.
     """
 
-    def __init__(self, patience: float, whole: float) -> None:
+    def __init__(self, patience: float, whole: float, now: Callable[[], float]) -> None:
         self._patience = patience
-        self._end = time.monotonic() + whole
+        self._now = now
+        self._end = now() + whole
         self._last: float | None = None
         self.restart()
 
     @property
     def is_up(self) -> bool:
         """Whether the whole answer takes too long."""
-        return time.monotonic() > self._end
+        return self._now() > self._end
 
     def restart(self) -> None:
         """Something was said."""
-        self._next = time.monotonic() + self._patience
+        self._next = self._now() + self._patience
 
     def left(self, complete: bool) -> float:
         """Seconds until it has taken too long; a complete answer has only its last words left."""
-        now = time.monotonic()
+        now = self._now()
         if not complete:
             return self._next - now
         if self._last is None:

@@ -21,6 +21,7 @@ from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Delta, Finished, Options
+from mindstone_tui.core.providers.dialect import tool_wishes, wishes
 from mindstone_tui.core.providers.errors import failure_of
 from mindstone_tui.core.providers.model_server import (
     LAST_WORDS,
@@ -54,6 +55,8 @@ def call_of(request: Request, options: Options, address: Address) -> dict[str, A
         "temperature": options.temperature,
         "reasoning_effort": options.effort,
         "tools": [_tool(tool) for tool in request.tools] or None,
+        **wishes(options),
+        **tool_wishes(request, options),
     }
     if address.key is None and address.base_url:
         call["api_key"] = NO_KEY

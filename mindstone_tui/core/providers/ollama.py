@@ -23,8 +23,10 @@ from mindstone_tui.core.providers.dialect import (
     items_of,
     json_text,
     parts_of,
+    schema_of,
     text_of,
     wire_name,
+    wishes,
     words_of,
 )
 from mindstone_tui.core.providers.event_stream import JsonLines
@@ -43,7 +45,11 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "num_predict": options.max_tokens,
         "temperature": options.temperature,
         "num_ctx": options.window or None,
+        "top_k": options.sampling.top_k,
+        **wishes(options),
     }
+    del sampling["response_format"]
+    form = options.sampling.output_format
     told = [with_valid_calls(each) for each in messages_for(request, options, address.model)]
     names = {
         asked["id"]: asked["function"]["name"]
@@ -54,6 +60,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "model": wire_name(address),
         "messages": [_fit(message, names) for message in told],
         "options": {name: value for name, value in sampling.items() if value is not None},
+        "format": schema_of(form) or ("json" if form else None),
         "stream": True,
         "think": "low" if options.effort == "minimal" else options.effort,
         "tools": [

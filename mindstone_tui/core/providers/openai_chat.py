@@ -19,7 +19,9 @@ from mindstone_tui.core.providers.dialect import (
     encoded,
     items_of,
     text_of,
+    tool_wishes,
     wire_name,
+    wishes,
     words_of,
 )
 from mindstone_tui.core.providers.http import HttpCall
@@ -29,6 +31,9 @@ from mindstone_tui.core.providers.tool_names import NINE, STRICT_ID, with_valid_
 _OPENAI: Final = "https://api.openai.com/v1"
 _REASONING: Final = re.compile(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
 """OpenAI's models that think first: another name for the limit, and no temperature of one's own."""
+_TAKES_TOP_K: Final = frozenset(
+    {"openrouter", "together_ai", "fireworks_ai", "lm_studio", "hosted_vllm", "llamafile"}
+)
 _FIREWORKS_ROUTERS: Final = ("auto", "auto-instant", "firerouter")
 
 
@@ -72,6 +77,8 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
             for message in messages_for(request, options, address.model)
         ],
         **limits(options, address),
+        **_more(options, address),
+        **tool_wishes(request, options),
         "reasoning_effort": options.effort,
         "stream": True,
         "stream_options": None if host.tells_usage else {"include_usage": True},
@@ -100,7 +107,19 @@ def limits(options: Options, address: Address, longest: str = "") -> dict[str, A
     thinks = address.provider == "openai" and bool(_REASONING.match(name))
     default = "max_completion_tokens" if thinks else "max_tokens"
     temperature = None if thinks and options.temperature != 1 else options.temperature
-    return {longest or default: options.max_tokens, "temperature": temperature}
+    top_p = None if thinks else options.sampling.top_p
+    return {longest or default: options.max_tokens, "temperature": temperature, "top_p": top_p}
+
+
+def _more(options: Options, address: Address) -> dict[str, Any]:
+    """What else is asked of the answer, as far as this server has a name for it."""
+    asked = wishes(options)
+    del asked["top_p"]
+    if address.provider == "mistral":
+        asked["random_seed"] = asked.pop("seed")
+    if address.provider in _TAKES_TOP_K:
+        asked["top_k"] = options.sampling.top_k
+    return asked
 
 
 def _fit(message: Message, address: Address, host: Host) -> Message:

@@ -24,6 +24,7 @@ from mindstone_tui.core.providers.dialect import (
     parts_of,
     system_and_rest,
     text_of,
+    tool_wishes,
     wire_name,
     words_of,
 )
@@ -54,6 +55,8 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "stream": True,
         "store": False,
         "tools": [_tool(tool) for tool in request.tools] or None,
+        **_tool_wishes(request, options),
+        "text": _form(options.sampling.output_format),
     }
     body["max_output_tokens"] = max(options.max_tokens, _SHORTEST)
     base_url = (address.base_url or HOSTS["openai"].base_url).rstrip("/")
@@ -62,6 +65,22 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         headers=bearer(address),
         body=encoded(body),
     )
+
+
+def _tool_wishes(request: Request, options: Options) -> dict[str, Any]:
+    asked = tool_wishes(request, options)
+    if options.sampling.tool_choice == "named" and asked:
+        asked["tool_choice"] = {"type": "function", "name": options.sampling.tool}
+    return asked
+
+
+def _form(output_format: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The form of the answer: what chat completions nest stands flat here."""
+    if not output_format:
+        return None
+    inner = output_format.get("json_schema")
+    flat = {**inner} if isinstance(inner, Mapping) else {}
+    return {"format": {"type": output_format.get("type"), **flat}}
 
 
 def _tool(tool: ToolSchema) -> dict[str, Any]:

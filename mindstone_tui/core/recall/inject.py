@@ -31,6 +31,8 @@ NOTHING_NEW: Final = "History holds only the same question."
 
 _CONTEXT: Final = 400
 _FEW_TERMS: Final = 3
+_READ: Final = 4_000
+"""Characters at each end of a long message that say what it is about."""
 _LONGEST_ABOUT: Final = 40
 """Characters of a tool's call in the heading of its result."""
 
@@ -69,12 +71,23 @@ class Vacancy(msgspec.Struct, frozen=True, kw_only=True):
     count: Counter
 
 
+def in_short(message: str) -> str:
+    """What recall reads of a message: all of it, or how a long one begins and how it ends.
+
+    Who pastes a whole log says before it or after it what it is about.
+    """
+    if len(message) <= 2 * _READ:
+        return message
+    return f"{message[:_READ]}\n{message[-_READ:]}"
+
+
 def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
     """What to ask with until something is found: the message alone, then with what it leans on.
 
     The words around a message help when it says "that error again" and bury it when it is short
     but clear. Nothing is asked for a message that history could not answer.
     """
+    message = in_short(message)
     if intent_of(message) == "nothing":
         return ()
     return tuple(dict.fromkeys((message, auto_query(message, recent))))
@@ -106,6 +119,7 @@ def choose(
     """
     if not answers:
         return Choice(silent=ASKS_NOTHING)
+    message = in_short(message)
     reasons = [silence(message, each.hits, each.judged) for each in answers]
     spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
     if not spoken:

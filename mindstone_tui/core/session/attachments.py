@@ -40,15 +40,29 @@ def attach(text: str, paths: Iterable[Path], transcript: Transcript) -> Attached
     images: list[Image] = []
     for path in paths:
         data = _read(path)
-        kept = _image(path, data) or _sound(path, data)
-        if kept is not None:
-            blob = transcript.keep_blob(data)
-            images.append(msgspec.structs.replace(kept, sha256=blob.sha256))
+        if (seen := recognise(data, path.name)) is not None:
+            images.append(keep(data, seen, transcript))
         else:
             origin = f"{FILE}{one_line(path.name, 80)}"
             block = as_data(_text(path, data), origin=origin, nonce=fresh_nonce())
             text = f"{text}\n\n{block}".strip()
     return Attached(text, tuple(images))
+
+
+def recognise(data: bytes, name: str) -> Image | None:
+    """A picture or a sound that models take, measured and not yet kept; None when it is neither."""
+    if (measured := measure(data)) is not None:
+        kind, width, height = measured
+        return Image(sha256="", media_type=kind, width=width, height=height, name=name)
+    if (heard := measure_sound(data)) is not None:
+        kind, seconds = heard
+        return Image(sha256="", media_type=kind, width=0, height=0, name=name, seconds=seconds)
+    return None
+
+
+def keep(data: bytes, seen: Image, transcript: Transcript) -> Image:
+    """Put its bytes beside the transcript, where the message will name them."""
+    return msgspec.structs.replace(seen, sha256=transcript.keep_blob(data).sha256)
 
 
 def not_taken(images: Iterable[Image], info: ModelInfo) -> str:
@@ -72,24 +86,6 @@ def _read(path: Path) -> bytes:
             f"{path} cannot be read: {error.strerror}.",
             f"Attach a file of at most {LARGEST >> 20} MB.",
         ) from error
-
-
-def _image(path: Path, data: bytes) -> Image | None:
-    measured = measure(data)
-    if measured is None:
-        return None
-    media_type, width, height = measured
-    return Image(sha256="", media_type=media_type, width=width, height=height, name=path.name)
-
-
-def _sound(path: Path, data: bytes) -> Image | None:
-    heard = measure_sound(data)
-    if heard is None:
-        return None
-    media_type, seconds = heard
-    return Image(
-        sha256="", media_type=media_type, width=0, height=0, name=path.name, seconds=seconds
-    )
 
 
 def _text(path: Path, data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Loaded, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
-from mindstone_tui.core.config.settings import ApprovalSettings
+from mindstone_tui.core.config.settings import ApprovalSettings, McpServerSettings
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
@@ -37,7 +37,7 @@ from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
-from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
@@ -95,10 +95,14 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Take in what other surfaces write while idle."""
     offered: tuple[str, ...] = ()
     """The only tools that are offered; empty for all."""
+    servers: Mapping[str, McpServerSettings] = {}
+    """Tool servers beside those of the settings, which win where a name is the same."""
     guest: Guest | None = None
     """A program that brings its own tools and instructions."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
+    embedder: Callable[[str], Embedder] = open_embedder
+    """Who makes the vectors for recall, by the name in the settings."""
     offline: bool = False
     """Files alone: the server that keeps this history is away."""
 
@@ -219,8 +223,8 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
             key = _fork_here(alone, own)
             services = assemble(msgspec.structs.replace(alone, key=key))
         services.greeting = (
-            f"{error.what} Going on in a fork on this machine: {services.key}. It is put on the "
-            "server when it is opened again there, or by `mindstone history push`."
+            f"{error.what} Going on in a fork on this machine: {services.key}. Once the server "
+            "answers, opening the fork puts it there, and so does `mindstone history push --all`."
         )
         return services
 
@@ -296,7 +300,7 @@ class _Assembly:
 
     @cached_property
     def recall(self) -> SessionRecall:
-        embedder = open_embedder(self.settings.recall.embedder)
+        embedder = self.opening.embedder(self.settings.recall.embedder)
         return SessionRecall(
             self.home,
             self.places,
@@ -336,7 +340,8 @@ class _Assembly:
         guest = self.opening.guest
         # Whoever is offered named tools only, or none of ours, starts no servers for more.
         few = bool(only) or (guest is not None and not guest.own_tools)
-        served = msgspec.structs.replace(settings, mcp={}) if few else settings
+        all_servers = {**self.opening.servers, **settings.mcp}
+        served = msgspec.structs.replace(settings, mcp={} if few else all_servers)
         servers = Servers(
             served, self.home.tool_pins, environ=self.opening.environ, cwd=self.workspace.cwd
         )
@@ -384,7 +389,7 @@ class _Assembly:
     @cached_property
     def context(self) -> TurnContext:
         model = self.opening.model or self.window.fold.model or self.models.default()
-        return TurnContext(
+        context = TurnContext(
             window=self.window,
             model=model,
             overridden=bool(self.opening.model),
@@ -399,6 +404,9 @@ class _Assembly:
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
             position=position_in(self.history, model) if self.window.fold.plan else 0,
         )
+        # A program looks at the numbers of its requests; nobody draws the window beside them.
+        context.reports = self.opening.guest is None
+        return context
 
     def _named_window(self) -> Window | None:
         tokens = self.opening.context_window or self.settings.context.window

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mindstone_tui.core.entries import Entry, ToolSchema
+from mindstone_tui.core.context.plan import AS_ALWAYS
+from mindstone_tui.core.entries import Entry, Sampling, ToolSchema
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, UserMessage
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.text import one_line
@@ -43,12 +44,17 @@ class Guest:
         self.own_tools = own_tools
         """Whether the tools of this program are offered as well."""
         self.instructions = ""
+        self.sampling = AS_ALWAYS
+        """What it wants of the next answer."""
         self._schemas: tuple[ToolSchema, ...] = ()
         self._results: dict[str, asyncio.Future[ToolResult]] = {}
 
-    def bring(self, instructions: str, tools: Sequence[ToolSchema]) -> None:
+    def bring(
+        self, instructions: str, tools: Sequence[ToolSchema], sampling: Sampling = AS_ALWAYS
+    ) -> None:
         """Say what holds for the next turn."""
         self.instructions = instructions
+        self.sampling = sampling
         self._schemas = tuple(tools)
 
     @property

@@ -132,7 +132,7 @@ async def run_command(asked: AskedCommand, services: SessionServices, emit: Emit
                 if not event.ok:
                     failure = MindstoneError("")
             emit(event)
-        if asked.changes_window:
+        if asked.changes_window and context.reports:
             emit(events.ContextReported(report=context.report()))
     except asyncio.CancelledError as cancelled:
         failure = stopped(cancelled)

@@ -15,11 +15,12 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.disk import REAL, place_error
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
-from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 
@@ -38,48 +39,86 @@ class Lease:
     def __init__(self, places: SessionPlaces) -> None:
         self._places = places
         self._fd: int | None = None
+        self._next: int | None = None
+        """The place of the one who has it next: who has just had it cannot have it again first."""
+
+    @property
+    def key(self) -> SessionKey:
+        """Which session it is for."""
+        return self._places.key
 
     @property
     def held(self) -> bool:
         """Whether this process has it."""
         return self._fd is not None
 
+    @property
+    def grant(self) -> Grant | None:
+        """What the server gave, while this process has it; None on one machine."""
+        return None
+
     def try_take(self) -> bool:
         """Take it if nobody has it."""
+        return self._try_take(stay=False)
+
+    def _try_take(self, *, stay: bool) -> bool:
+        """Take it if nobody has it and nobody else is next; else `stay` the next, if that is us."""
         if self._fd is not None:
             return True
-        try:
-            fd = REAL.open(self._places.lease, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise place_error(self._places.lease, error) from error
-        try:
-            # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        self._fd = fd
-        return True
+        if self._next is None:
+            self._next = _locked(self._places.next_lease)
+        if self._next is not None:
+            self._fd = _locked(self._places.lease)
+        if not stay or self._fd is not None:
+            self._step_back()
+        return self._fd is not None
+
+    def _step_back(self) -> None:
+        if self._next is not None:
+            os.close(self._next)
+            self._next = None
 
     async def take(self, *, wait: bool, on_wait: Callable[[], None]) -> None:
         """Take it, waiting for the other surface if need be; `on_wait` is told once."""
         told = False
-        while not self.try_take():
-            if not wait:
-                raise SessionBusy(
-                    f"Another program is taking a turn in {self._places.key}.",
-                    "Wait for it to finish, or leave out --no-wait.",
-                )
-            if not told:
-                on_wait()
-                told = True
-            await asyncio.sleep(self.pause)
+        try:
+            while not self._try_take(stay=wait):
+                if not wait:
+                    raise SessionBusy(
+                        f"Another program is taking a turn in {self._places.key}.",
+                        "Wait for it to finish, or leave out --no-wait.",
+                    )
+                if not told:
+                    on_wait()
+                    told = True
+                await asyncio.sleep(self.pause)
+        finally:
+            self._step_back()
 
     def give_back(self) -> None:
         """Let others have it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def close(self) -> None:
+        """Let others have it, and never take it again."""
+        self.give_back()
+
+
+def _locked(path: Path) -> int | None:
+    """The file with a lock on it, or None when somebody else has that."""
+    try:
+        fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise place_error(path, error) from error
+    try:
+        # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
 
 
 class SharedLease(Lease):
@@ -106,11 +145,21 @@ class SharedLease(Lease):
         """Whether this process has it, as far as it knows."""
         return super().held and not self._lost
 
-    def try_take(self) -> bool:
-        """Take it if nobody has it, here or elsewhere."""
+    @property
+    def grant(self) -> Grant | None:
+        """What the server gave, as far as this process knows."""
+        return self._grant
+
+    def close(self) -> None:
+        """The same, and end the connection."""
+        self.give_back()
+        self._store.close()
+
+    def _try_take(self, *, stay: bool) -> bool:
+        """The same here, and then at the server."""
         if self._grant is not None:
             return True
-        if not super().try_take():
+        if not super()._try_take(stay=stay):
             return False
         try:
             grant = self._store.take(self._places.key, self._holder, self._seconds)

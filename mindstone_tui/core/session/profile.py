@@ -151,6 +151,18 @@ def list_described(home: Places, wanted: SessionFilter | None = None) -> list[Li
     return sorted(chosen, key=lambda each: each.used, reverse=True)
 
 
+def profiles_of(
+    home: Places, wanted: SessionFilter
+) -> Iterator[tuple[ListedSession, SessionProfile]]:
+    """The sessions that are wanted, each with its profile up to its last line."""
+    for summary in list_sessions(home):
+        places = home.session(SessionKey(summary.agent, summary.main))
+        if (profile := profile_of(places)) is not None:
+            listed = _described(places, summary, profile)
+            if wanted.takes(listed):
+                yield listed, profile
+
+
 def as_listed(summary: SessionSummary) -> ListedSession:
     """A session of which no more is known, because it is not on this machine."""
     return ListedSession(**msgspec.structs.asdict(summary), used=summary.updated)
@@ -158,7 +170,13 @@ def as_listed(summary: SessionSummary) -> ListedSession:
 
 def _listed(home: Places, summary: SessionSummary, *, fresh: bool) -> ListedSession:
     places = home.session(SessionKey(summary.agent, summary.main))
-    profile = (profile_of(places) if fresh else _stored(places)) or SessionProfile()
+    profile = (profile_of(places) if fresh else stored_profile(places)) or SessionProfile()
+    return _described(places, summary, profile)
+
+
+def _described(
+    places: SessionPlaces, summary: SessionSummary, profile: SessionProfile
+) -> ListedSession:
     usage = profile.usage()
     known = [each for each in (usage.prompt, usage.completion) if each is not None]
     title = summary.title
@@ -182,7 +200,7 @@ def _listed(home: Places, summary: SessionSummary, *, fresh: bool) -> ListedSess
 
 def profile_of(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile up to its last line; None where it cannot be read."""
-    known = _stored(places)
+    known = stored_profile(places)
     try:
         with History(places) as history:
             salt = _salt(history)
@@ -202,7 +220,8 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     return known
 
 
-def _stored(places: SessionPlaces) -> SessionProfile | None:
+def stored_profile(places: SessionPlaces) -> SessionProfile | None:
+    """A session's profile as it was last kept, however old."""
     try:
         found = msgspec.json.decode(places.profile.read_bytes(), type=SessionProfile)
     except (OSError, msgspec.MsgspecError):

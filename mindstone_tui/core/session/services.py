@@ -27,6 +27,7 @@ from mindstone_tui.core.agent.system_prompt import (
 from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.commands.context import MODE_CHOICES, POLICY_CHOICES
 from mindstone_tui.core.context.modes import Modes
+from mindstone_tui.core.context.plan import AS_ALWAYS
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
@@ -487,6 +488,7 @@ def turn_services(
             count=context.count,
             room=context.settings.memory.standing_tokens,
             with_tools=context.info.tools,
+            small=context.info.small,
         )
         share = context.share("system_prompt", context.target)
         taken = sum(context.count(section.text) for section in found.sections)
@@ -504,7 +506,9 @@ def turn_services(
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
     async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
-        """The memories that bear on a message."""
+        """The memories that bear on a message; none while recall is off."""
+        if not recall.on:
+            return None
         for query in queries(text, recent):
             likeness = await recall.likeness(query)
             found = memories.digest(likeness, room) if likeness else None
@@ -519,4 +523,5 @@ def turn_services(
         recall=recall.gather,
         recalls=lambda: recall.on,
         propose=memories.propose_said,
+        sampling=lambda: guest.sampling if guest is not None else AS_ALWAYS,
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.commands import parse
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     ClientMatched,
     MessageQueued,
@@ -31,6 +31,7 @@ from mindstone_tui.core.errors import (
     Bug,
     DamagedTranscript,
     EntryNotSaved,
+    HistoryAway,
     Interrupted,
     MindstoneError,
     PlaceError,
@@ -38,7 +39,8 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
-from mindstone_tui.core.session.attachments import attach, not_taken
+from mindstone_tui.core.session.attachments import attach, keep, not_taken
+from mindstone_tui.core.session.draft import DraftWriter, Onlooker
 from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
@@ -58,6 +60,9 @@ from mindstone_tui.core.transcript.follow import changes
 
 if TYPE_CHECKING:
     from mindstone_tui.core.shared.copies import Feed
+
+_STEPS_OUT: Final = 4
+"""Steps of the loop from a session's stream to a client's socket."""
 
 
 class Session:
@@ -87,7 +92,13 @@ class Session:
         self._questions = SharedQuestions(services.context, self._emit)
         self._returned: list[SentMessage] = []
         """Messages that no turn took in, and that nobody sent again."""
+        self.on_away: Callable[[SentMessage | None], None] | None = None
+        """Told that the server went away, with the message that had no turn, if there is one; who
+        listens takes it on. None where nobody does, and then it is handed back."""
         self._complained: set[str] = set()
+        self._draft = DraftWriter(services.places.draft, services.context.transcript.clean)
+        self._others = Onlooker(services.places.draft, self._emit)
+        self._onlooker: asyncio.Task[None] | None = None
         self._alert_hooks = AlertHooks(services.context.hooks)
 
     def start(self, *, follow: bool) -> None:
@@ -107,12 +118,15 @@ class Session:
             )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
+            self._onlooker = asyncio.create_task(
+                self._others.watch(lambda: not self._inbox.serving), name="onlooker"
+            )
         self._emit(self.services.ready())
         if self.services.unheeded:
             self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
         if self.services.greeting:
             self._emit(events.Noticed(message=self.services.greeting, level="warning"))
-        self._emit(events.ContextReported(report=self._context.report()))
+        self._report()
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
@@ -141,7 +155,7 @@ class Session:
         """More can be found by meaning; a running turn reports on its own requests."""
         if not self._in_turn:
             self.services.recall.by_words = by_words
-            self._emit(events.ContextReported(report=self._context.report()))
+            self._report()
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, in order, until the session is closed."""
@@ -156,6 +170,7 @@ class Session:
         text: str,
         *,
         attachments: Sequence[Attachment] = (),
+        images: Sequence[Image] = (),
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
@@ -168,9 +183,10 @@ class Session:
             raise UsageError("This session is closed.", "Open it again.")
         paths = [each.path for each in attachments]
         attached = attach(text, paths, self._context.transcript)
-        if untaken := not_taken(attached.images, self._context.info):
+        shown = (*images, *attached.images)
+        if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
-        said = SentMessage(attached.text, attached.images, before=tuple(before), matched=matched)
+        said = SentMessage(attached.text, shown, before=tuple(before), matched=matched)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
@@ -179,6 +195,21 @@ class Session:
             self._context.steering.append(said.message)
         else:
             self._inbox.put(said)
+
+    def keep(self, data: bytes, seen: Image) -> Image:
+        """Keep a picture or a sound that a message will show."""
+        return keep(data, seen, self._context.transcript)
+
+    def not_taken(self, images: Sequence[Image]) -> str:
+        """What a person should know about those that the model cannot be shown; else nothing."""
+        return not_taken(images, self._context.info)
+
+    def take_on(self, said: SentMessage, other: Session) -> None:
+        """Say what was said to another session, which could not take it."""
+        with contextlib.suppress(MindstoneError), other._context.transcript.history() as history:
+            for image in said.images:
+                self._context.transcript.keep_blob(history.blob(image.sha256))
+        self._inbox.put(said)
 
     def command(self, line: str) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
@@ -214,7 +245,10 @@ class Session:
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         try:
-            self._take_in(self.services.catch_up())
+            with contextlib.suppress(
+                EntryNotSaved
+            ):  # writing the answer says so, and ends the turn
+                self._take_in(self.services.catch_up())
             written = self._questions.write(call, answer)
             # What others wrote before it comes first, an answer of theirs among it.
             self._take_in(self.services.catch_up())
@@ -260,7 +294,8 @@ class Session:
         with contextlib.suppress(MindstoneError):
             await self._alert_hooks.close()
             await self._context.hooks.end(self._context.settings.hooks.end_seconds)
-        for task in (self._owner, self._follower, self._resuming, *self._read_only_tasks):
+        ours = (self._owner, self._follower, self._onlooker, self._resuming)
+        for task in (*ours, *self._read_only_tasks):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -294,6 +329,16 @@ class Session:
         path = self._rescue()
         self._emit(events.MessageReturned(text=said.text, path=str(path or "")))
 
+    def _strand(self, said: SentMessage | None) -> None:
+        if self.on_away is not None:
+            self.on_away(said)
+
+    def hand_back(self, said: SentMessage, error: MindstoneError) -> None:
+        """End what was begun with a message that nobody could take on."""
+        self._complain(error)
+        self._hand_back(said)
+        self._emit(events.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy))
+
     def _rescue(self) -> Path | None:
         """Put every word that is not in history into a file; None when there is none, or no place.
 
@@ -325,6 +370,7 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         try:
             if not self._lease.try_take():
+                self._others.running.set()
                 self._questions.find()
                 return
         except EntryNotSaved as error:
@@ -338,6 +384,11 @@ class Session:
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
         self._alert_hooks.hear(event)
+
+    def _report(self) -> None:
+        """Tell how the window stands, if somebody looks."""
+        if self._context.reports:
+            self._emit(events.ContextReported(report=self._context.report()))
 
     def _complain(self, error: MindstoneError) -> None:
         """Say what went wrong: once until a turn begins again, however often it is met."""
@@ -425,15 +476,17 @@ class Session:
                 number = self._context.transcript.last_turn + 1
                 self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
-            async for event in take_turn(self._context, said.message, origin):
+            beside = () if said.matched is None else (said.matched,)
+            async for event in take_turn(self._context, said.message, origin, beside):
                 if isinstance(event, events.TurnStarted):
                     turn = self._turn = event.turn
-                    if said.matched is not None:
-                        self._context.window.record(said.matched, turn)
                     self._complained.clear()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
+                self._draft.hear(event)
                 self._emit(event)
+                if isinstance(event, events.UsageReported) and not self._context.reports:
+                    await _let_out()
         except asyncio.CancelledError as cancelled:
             if not turn and self._closing and not said.queued:
                 self._queue(said)
@@ -441,8 +494,14 @@ class Session:
                 self._withdrawn(said.queued)
             fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
         except MindstoneError as error:
+            away = isinstance(error.__cause__, HistoryAway) and self.on_away is not None
+            if away and not turn and not said.queued and not self._closing:
+                self._strand(said)
+                return False
             if isinstance(error, EntryNotSaved):
                 self._complain(error)
+            if away and turn and not self._closing:
+                asyncio.get_running_loop().call_soon(self._strand, None)
             if not turn and isinstance(error, EntryNotSaved | DamagedTranscript | PlaceError):
                 self._hand_back(said)
             fail("failed", error.what, error.remedy)
@@ -451,6 +510,7 @@ class Session:
             fail("failed", Bug(error).what, Bug(error).remedy)
         finally:
             self._turn = 0
+            self._draft.clear()
             self._rescue()
         return turn > 0
 
@@ -516,7 +576,14 @@ class Session:
 
     def _take_in(self, lines: Sequence[Line]) -> None:
         for line in lines:
+            self._others.hear(line)
             self._emit(appeared(line))
             self._questions.hear(line)
         if lines:
-            self._emit(events.ContextReported(report=self._context.report()))
+            self._report()
+
+
+async def _let_out() -> None:
+    """Give a program its answer, which is on disk, before the disk is waited for once more."""
+    for _ in range(_STEPS_OUT):
+        await asyncio.sleep(0)

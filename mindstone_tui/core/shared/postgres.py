@@ -14,7 +14,6 @@ import importlib.util
 import os
 import socket
 import threading
-import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -44,7 +43,7 @@ _GATHERS: Final = 0.1
 """Seconds in which news are gathered before listeners are told."""
 _SESSION: Final = """\
 select key, head_seq, head_hash, bytes, updated,
-    case when lease_until > clock_timestamp() then holder end
+    case when mindstone.lease_runs(lease_from, lease_until) then holder end
 from mindstone.session where owner = %s"""
 
 
@@ -276,7 +275,7 @@ class PostgresStore:
             threading.Thread(target=self._announce_later, name="announce", daemon=True).start()
 
     def _announce_later(self) -> None:
-        time.sleep(_GATHERS)
+        threading.Event().wait(_GATHERS)
         with contextlib.suppress(MindstoneError):
             self._announce()
 

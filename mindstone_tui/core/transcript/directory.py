@@ -80,7 +80,7 @@ def start_over(places: SessionPlaces) -> Path:
     ensure_folder(aside)
     try:
         for path in sorted(places.folder.iterdir()):
-            if path not in (places.lost, places.lease):
+            if path not in (places.lost, places.lease, places.next_lease):
                 path.rename(aside / path.name)
     except OSError as error:
         raise place_error(aside, error) from error

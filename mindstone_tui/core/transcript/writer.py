@@ -124,6 +124,11 @@ class Transcript:
         return Head(newest.seq, newest.hash)
 
     @property
+    def size(self) -> int:
+        """Where the newest line ends that this process knows of."""
+        return self._ledger.newest.size
+
+    @property
     def last_turn(self) -> int:
         """The turn of the newest line this process knows of, saved or not."""
         waiting = [pending.draft.turn for pending in self._unsaved if pending.draft.turn]

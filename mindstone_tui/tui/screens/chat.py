@@ -87,6 +87,8 @@ class ChatScreen(Screen[None]):
         self.talk: ev.Conversation | None = None
         self.opened = False
         """A session was opened, and can be come back to."""
+        self._shown: ev.Conversation | None = None
+        """What the screen shows the beginning of."""
         self.running = 0
         """The turn that runs, or 0."""
         self._since = 0.0
@@ -186,8 +188,11 @@ class ChatScreen(Screen[None]):
             self.post_message(MemoryDecided(words[2]))
 
     async def _ready(self, event: ev.SessionReady) -> None:
-        self.opened = True
         self.status.session, self.status.model = event.session, event.model
+        self.opened = True
+        if self._shown is self.talk:  # it goes on in a fork, and what it begins with is shown
+            return
+        self._shown = self.talk
         self.call_later(self._send_early)
         library = self.host.library
         if event.turns and library is not None:

@@ -18,7 +18,7 @@ from textual.layout import WidgetPlacement
 from textual.widget import Widget
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui.from_entries import Exchange, Feed
+from mindstone_tui.tui.from_entries import ExchangeEvents, Feed
 from mindstone_tui.tui.host import Browse
 from mindstone_tui.tui.widgets.exchange import ExchangeView
 from mindstone_tui.tui.widgets.markdown import GrowsQuietly
@@ -97,7 +97,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         """Put something at the very top, above all exchanges."""
         await self.mount(widget, before=0)
 
-    async def _mount_newest(self, exchange: Exchange) -> None:
+    async def _mount_newest(self, exchange: ExchangeEvents) -> None:
         view = self._views[id(exchange)] = ExchangeView(exchange)
         self._end += 1
         await self.mount(view)
@@ -111,7 +111,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         """Show the newest exchanges of a session that has some already."""
         self._history = history
         self._unread = await history.length()
-        older: list[Exchange] = []
+        older: list[ExchangeEvents] = []
         while self._unread and len(older) < STEP:
             older = [*await self._read_page(), *older]
         if older and not older[-1].ended:
@@ -121,7 +121,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         await self._mount_above(STEP)
         self._fill()
 
-    async def _read_page(self) -> list[Exchange]:
+    async def _read_page(self) -> list[ExchangeEvents]:
         """One page further back; a turn that began before it waits for the next page."""
         # Reading transcripts is not needed for the first paint, nor for a new session.
         from mindstone_tui.tui.from_entries import exchanges_in, split_at_turn
@@ -235,7 +235,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
                 self._end = keep
 
     async def _read_older(self) -> None:
-        older: Sequence[Exchange] = []
+        older: Sequence[ExchangeEvents] = []
         while self._unread and not older:
             older = await self._read_page()
         self.feed.prepend(older)

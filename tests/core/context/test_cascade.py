@@ -9,9 +9,8 @@ from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
     CASCADE,
-    CascadeMarks,
+    CascadePlan,
     Effect,
-    SizedExchange,
     StepName,
     StepOutcome,
     by_level,
@@ -23,8 +22,9 @@ from mindstone_tui.core.context.cascade import (
     stages,
     to_compact,
 )
+from mindstone_tui.core.context.exchanges import CURRENT, PINNED, RECENT, Exchange
 
-MARKS = CascadeMarks()
+PLAN = CascadePlan()
 
 
 class Window:
@@ -61,7 +61,7 @@ async def cascaded(window: Window, *, model_allowed: bool = True) -> StepOutcome
         window.steps(NAMES),  # type: ignore[arg-type]
         window.measure,
         1_000,
-        MARKS,
+        PLAN,
         model_allowed=model_allowed,
     )
 
@@ -106,7 +106,7 @@ async def test_a_failed_step_is_recorded_and_the_next_one_tried() -> None:
     outcome = await cascaded(window)
     held = {taken.step: taken.held for taken in outcome.taken}
     assert held == {"tool_results": True, "evict": True, "progressive": False, "compaction": True}
-    assert outcome.ended < MARKS.emergency
+    assert outcome.ended < PLAN.emergency
 
 
 @given(
@@ -118,15 +118,15 @@ async def test_no_step_is_ever_taken_twice(start: float, frees: dict[str, float]
     steps = [taken.step for taken in outcome.taken]
     assert len(steps) == len(set(steps))
     assert steps == sorted(steps, key=NAMES.index)
-    assert outcome.fits == (outcome.ended < MARKS.emergency)
+    assert outcome.fits == (outcome.ended < PLAN.emergency)
 
 
 async def test_what_could_not_help_is_not_tried_again_at_the_same_fullness() -> None:
     stuck = await cascaded(Window(0.80))
-    assert not cascade_due(0.805, stuck, MARKS)
-    assert cascade_due(0.82, stuck, MARKS)
-    assert cascade_due(0.80, None, MARKS)
-    assert not cascade_due(0.74, None, MARKS)
+    assert not cascade_due(0.805, stuck, PLAN)
+    assert cascade_due(0.82, stuck, PLAN)
+    assert cascade_due(0.80, None, PLAN)
+    assert not cascade_due(0.74, None, PLAN)
 
 
 async def test_auto_compact_takes_its_links_in_order() -> None:
@@ -135,7 +135,7 @@ async def test_auto_compact_takes_its_links_in_order() -> None:
         window.steps(AUTO_COMPACT),  # type: ignore[arg-type]
         window.measure,
         1_000,
-        MARKS,
+        PLAN,
     )
     assert tuple(taken.step for taken in outcome.taken) == AUTO_COMPACT
     assert outcome.fits
@@ -149,7 +149,7 @@ async def test_nothing_is_compacted_when_the_handoff_could_not_be_written() -> N
         window.steps(AUTO_COMPACT),  # type: ignore[arg-type]
         window.measure,
         1_000,
-        MARKS,
+        PLAN,
     )
     assert [taken.step for taken in outcome.taken] == ["checkpoint", "handoff"]
     assert outcome.ended == 0.93
@@ -157,7 +157,10 @@ async def test_nothing_is_compacted_when_the_handoff_could_not_be_written() -> N
 
 
 def test_the_newest_tokens_and_the_protected_stay_verbatim() -> None:
-    exchanges = [SizedExchange(turn=n, tokens=100, protected=n == 2) for n in range(1, 7)]
+    held = {2: PINNED, 5: RECENT, 6: CURRENT}
+    exchanges = [
+        Exchange(turn=n, lines=(), sizes=(60, 40), protected=held.get(n, "")) for n in range(1, 7)
+    ]
     assert to_compact(exchanges, 250) == (1, 3, 4)
     assert to_compact(exchanges, 0) == (1, 3, 4, 5)
     assert to_compact(exchanges, 10_000) == ()
@@ -178,9 +181,9 @@ def test_older_turns_are_grouped_by_what_remains_of_them() -> None:
 
 
 async def test_marks_that_were_set_move_the_steps() -> None:
-    early = CascadeMarks(target=0.4, stages=stages(CascadeSettings(tool_results=50.0, target=40.0)))
+    early = CascadePlan(target=0.4, stages=stages(CascadeSettings(tool_results=50.0, target=40.0)))
     assert cascade_due(0.55, None, early)
-    assert not cascade_due(0.55, None, MARKS)
+    assert not cascade_due(0.55, None, PLAN)
     window = Window(0.55, tool_results=0.2)
     outcome = await run_cascade(window.steps(NAMES), window.measure, 1_000, early)  # type: ignore[arg-type]
     assert [taken.step for taken in outcome.taken] == ["tool_results"]

@@ -7,9 +7,9 @@ from pathlib import Path
 from mindstone_tui.core.context import build_report, manual
 from mindstone_tui.core.context.exchanges import names_in
 from mindstone_tui.core.context.extract import passages_of
+from mindstone_tui.core.context.findings import placeholder
 from mindstone_tui.core.context.messages import argument_values, first_unpaired, pair
 from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.context.trim import placeholder
 from mindstone_tui.core.entries import ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import ContextWindowPruned

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.errors import ProviderRefused, ProviderUnreachable, UnknownName
+from mindstone_tui.core.errors import (
+    ProviderError,
+    ProviderRefused,
+    ProviderUnreachable,
+    UnknownName,
+)
 from mindstone_tui.core.lockdown import import_litellm, litellm_folder
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import (
@@ -32,7 +38,7 @@ from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import RemoteProvider
 from mindstone_tui.core.providers.openai_chat import HOSTS
 from tests.core.providers.requests import Broken, hear, request, tool
-from tests.core.providers.ways import SECRET, at, no_pause, outcome, provider_for
+from tests.core.providers.ways import SECRET, address_at, at, no_pause, outcome, provider_for
 from tests.loopback.formats import CHAT, FORMATS, MESSAGES, WireFormat
 from tests.loopback.server import (
     Call,
@@ -363,39 +369,64 @@ async def test_a_connection_is_used_again_after_a_whole_answer(server: Loopback)
     assert (len(server.calls), server.connections) == (3, 1)
 
 
-async def test_an_answer_without_an_end_is_given_up(server: Loopback) -> None:
-    async def drips(call: Call, write: Write) -> None:
-        await write(CHAT.head())
-        while True:
-            await write(CHAT.body([CHAT.word("and ")]))
-            await asyncio.sleep(0.02)
+class HandClock:
+    """A clock that only the test moves."""
 
-    server.play(drips)
-    address = Address(model="openai/m", provider="openai", base_url=server.base_url)
-    settings = ModelSettings(answer_timeout=0.3)
-    made = direct_provider(address, settings, pause=no_pause)
-    assert made is not None
-    heard, error = await outcome(made, CHAT, OPTIONS)
-    await made.close()
-    assert heard.text == "and " * len(heard.pieces)
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+async def listened(
+    clock: HandClock, words: Iterable[str], takes: float, options: Options
+) -> tuple[list[str], ProviderError | None]:
+    """What was heard from a server that says a word as soon as the one before was taken in.
+
+    The listener takes some seconds over each.
+    """
+    taken_in = asyncio.Event()
+
+    async def act(call: Call, write: Write) -> None:
+        await write(CHAT.head())
+        for word in words:
+            await write(CHAT.body([CHAT.word(word)]))
+            await taken_in.wait()
+            taken_in.clear()
+        await write(CHAT.body(CHAT.ending("stop")) + CHAT.last)
+
+    said: list[str] = []
+    error = None
+    async with serving() as server:
+        server.play(act)
+        address = address_at(CHAT, server.base_url)
+        made = direct_provider(address, ModelSettings(), pause=no_pause, now=clock)
+        assert made is not None
+        try:
+            async for delta in made.stream(request("hi", model="openai/m"), options):
+                if isinstance(delta, TextPart):
+                    said.append(delta.text)
+                    clock.seconds += takes
+                    taken_in.set()
+        except ProviderError as failed:
+            error = failed
+        await made.close()
+    return said, error
+
+
+async def test_an_answer_without_an_end_is_given_up() -> None:
+    said, error = await listened(HandClock(), itertools.repeat("and "), 1_000, OPTIONS)
+    assert said == ["and "] * 4
     assert isinstance(error, ProviderUnreachable)
     assert "models.answer_timeout" in error.remedy
 
 
-async def test_a_listener_may_take_its_time(server: Loopback) -> None:
+async def test_a_listener_may_take_its_time() -> None:
     """The time that somebody takes to draw what was said is not the server's."""
-    server.play(CHAT.says("One two three four five."))
-    address = Address(model="openai/m", provider="openai", base_url=server.base_url)
-    made = direct_provider(address, ModelSettings(), pause=no_pause)
-    assert made is not None
-    said = []
-    options = Options(max_tokens=9, timeout=0.5, retries=0)
-    async for delta in made.stream(request("hi", model="openai/m"), options):
-        if isinstance(delta, TextPart):
-            said.append(delta.text)
-            await asyncio.sleep(0.2)
-    await made.close()
-    assert "".join(said) == "One two three four five."
+    words = ["One ", "two ", "three."]
+    options = Options(max_tokens=9, timeout=5, retries=0)
+    assert await listened(HandClock(), words, 6, options) == (words, None)
 
 
 ASKED = """

@@ -27,6 +27,15 @@ def test_nothing_is_looked_for_when_a_message_asks_for_nothing() -> None:
     assert choose("thanks, go on", [], 1_000, len, most=5).silent == ASKS_NOTHING
 
 
+def test_of_a_long_message_the_beginning_and_the_end_are_read() -> None:
+    pasted = "ERROR 0x00 at line 1\n" * 5_000
+    (query,) = queries(f"Why does Marigold fail?\n{pasted}It did so in July, too.", [])
+    assert query.startswith("Why does Marigold fail?")
+    assert query.endswith("It did so in July, too.")
+    assert len(query) < 10_000
+    assert queries("Why does Marigold fail?", []) == ("Why does Marigold fail?",)
+
+
 def test_an_answer_that_is_not_good_enough_is_not_brought_back() -> None:
     choice = choose("which port?", [answer(hit("8443"), strength=0.9)], 1_000, len, most=5)
     assert (choice.injected, choice.silent) == ((), NOTHING_CLOSE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +11,27 @@ import pytest
 
 from mindstone_tui import api
 from mindstone_tui.cli.main import run as main
+from mindstone_tui.core.config import load
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import EntryNotSaved
-from mindstone_tui.core.events import EntryAppeared, Noticed, TurnEnded
-from mindstone_tui.core.transcript import verify
+from mindstone_tui.core.events import (
+    Answer,
+    EntryAppeared,
+    MessageReturned,
+    Noticed,
+    NotSaved,
+    SessionReady,
+    ToolAsked,
+    TurnEnded,
+    TurnStarted,
+)
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.session.lease import SharedLease
+from mindstone_tui.core.session.take_over import Importer
+from mindstone_tui.core.shared.postgres import PostgresStore
+from mindstone_tui.core.transcript import Transcript, verify
+from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
 
 AWAY = "postgresql://me:sehr-geheim-99@127.0.0.1:1/none"
@@ -38,6 +58,13 @@ async def ask(home: api.Home, text: str, session: str = "") -> list[object]:
     async with api.open_conversation(session, home=home) as conversation:
         async for event in conversation.ask(text):
             heard.append(event)
+    return heard
+
+
+async def heard_of(talk: api.Conversation, text: str) -> list[object]:
+    """One turn of an open session, with all that is written after it; what was announced."""
+    heard: list[object] = [event async for event in talk.ask(text)]
+    await talk.settled()
     return heard
 
 
@@ -96,6 +123,88 @@ async def test_a_fork_goes_on_here_and_is_put_on_the_server_later(url: str, tmp_
     assert b"still away" in transcript(there, fork)
     assert verify(there.places.session(there.key(fork))).ok
     assert transcript(here) == before
+
+
+async def test_an_open_session_goes_on_in_a_fork_when_its_server_goes_away(
+    server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    with CuttingProxy(server.port) as proxy:
+        through = url.replace(str(server.port), str(proxy.port))
+        home = home_of(tmp_path / "a", through, MINDSTONE_HISTORY__OFFLINE="fork")
+        talk = await api.connect(home=home)
+        await heard_of(talk, "before")
+    before = transcript(home)
+    main_head = verify(home.places.session(home.key(""))).head
+    assert main_head is not None
+    heard = await heard_of(talk, "while away")
+    fork = f"main@{main_head.hash[:12]}"
+    assert talk.session == f"agent:default:{fork}"
+    assert [each.session for each in heard if isinstance(each, SessionReady)] == [talk.session]
+    assert not any(isinstance(each, NotSaved | MessageReturned) for each in heard)
+    assert isinstance(heard[-1], TurnEnded)
+    assert heard[-1].ending == "done"
+    await heard_of(talk, "still away")
+    await talk.close()
+    assert transcript(home) == before
+    back = home_of(tmp_path / "a", url)
+    await ask(back, "the server is back", fork)
+    there = home_of(tmp_path / "b", url)
+    await ask(there, "and elsewhere", fork)
+    for text in (b"before", b"while away", b"still away", b"the server is back"):
+        assert text in transcript(there, fork)
+    assert verify(there.places.session(there.key(fork))).ok
+    there.fetch_news(there.key(""))
+    assert transcript(there) == before
+
+
+async def test_a_turn_that_loses_its_server_ends_and_the_next_one_is_in_a_fork(
+    server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as until_it_goes:
+        proxy = until_it_goes.enter_context(CuttingProxy(server.port))
+        through = url.replace(str(server.port), str(proxy.port))
+        home = home_of(tmp_path / "a", through, MINDSTONE_HISTORY__OFFLINE="fork")
+        talk = await api.connect(home=home)
+        await heard_of(talk, "before")
+        heard: list[object] = []
+        async for event in talk.ask("cut off"):
+            heard.append(event)
+            if isinstance(event, TurnStarted):
+                until_it_goes.close()
+    assert any(isinstance(each, NotSaved) for each in heard)
+    assert isinstance(heard[-1], TurnEnded)
+    assert heard[-1].ending == "failed"
+    newest = verify(home.places.session(home.key(""))).head
+    assert newest is not None
+    heard = await heard_of(talk, "go on")
+    assert isinstance(heard[-1], TurnEnded)
+    assert heard[-1].ending == "done"
+    assert talk.session == f"agent:default:main@{newest.hash[:12]}"
+    await talk.close()
+    assert verify(home.places.session(home.key(talk.session))).ok
+
+
+async def test_an_approval_that_cannot_be_kept_runs_nothing_and_ends_the_turn(
+    server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.jsonl"
+    call = {"name": "shell", "arguments": {"command": f"touch {tmp_path / 'ran'}"}}
+    script.write_text(json.dumps({"text": "Soon.", "tool_calls": [call]}) + "\n")
+    heard: list[object] = []
+    with contextlib.ExitStack() as until_it_goes:
+        proxy = until_it_goes.enter_context(CuttingProxy(server.port))
+        home = home_of(tmp_path / "a", url.replace(str(server.port), str(proxy.port)))
+        talk = await api.connect(home=home, model=f"scripted/{script}", asks=True, approve="ask")
+        async for event in talk.ask("run it"):
+            heard.append(event)
+            if isinstance(event, ToolAsked):
+                until_it_goes.close()
+                talk.answer(event.call, Answer(allowed=True))
+    assert any(isinstance(each, NotSaved) for each in heard)
+    assert isinstance(heard[-1], TurnEnded)
+    assert heard[-1].ending == "failed"
+    await talk.close()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_password_is_in_no_output_and_no_file(
@@ -178,3 +287,44 @@ def test_nothing_of_this_is_imported_without_a_server(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == ""
+
+
+def test_an_import_waits_for_another_machines_turn_and_then_nobody_else_has_one(
+    url: str, tmp_path: Path
+) -> None:
+    home = home_of(tmp_path / "a", url)
+    settings = load(home.places, home.environ).settings
+    key = home.key("imported")
+    elsewhere = home_of(tmp_path / "b", url).places.session(key)
+    with (
+        contextlib.closing(PostgresStore(url, timeout=20)) as store,
+        contextlib.closing(Transcript(elsewhere, upstream=store.another())) as transcript,
+        contextlib.closing(SharedLease(elsewhere, transcript, store, 3600)) as lease,
+    ):
+        assert lease.try_take()
+        waited: list[SessionKey] = []
+        during: list[bool] = []
+
+        def on_busy(busy: SessionKey) -> None:
+            waited.append(busy)
+            transcript.append(UserMessage(text="the turn that goes on"), turn=1)
+            lease.give_back()
+
+        importer = Importer(
+            home.places,
+            settings,
+            home.environ,
+            wait=False,
+            progress=lambda what, done, all_: during.append(lease.try_take()),
+            on_busy=on_busy,
+        )
+        file = Path(__file__).parents[2] / "fixtures" / "imports" / "claude-code.jsonl"
+        (report,) = importer.take(file, key, "file")
+        assert lease.try_take()
+    assert waited == [key]
+    assert report.added
+    assert during
+    assert not any(during)
+    kinds = [line.kind for line in api.log(session=str(key), home=home) if isinstance(line, Line)]
+    assert kinds[:2] == ["session_opened", "user_message"]
+    assert kinds[-1] in ("window_carried", "context_window_pruned")

@@ -25,6 +25,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Used,
 )
+from mindstone_tui.core.interchange.formats.parts import TextRun
 from mindstone_tui.core.interchange.read_bytes import moment, open_file, text_lines
 
 _STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
@@ -78,8 +79,8 @@ class _Chat:
         self._model = ""
         self._begun = ""
         """The date of a chat of which nothing was handed over, so that it has no name yet."""
-        self._asked: list[str] = []
-        self._answer: list[str] = []
+        self._asked = TextRun()
+        self._answer = TextRun()
         self._line = 0
 
     @property
@@ -97,7 +98,7 @@ class _Chat:
         elif line.startswith("####") and line.endswith(self._end) and line[4:5] in (" ", ""):
             yield from self._close_answer()
             self._line = self._line if self._asked else number
-            self._asked.append(line[5:].removesuffix(self._end))
+            self._asked.add(line[5:].removesuffix(self._end))
         elif line.startswith(">") and line.endswith(self._end) and line[1:2] in (" ", ""):
             yield from self._close_question()
             yield from self._close_answer()
@@ -105,8 +106,8 @@ class _Chat:
         elif line.strip() or self._answer:
             yield from self._close_question()
             self._line = self._line if self._answer else number
-            self._answer.append(line)
-        elif self._end or "".join(self._asked).startswith("/"):
+            self._answer.add(line)
+        elif self._end or self._asked.starts_with("/"):
             yield from self._close_question()
 
     def close(self) -> Iterator[Record]:
@@ -123,7 +124,7 @@ class _Chat:
             self._begun = ""
 
     def _close_question(self) -> Iterator[Record]:
-        asked, self._asked = "\n".join(self._asked).strip(), []
+        asked = self._asked.take()
         if not asked:
             return
         yield from self._begin(asked)
@@ -134,8 +135,7 @@ class _Chat:
             yield Said(line=self._line, role="user", text=asked, ts=self._ts)
 
     def _close_answer(self) -> Iterator[Record]:
-        answer, self._answer = "\n".join(self._answer).strip(), []
-        if answer:
+        if answer := self._answer.take():
             yield from self._begin(answer)
             yield Said(
                 line=self._line, role="assistant", text=answer, ts=self._ts, model=self._model

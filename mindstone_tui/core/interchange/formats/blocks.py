@@ -29,8 +29,10 @@ class BlockResult(msgspec.Struct, frozen=True):
 class MessageParts:
     """Gathers what one message is made of, in its order."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, name: str = "") -> None:
+        """`name` tells it from other messages that stand on the same line."""
         self.number = number
+        self._spare = f"call-{name or number}"
         self.texts: list[str] = []
         self.calls: list[ToolCall] = []
         self.thinking: list[Thinking] = []
@@ -41,6 +43,11 @@ class MessageParts:
         """The words."""
         return joined(self.texts)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything but results."""
+        return bool(self.said or self.calls or self.thinking)
+
     def think(self, thought: object, signature: object = "", redacted: object = "") -> None:
         """Add a thought; one that nobody can read is kept only if it can be sent back."""
         found = Thinking(text=text(thought), signature=text(signature), redacted=text(redacted))
@@ -49,7 +56,7 @@ class MessageParts:
 
     def call(self, name: object, arguments: object, call: object = "") -> ToolCall:
         """Add a call; the file's own id where it has one."""
-        spare = f"call-{self.number}-{len(self.calls)}"
+        spare = f"{self._spare}-{len(self.calls)}"
         self.calls.append(tool_call(call, name, arguments, spare))
         return self.calls[-1]
 
@@ -105,20 +112,25 @@ def pieces_of_blocks(content: object, number: int) -> MessageParts | None:
     if not isinstance(content, list):
         return pieces if content is None else None
     for each in content:
-        block = mapping(each)
-        match block.get("type"):
-            case "tool_use" | "server_tool_use" | "mcp_tool_use":
-                pieces.call(block.get("name"), block.get("input"), block.get("id"))
-            case "tool_result":
-                pieces.results.append(result_of(block))
-            case "thinking" | "redacted_thinking":
-                pieces.think(block.get("thinking"), block.get("signature"), block.get("data"))
-            case "reasoning" | "thought":
-                shown = plain(sequence(block.get("summary"))) or plain(block.get("content"))
-                pieces.think(block.get("text") or block.get("thinking") or shown)
-            case _:
-                pieces.texts.append(plain([each]) or "")
+        add_block(pieces, each)
     return pieces
+
+
+def add_block(pieces: MessageParts, each: object) -> None:
+    """Add one block in the shape of Anthropic's API, whatever it is."""
+    block = mapping(each)
+    match block.get("type"):
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            pieces.call(block.get("name"), block.get("input"), block.get("id"))
+        case "tool_result":
+            pieces.results.append(result_of(block))
+        case "thinking" | "redacted_thinking":
+            pieces.think(block.get("thinking"), block.get("signature"), block.get("data"))
+        case "reasoning" | "thought":
+            shown = plain(sequence(block.get("summary"))) or plain(block.get("content"))
+            pieces.think(block.get("text") or block.get("thinking") or shown)
+        case _:
+            pieces.texts.append(plain([each]) or "")
 
 
 def result_of(block: dict[str, Any]) -> BlockResult:

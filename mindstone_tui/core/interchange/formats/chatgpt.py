@@ -1,18 +1,14 @@
 """ChatGPT: a data export, as the `.zip` that is downloaded or its `conversations*.json`.
 
-Arrays of conversations, read one at a time because such files reach gigabytes. Each is a tree of
-messages; the branch that ends at `current_node` is the conversation, and messages on other branches
-are counted as left out.
+Each conversation is a tree of messages; the branch that ends at `current_node` is what was said,
+and messages on other branches are counted as left out.
 """
 
 from __future__ import annotations
 
-import re
-import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
@@ -26,26 +22,15 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Titled,
 )
+from mindstone_tui.core.interchange.formats.exports import exported, start_of_export
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     joined,
     plain,
     tool_call,
 )
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    decode_object,
-    elements,
-    mapping,
-    moment,
-    open_file,
-    sequence,
-    text,
-    whole,
-)
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
-_ZIP: Final = b"PK\x03\x04"
-_MEMBER: Final = re.compile(r"(?:^|/)conversations[^/]*\.json$")
 _LEFT_OUT: Final = {
     "user_editable_context": "instructions of the person",
     "model_editable_context": "memory of the program",
@@ -55,59 +40,16 @@ _LEFT_OUT: Final = {
 
 
 def _recognises(sample: Sample) -> bool:
-    if sample.start.startswith(_ZIP):
-        return bool(_conversations_in(sample.path))
-    keys = (b'"mapping"', b'"author"')
-    return sample.start.lstrip()[:1] in (b"[", b"{") and all(key in sample.start for key in keys)
-
-
-def _conversations_in(path: Path) -> list[str]:
-    """The files of an archive that hold conversations."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return sorted(name for name in archive.namelist() if _MEMBER.search(name))
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
-        return []
+    start = start_of_export(sample)
+    return b'"mapping"' in start and b'"author"' in start
 
 
 def _read(path: Path) -> Iterator[Record]:
-    with open_file(path) as stream:
-        if stream.read(len(_ZIP)) != _ZIP:
-            stream.seek(0)
-            yield from _read_file(stream)
-            return
-    yield from _read_archive(path)
-
-
-def _read_archive(path: Path) -> Iterator[Record]:
-    if not (members := _conversations_in(path)):
-        yield Broken(line=1, why="an archive without conversations.json")
-        return
-    with zipfile.ZipFile(path) as archive:
-        for name in members:
-            try:
-                with archive.open(name) as stream:
-                    yield from _read_file(stream)
-            except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-                yield Broken(line=1, why=f"{name} in the archive cannot be read: {error}")
-
-
-def _read_file(stream: IO[bytes]) -> Iterator[Record]:
-    start = stream.read(64)
-    stream.seek(0)
-    if start.lstrip()[:1] == b"{":
-        yield from _decoded(1, whole(stream))
-        return
-    for number, raw in elements(stream):
-        yield from _decoded(number, raw)
-
-
-def _decoded(number: int, raw: bytes | Flaw) -> Iterator[Record]:
-    found = decode_object(raw)
-    if isinstance(found, Flaw):
-        yield Broken(line=number, why=found.why)
-    else:
-        yield from _conversation(number, found)
+    for found in exported(path):
+        if isinstance(found, Broken):
+            yield found
+        else:
+            yield from _conversation(*found)
 
 
 def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:

@@ -11,6 +11,7 @@ from typing import IO, Any, Final
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.formats.base import Aside, Broken, Record
 from mindstone_tui.core.interchange.read_bytes import (
+    LONGEST_RECORD,
     Flaw,
     as_json,
     decode,
@@ -157,6 +158,35 @@ def cut_tags(said: str, names: Collection[str]) -> tuple[str, list[tuple[str, st
     if not found:
         return said, found
     return joined([*kept, said[start:].strip()]), found
+
+
+class TextRun:
+    """Lines of a text that belong together; what goes beyond the longest record is not held."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, line: str) -> None:
+        """One more line."""
+        self._size += len(line) + 1
+        if self._size <= LONGEST_RECORD:
+            self._lines.append(line)
+
+    def starts_with(self, sign: str) -> bool:
+        """Whether the first line does."""
+        return bool(self._lines) and self._lines[0].startswith(sign)
+
+    def take(self) -> str:
+        """The text without blank lines around it; afterwards there is none."""
+        said = "\n".join(self._lines).strip()
+        if self._size > LONGEST_RECORD:
+            said = f"{said}\n\n[longer than {LONGEST_RECORD >> 20} MB]"
+        self._lines, self._size = [], 0
+        return said
 
 
 _NOBODY: Final = -1

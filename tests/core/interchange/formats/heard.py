@@ -185,11 +185,224 @@ def crush(path: Path) -> list[Heard]:
     return heard
 
 
+def copilot_cli(path: Path) -> list[Heard]:
+    """`events.jsonl`."""
+    heard: list[Heard] = []
+    model = ""
+    for event in _json_lines(path):
+        data, ts = event["data"], at(event["timestamp"])
+        match event["type"]:
+            case "session.model_change":
+                model = data["newModel"]
+            case "user.message" if data["content"] not in ("Look for ports.", "Never mind."):
+                heard.append(Heard("user", data["content"], ts))
+            case "assistant.message" if "parentToolCallId" not in data:
+                calls = tuple((e["name"], dense(e["arguments"])) for e in data["toolRequests"])
+                thoughts = tuple(filter(None, [data.get("reasoningText")]))
+                name = data.get("model", model)
+                heard.append(Heard("assistant", data["content"], ts, name, calls, thoughts))
+            case "tool.execution_complete":
+                given = data["result"]["content"] if data["success"] else data["error"]["message"]
+                heard.append(Heard("result", given, ts))
+    return heard
+
+
+def qwen_code(path: Path) -> list[Heard]:
+    """`chats/<id>.jsonl`: the way back from the last message to the first."""
+    lines = {line["uuid"]: line for line in _json_lines(path)}
+    way: list[dict[str, Any]] = []
+    name: str | None = [key for key, line in lines.items() if line["type"] != "system"][-1]
+    while name:
+        way.insert(0, lines[name])
+        name = lines[name]["parentUuid"]
+    heard: list[Heard] = []
+    for line in way:
+        parts, ts = line["message"]["parts"], at(line["timestamp"])
+        words = "".join(each.get("text", "") for each in parts if not each.get("thought"))
+        if line["type"] == "tool_result":
+            given = parts[0]["functionResponse"]["response"]
+            heard.append(Heard("result", given["output"], ts))
+        elif line["type"] == "user":
+            heard.append(Heard("user", words, ts))
+        else:
+            asked = [each["functionCall"] for each in parts if "functionCall" in each]
+            calls = tuple((each["name"], dense(each["args"])) for each in asked)
+            thoughts = tuple(each["text"] for each in parts if each.get("thought"))
+            heard.append(Heard("assistant", words, ts, line["model"], calls, thoughts))
+    return heard
+
+
+def claude_ai(path: Path) -> list[Heard]:
+    """`conversations.json`; the message that was edited is the one before its successor."""
+    heard: list[Heard] = []
+    for conversation in json.loads(path.read_text()):
+        for message in conversation["chat_messages"]:
+            ts, blocks = at(message["created_at"]), message["content"]
+            if message["sender"] == "human":
+                files = [f"[file: {e['file_name']}]" for e in message["files"]]
+                for each in message["attachments"]:
+                    files += [f"[file: {each['file_name']}]", each["extracted_content"]]
+                words = "\n\n".join([_block_text(blocks), *files])
+                if words != "Never mind.":
+                    heard.append(Heard("user", words, ts))
+                continue
+            given = [n for n, each in enumerate(blocks) if each["type"] == "tool_result"]
+            for start, end in zip([0, *(n + 1 for n in given)], [*given, len(blocks)], strict=True):
+                heard.append(_answer({"content": blocks[start:end]}, ts, ""))
+                if end < len(blocks):
+                    heard.append(Heard("result", _block_text(blocks[end]["content"]), ts))
+    return heard
+
+
+_THOUGHT = re.compile(r"(?s)</summary>(.*)</details></think>")
+
+
+def specstory(path: Path) -> list[Heard]:
+    """`.specstory/history/*.md`: cut at the headers that stand in no tool."""
+    text = path.read_text()
+    hidden = re.sub(r"(?s)<tool-use.*?</tool-use>", lambda m: m[0].replace("_**", "\x00"), text)
+    heard: list[Heard] = []
+    for who, inside, body in re.findall(
+        r"(?ms)^_\*\*(User|Agent)([^*]*)\*\*_$(.*?)(?=^_\*\*|\Z)", hidden
+    ):
+        found = re.fullmatch(r"( - sidechain)? \((?:(\S+) )?(\S+ \S+Z)\)", inside)
+        assert found
+        if found[1]:
+            continue
+        ts, model = at(found[3]), found[2] or ""
+        body = body.strip().removesuffix("---").strip()
+        thoughts = tuple(each.strip() for each in _THOUGHT.findall(body))
+        words = re.sub(r"(?s)<(think|tool-use)\b.*?</\1>", "", body).strip()
+        tools = re.findall(r'(?s)data-tool-name="(\w+)"(.*?)</tool-use>', body)
+        if who == "User":
+            heard.append(Heard("user", words, ts))
+            continue
+        if not tools:
+            heard.append(Heard("assistant", words, ts, model, (), thoughts))
+        for name, inner in tools:
+            before, _, fenced = inner.partition("```text\n")
+            shown = re.sub(r"<[^>]*>|^>", "", before).split("\n")
+            asked = "\n".join(each.strip() for each in shown if each.strip())
+            call = (name, dense({"shown": asked}))
+            heard.append(Heard("assistant", words, ts, model, (call,), thoughts))
+            if fenced:
+                given = fenced.split("\n```")[0].replace("\x00", "_**")
+                heard.append(Heard("result", given, ts))
+            words, thoughts = "", ()
+    joined: list[Heard] = []
+    for each in heard:
+        last = joined[-1] if joined else each
+        if joined and last.role == each.role == "assistant" and not (last.text or last.calls):
+            both = last.thinking + each.thinking
+            joined[-1] = each._replace(thinking=both, ts=last.ts)
+        else:
+            joined.append(each)
+    return joined
+
+
+def continue_(path: Path) -> list[Heard]:
+    """`~/.continue/sessions/<id>.json`, dated by the list beside it."""
+    listed = json.loads(path.with_name("sessions.json").read_text())
+    ts = at(int(listed[0]["dateCreated"]))
+    heard: list[Heard] = []
+    thoughts: tuple[str, ...] = ()
+    for item in json.loads(path.read_text())["history"]:
+        message = item["message"]
+        words = _block_text(message["content"])
+        match message["role"]:
+            case "thinking":
+                thoughts = (words,)
+            case "user":
+                for each in item["contextItems"]:
+                    words += f"\n\n[file: {each['name']}]\n\n{each['content']}"
+                heard.append(Heard("user", words, ts))
+            case "assistant":
+                asked = [each["function"] for each in message.get("toolCalls", ())]
+                calls = tuple((each["name"], each["arguments"]) for each in asked)
+                model = item["promptLogs"][0]["modelTitle"]
+                heard.append(Heard("assistant", words, ts, model, calls, thoughts))
+                thoughts = ()
+            case "tool":
+                heard.append(Heard("result", words, ts))
+    return heard
+
+
+def kiro(path: Path) -> list[Heard]:
+    """`~/.kiro/sessions/cli/<id>.jsonl`."""
+    about = json.loads(path.with_suffix(".json").read_text())
+    model = about["session_state"]["rts_model_state"]["model_info"]["model_id"]
+    heard: list[Heard] = []
+    ts = ""
+    for line in _json_lines(path):
+        data = line["data"]
+        ts = at(data["meta"]["timestamp"] * 1000) if "meta" in data else ts
+        parts = [(each["kind"], each["data"]) for each in data["content"]]
+        words = "".join(value for kind, value in parts if kind == "text")
+        calls = tuple((v["name"], dense(v["input"])) for kind, v in parts if kind == "toolUse")
+        thoughts = tuple(value["text"] for kind, value in parts if kind == "thinking")
+        if line["kind"] == "Prompt":
+            heard.append(Heard("user", words, ts))
+        elif line["kind"] == "AssistantMessage":
+            heard.append(Heard("assistant", words, ts, model, calls, thoughts))
+        else:
+            heard += [Heard("result", value["content"][0]["data"], ts) for _, value in parts]
+    return heard
+
+
+def openhands(path: Path) -> list[Heard]:
+    """A trajectory of actions and observations."""
+    heard: list[Heard] = []
+    for event in json.loads(path.read_text()):
+        ts, args = at(event["timestamp"]), event.get("args", {})
+        if event.get("observation") == "run":
+            heard.append(Heard("result", event["content"], ts))
+        elif event.get("action") == "message":
+            role = "user" if event["source"] == "user" else "assistant"
+            heard.append(Heard(role, args["content"], ts))
+        elif event.get("action") == "run":
+            made = event["tool_call_metadata"]
+            response = made["model_response"]
+            (asked,) = response["choices"][0]["message"]["tool_calls"]
+            calls = ((made["function_name"], asked["function"]["arguments"]),)
+            heard.append(Heard("assistant", args["thought"], ts, response["model"], calls))
+    return heard
+
+
+def cursor(path: Path) -> list[Heard]:
+    """`state.vscdb` of the editor, all conversations one after the other."""
+    heard: list[Heard] = []
+    with sqlite3.connect(path) as connection:
+        stored = {key: json.loads(v) for key, v in connection.execute("SELECT * FROM cursorDiskKV")}
+    for key in sorted(key for key in stored if key.startswith("composerData:")):
+        ts = at(stored[key]["createdAt"])
+        for header in stored[key]["fullConversationHeadersOnly"]:
+            bubble = stored[f"bubbleId:{key.split(':')[1]}:{header['bubbleId']}"]
+            ts = at(bubble["createdAt"]) if "createdAt" in bubble else ts
+            tool = bubble.get("toolFormerData")
+            if bubble["type"] == 1:
+                heard.append(Heard("user", bubble["text"], ts))
+                continue
+            calls = ((tool["name"], tool["rawArgs"]),) if tool else ()
+            thoughts = (bubble["thinking"]["text"],) if "thinking" in bubble else ()
+            heard.append(Heard("assistant", bubble["text"], ts, "example-large", calls, thoughts))
+            if tool and tool["status"] == "completed":
+                heard.append(Heard("result", tool["result"], ts))
+    return heard
+
+
 LISTEN: dict[str, Callable[[Path], list[Heard]]] = {
     "aider": aider,
+    "claude-ai": claude_ai,
     "cline": cline,
+    "continue": continue_,
+    "copilot-cli": copilot_cli,
     "crush": crush,
+    "cursor": cursor,
     "droid": droid,
+    "kiro": kiro,
+    "openhands": openhands,
+    "qwen-code": qwen_code,
     "roo-code": roo_code,
+    "specstory": specstory,
 }
 """A second reading of every format that has one."""

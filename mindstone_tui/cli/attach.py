@@ -1,0 +1,139 @@
+"""`mindstone attach`: hooks and tools in another program's own settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.output import hint, prompt, say, say_json
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.interchange.attach import (
+    TARGETS,
+    AttachCommand,
+    AttachTarget,
+    SettingsChange,
+    apply,
+    forget,
+    plan_attach,
+    plan_detach,
+    remember,
+    target_of,
+)
+from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.watch import begin
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("attach")(attach)
+
+
+def attach(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))],
+    undo: Annotated[bool, typer.Option("--undo", help="Take our lines out again.")] = False,
+    project: Annotated[
+        bool, typer.Option("--project", help="Only for the folder you are in.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Record another agent's sessions, and give its prompts recall.
+
+    Writes hooks and a tool server into the program's own settings, after showing what changes.
+    Nothing else in them is touched, and --undo gives back what was there.
+    """
+    target = target_of(program)
+    home = places()
+    folder = Path.cwd() if project else None
+    if undo:
+        changes = plan_detach(home, target, os.environ, folder)
+    else:
+        changes = plan_attach(target, _command(), os.environ, folder)
+    wanted = [each for each in changes if each.changes]
+    written = bool(wanted) and _may_write(target, wanted, undo=undo, yes=yes, json=json)
+    if written and not undo:
+        remember(home, target, wanted, folder)
+        begin(home, os.environ)
+    if written:
+        apply(wanted)
+    if undo and (written or not wanted):
+        forget(home, target, folder)
+    if json:
+        say_json(_told(target, wanted, undo=undo, written=written))
+    elif not wanted:
+        say(_nothing_to_do(target, undo=undo))
+    elif written:
+        _say_written(target, wanted, undo=undo)
+
+
+def _command() -> AttachCommand:
+    """How this installation is called from elsewhere, whatever folder that is."""
+    script = Path(sys.executable).with_name("mindstone")
+    # -P: no module that lies in the folder of a project is ever taken for one of ours.
+    words = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "mindstone_tui")
+    named = os.environ.get("MINDSTONE_HOME", "")
+    return AttachCommand(words, str(Path(named).expanduser().absolute()) if named else "")
+
+
+def _may_write(
+    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, yes: bool, json: bool
+) -> bool:
+    """Show what would change, and ask; without a terminal only --yes is a yes."""
+    if not json:
+        clean = Redactor(secrets_of(os.environ)).redact
+        for each in wanted:
+            for line in each.diff(lambda text: clean(text).text):
+                style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+                say(line, style)
+    if yes:
+        return True
+    if json:
+        return False
+    if not sys.stdin.isatty():
+        raise UsageError("Nothing was written: nobody can be asked here.", "Add --yes to write it.")
+    prompt(f"{'Take these lines out of' if undo else 'Write this to'} {target.title}? [y/N] ")
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    say("Nothing was written.")
+    return False
+
+
+def _say_written(target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool) -> None:
+    names = ", ".join(str(each.path) for each in wanted)
+    if undo:
+        say(f"{target.title} is detached: {names}.")
+        return
+    say(f"{target.title} is attached: {names}.")
+    if shutil.which(target.binary) is None:
+        hint(f"`{target.binary}` is not on the PATH; its settings are ready for when it is.")
+    if target.note:
+        hint(target.note)
+    hint(f"`mindstone attach {target.name} --undo` takes it back.")
+
+
+def _nothing_to_do(target: AttachTarget, *, undo: bool) -> str:
+    return f"{target.title} is not attached." if undo else f"{target.title} is attached already."
+
+
+def _told(
+    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, written: bool
+) -> dict[str, object]:
+    clean = Redactor(secrets_of(os.environ)).redact
+    return {
+        "program": target.name,
+        "undo": undo,
+        "written": written,
+        "on_path": shutil.which(target.binary) is not None,
+        "files": [
+            {"path": str(each.path), "diff": each.diff(lambda text: clean(text).text)}
+            for each in wanted
+        ],
+        "note": target.note,
+    }

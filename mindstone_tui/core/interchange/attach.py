@@ -1,0 +1,514 @@
+"""Our lines in other programs' settings: planned, shown, written, and taken out again.
+
+A plan is made from what the files say now and changes nothing. Undoing gives back the bytes that
+were there; where somebody changed a file since, only our own lines leave it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import os
+import re
+import secrets
+import shlex
+import stat
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.interchange import json_edit
+from mindstone_tui.core.paths import Places
+
+SERVER: Final = "mindstone"
+"""What the tool server is called in the other program."""
+_LARGEST: Final = 64 << 20
+
+
+class AttachTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that can be attached."""
+
+    name: str
+    title: str
+    binary: str
+    events: tuple[str, ...]
+    timeout: int
+    """What a hook may take before the program gives up on it, in the program's own unit."""
+    note: str = ""
+    """What the person still has to do."""
+
+
+TARGETS: Final[Mapping[str, AttachTarget]] = {
+    each.name: each
+    for each in (
+        AttachTarget(
+            name="claude-code",
+            title="Claude Code",
+            binary="claude",
+            events=(
+                "SessionStart",
+                "UserPromptSubmit",
+                "PostToolUse",
+                "PreCompact",
+                "Stop",
+                "SubagentStop",
+                "SessionEnd",
+            ),
+            timeout=5,
+        ),
+        AttachTarget(
+            name="codex",
+            title="Codex",
+            binary="codex",
+            events=(
+                "SessionStart",
+                "UserPromptSubmit",
+                "PostToolUse",
+                "PreCompact",
+                "Stop",
+                "SessionEnd",
+            ),
+            timeout=5,
+            note="Codex asks once whether it may run these hooks: say yes when it next starts.",
+        ),
+        AttachTarget(
+            name="gemini-cli",
+            title="Gemini CLI",
+            binary="gemini",
+            events=(
+                "SessionStart",
+                "BeforeAgent",
+                "AfterTool",
+                "PreCompress",
+                "AfterAgent",
+                "SessionEnd",
+            ),
+            timeout=5_000,
+            note="A Gemini CLI that is too old for hooks uses the tool server, and is watched.",
+        ),
+    )
+}
+
+
+def target_of(name: str) -> AttachTarget:
+    """The program of that name."""
+    if name in TARGETS:
+        return TARGETS[name]
+    raise UnknownName(f"{name} cannot be attached.", f"These can: {', '.join(TARGETS)}.")
+
+
+class AttachCommand(msgspec.Struct, frozen=True):
+    """How the other program calls us."""
+
+    words: tuple[str, ...]
+    """What starts `mindstone`."""
+    home: str = ""
+    """MINDSTONE_HOME, if it was set."""
+
+    def hook(self, program: str) -> str:
+        """The line for a shell."""
+        words = (*self.words, "hook", program, *(("--home", self.home) if self.home else ()))
+        return shlex.join(words)
+
+    def server(self) -> dict[str, Any]:
+        """The tool server as JSON settings name it."""
+        found: dict[str, Any] = {"command": self.words[0], "args": [*self.words[1:], "mcp"]}
+        return {**found, "env": {"MINDSTONE_HOME": self.home}} if self.home else found
+
+
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of another program, as it is and as it would be."""
+
+    path: Path
+    before: bytes | None
+    """None where there is no file."""
+    after: bytes | None
+    """None where the file goes, because it was made for us alone."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return self.before != self.after
+
+    def diff(self, clean: Callable[[str], str] = str) -> list[str]:
+        """What changes, for a person, without the secrets around it."""
+        old, new = (
+            (each or b"").decode("utf-8", "replace").splitlines()
+            for each in (self.before, self.after)
+        )
+        lines = difflib.unified_diff(old, new, str(self.path), str(self.path), n=2, lineterm="")
+        return [clean(line) for line in lines]
+
+
+class _WrittenFile(msgspec.Struct, kw_only=True):
+    """What is remembered of one file that was changed."""
+
+    path: str
+    before: bytes | None
+    after: str
+    """SHA-256 of what was written."""
+
+
+class _Attachments(msgspec.Struct):
+    """What is remembered of all of them, by program and place."""
+
+    files: dict[str, list[_WrittenFile]] = {}
+
+
+def settings_files(
+    program: AttachTarget, environ: Mapping[str, str], project: Path | None
+) -> dict[str, Path]:
+    """The files that hold a program's hooks and its tool servers; one file may be both."""
+    home = Path(environ.get("HOME") or Path.home())
+    match program.name:
+        case "claude-code" if project is not None:
+            hooks = project / ".claude" / "settings.local.json"
+            return {"hooks": hooks, "servers": project / ".mcp.json"}
+        case "claude-code":
+            named = environ.get("CLAUDE_CONFIG_DIR")
+            folder = Path(named) if named else home / ".claude"
+            servers = (folder if named else home) / ".claude.json"
+            return {"hooks": folder / "settings.json", "servers": servers}
+        case "codex":
+            folder = Path(environ.get("CODEX_HOME") or home / ".codex")
+            folder = project / ".codex" if project is not None else folder
+            return {"hooks": folder / "hooks.json", "servers": folder / "config.toml"}
+        case _:
+            file = (project or home) / ".gemini" / "settings.json"
+            return {"hooks": file, "servers": file}
+
+
+def plan_attach(
+    program: AttachTarget,
+    command: AttachCommand,
+    environ: Mapping[str, str],
+    project: Path | None = None,
+) -> list[SettingsChange]:
+    """What would be written; everything else in the files stays as it is, byte for byte."""
+    files = settings_files(program, environ, project)
+    changes: dict[Path, SettingsChange] = {}
+    for part, path in files.items():
+        real = _real(path)
+        known = changes.get(real)
+        before = known.before if known else _read(real)
+        text = _text(real, known.after if known else before)
+        with _naming(real):
+            if part == "hooks":
+                text = _with_hooks(text, program, command)
+            elif real.suffix == ".toml":
+                text = _with_toml_server(text, command)
+            else:
+                text = _with_server(text, command)
+        changes[real] = SettingsChange(path=real, before=before, after=text.encode())
+    return list(changes.values())
+
+
+def plan_detach(
+    places: Places,
+    program: AttachTarget,
+    environ: Mapping[str, str],
+    project: Path | None = None,
+) -> list[SettingsChange]:
+    """What undoing would write: the bytes from before, or the file of now without our lines."""
+    remembered = {
+        each.path: each for each in _stored(places).files.get(_name(program, project), [])
+    }
+    files = dict.fromkeys(map(_real, settings_files(program, environ, project).values()))
+    changes: list[SettingsChange] = []
+    for path in files:
+        now = _read(path)
+        if now is None:
+            continue
+        written = remembered.get(str(path))
+        if written is not None and hashlib.sha256(now).hexdigest() == written.after:
+            after = written.before
+        else:
+            with _naming(path):
+                text = _without_ours(path, _text(path, now), program)
+            made_by_us = written is not None and written.before is None
+            after = None if made_by_us and not _says_anything(text) else text.encode()
+        changes.append(SettingsChange(path=path, before=now, after=after))
+    return changes
+
+
+def apply(changes: Iterable[SettingsChange]) -> None:
+    """Write a plan: all of its files, or none."""
+    wanted = [each for each in changes if each.changes]
+    for each in wanted:
+        _check_unchanged(each)
+    done: list[SettingsChange] = []
+    try:
+        for each in wanted:
+            _put(each.path, each.after)
+            done.append(each)
+    except OSError as error:
+        for each in reversed(done):
+            with contextlib.suppress(OSError):
+                _put(each.path, each.before)
+        path = Path(error.filename or each.path)
+        raise InterchangeError(
+            f"{path} cannot be written: {error.strerror}. Nothing was changed.",
+            "Check the permissions of the file and its folder.",
+        ) from error
+
+
+def remember(
+    places: Places, program: AttachTarget, changes: Iterable[SettingsChange], project: Path | None
+) -> None:
+    """Keep what the files were before, so that undoing can give it back."""
+    kept = _stored(places)
+    name = _name(program, project)
+    known = {each.path: each for each in kept.files.get(name, [])}
+    for each in changes:
+        if not each.changes or each.after is None:
+            continue
+        earlier = known.get(str(each.path))
+        digest = hashlib.sha256(each.before or b"").hexdigest()
+        # Attached twice without a change in between: the oldest bytes are the ones to go back to.
+        same = earlier is not None and earlier.after == digest
+        before = earlier.before if earlier is not None and same else each.before
+        after = hashlib.sha256(each.after).hexdigest()
+        known[str(each.path)] = _WrittenFile(path=str(each.path), before=before, after=after)
+    kept.files[name] = list(known.values())
+    replace_file(_kept_file(places), msgspec.json.encode(kept))
+
+
+def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
+    """Undone: nothing is kept of it any more."""
+    kept = _stored(places)
+    if kept.files.pop(_name(program, project), None) is not None:
+        replace_file(_kept_file(places), msgspec.json.encode(kept))
+
+
+# Our lines
+
+
+def _is_ours(command: object, program: AttachTarget) -> bool:
+    return (
+        isinstance(command, str)
+        and "mindstone" in command
+        and re.search(rf"\bhook {re.escape(program.name)}\b", command) is not None
+    )
+
+
+def _with_hooks(text: str, program: AttachTarget, command: AttachCommand) -> str:
+    line = command.hook(program.name)
+    if _hooks_in(text, program) == {event: [line] for event in program.events}:
+        return text
+    text = _without_hooks(text, program)
+    hook = {"type": "command", "command": line, "timeout": program.timeout}
+    for event in program.events:
+        text = json_edit.with_item(text, ("hooks", event), {"hooks": [hook]})
+    return text
+
+
+def _with_server(text: str, command: AttachCommand) -> str:
+    known = json_edit.parse(text).get("mcpServers")
+    ours = known.get(SERVER) if known is not None else None
+    if ours is not None:
+        if json_edit.plain(ours) == command.server():
+            return text
+        text = json_edit.without(text, ("mcpServers", SERVER))
+    return json_edit.with_member(text, ("mcpServers",), SERVER, command.server())
+
+
+def _hooks_in(text: str, program: AttachTarget) -> dict[str, list[str]]:
+    """Our hooks as they stand there, by event."""
+    found: dict[str, list[str]] = {}
+    for event, _, command in _own_hooks(text, program):
+        found.setdefault(event, []).append(command)
+    return found
+
+
+def _own_hooks(text: str, program: AttachTarget) -> list[tuple[str, tuple[int, int | None], str]]:
+    """Each of our hooks: its event, where it stands, and its command.
+
+    The second number is None where the group holds nothing else.
+    """
+    found: list[tuple[str, tuple[int, int | None], str]] = []
+    hooks = json_edit.parse(text).get("hooks")
+    for member in (hooks.members if hooks is not None else None) or []:
+        for at, group in enumerate(member.node.items or []):
+            inside = group.get("hooks")
+            calls = (inside.items if inside is not None else None) or []
+            for inner, call in enumerate(calls):
+                command = call.get("command")
+                if command is not None and _is_ours(command.value, program):
+                    alone = len(calls) == 1
+                    found.append((member.key, (at, None if alone else inner), command.value))
+    return found
+
+
+def _without_hooks(text: str, program: AttachTarget) -> str:
+    was = text
+    while found := _own_hooks(text, program):
+        event, (at, inner), _ = found[-1]
+        if inner is not None:
+            text = json_edit.without(text, ("hooks", event, at, "hooks", inner))
+            continue
+        text = json_edit.without(text, ("hooks", event, at))
+        hooks = json_edit.parse(text).get("hooks")
+        left = hooks.get(event) if hooks is not None else None
+        if left is not None and left.items == []:
+            text = json_edit.without(text, ("hooks", event))
+    hooks = json_edit.parse(text).get("hooks")
+    is_empty = text != was and hooks is not None and hooks.members == []
+    return json_edit.without(text, ("hooks",)) if is_empty else text
+
+
+def _without_ours(path: Path, text: str, program: AttachTarget) -> str:
+    if path.suffix == ".toml":
+        return _without_toml_server(text)
+    text = _without_hooks(text, program)
+    servers = json_edit.parse(text).get("mcpServers")
+    if servers is not None and servers.get(SERVER) is not None:
+        text = json_edit.without(text, ("mcpServers", SERVER))
+        left = json_edit.parse(text).get("mcpServers")
+        if left is not None and left.members == []:
+            text = json_edit.without(text, ("mcpServers",))
+    return text
+
+
+_TOML_TABLE: Final = re.compile(
+    rf"^\[mcp_servers\.{SERVER}(?:\.\w+)?\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE
+)
+
+
+def _with_toml_server(text: str, command: AttachCommand) -> str:
+    known = _toml(text).get("mcp_servers", {}).get(SERVER)
+    server = command.server()
+    if known == server:
+        return text
+    text = _without_toml_server(text) if known is not None else text
+    lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {_toml_value(server[key])}" for key in server)]
+    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+    written = f"{text}{gap}" + "\n".join(lines) + "\n"
+    if _toml(written).get("mcp_servers", {}).get(SERVER) != server:
+        raise InterchangeError("its tables leave no place for another server", "Correct it first.")
+    return written
+
+
+def _without_toml_server(text: str) -> str:
+    left = _TOML_TABLE.sub("", text)
+    if left != text and not _TOML_TABLE.search(left):
+        left = re.sub(r"\n\n+\Z", "\n", left)
+    _toml(left)
+    return left
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InterchangeError(f"it is no TOML: {error}", "Correct it first.") from error
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml_value(value[key])}" for key in value) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+
+
+# The files
+
+
+def _name(program: AttachTarget, project: Path | None) -> str:
+    return f"{program.name} {project}" if project is not None else program.name
+
+
+def _kept_file(places: Places) -> Path:
+    return places.state / "attached.json"
+
+
+def _stored(places: Places) -> _Attachments:
+    try:
+        return msgspec.json.decode(_kept_file(places).read_bytes(), type=_Attachments)
+    except (OSError, msgspec.MsgspecError):
+        return _Attachments({})
+
+
+def _real(path: Path) -> Path:
+    """The file itself, where a link leads to it: whoever manages settings with links keeps them."""
+    return Path(os.path.realpath(path))
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _LARGEST:
+            raise InterchangeError(f"{path} is no settings file.", "Nothing was changed.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError as error:
+        raise InterchangeError(
+            f"{path.parent} is a file, but a folder is needed there. Nothing was changed.",
+            "Move it away first.",
+        ) from error
+    except OSError as error:
+        raise InterchangeError(
+            f"{path} cannot be read: {error.strerror}. Nothing was changed.",
+            "Check its permissions.",
+        ) from error
+
+
+def _text(path: Path, raw: bytes | None) -> str:
+    empty = "" if path.suffix == ".toml" else "{}\n"
+    try:
+        text = (raw or b"").decode()
+    except UnicodeDecodeError as error:
+        raise InterchangeError(f"{path} is no text. Nothing was changed.", "Correct it.") from error
+    return text if text.strip("\ufeff \t\r\n") else empty
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Any:
+    """Say which file it was, and that nothing was done to it."""
+    try:
+        yield
+    except InterchangeError as error:
+        what = error.what.rstrip(".")
+        raise InterchangeError(
+            f"{path} was left as it is: {what}. Nothing was changed.", error.remedy
+        ) from error
+
+
+def _says_anything(text: str) -> bool:
+    return text.strip() not in ("", "{}")
+
+
+def _check_unchanged(change: SettingsChange) -> None:
+    if _read(change.path) != change.before:
+        raise InterchangeError(
+            f"{change.path} was changed by somebody else meanwhile. Nothing was changed.",
+            "Try again.",
+        )
+
+
+def _put(path: Path, data: bytes | None) -> None:
+    """Write a file whole or not at all, with the permissions that it had; None removes it."""
+    if data is None:
+        path.unlink()
+        return
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.chmod(mode)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,107 @@
+"""Claude.ai: a data export, as the archive that is downloaded or its `conversations.json`.
+
+Each conversation has its messages in order, with blocks in the shape of Anthropic's API; calls and
+their results stand in one answer, which becomes a step a result. Where a message was edited, the
+branch that ends at the last message is the conversation. Models and tokens are not in the export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Record,
+    Sample,
+    Titled,
+)
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, add_block
+from mindstone_tui.core.interchange.formats.exports import exported, start_of_export
+from mindstone_tui.core.interchange.formats.parts import ANOTHER_BRANCH, Branches, joined
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+
+_ROOT: Final = "00000000-0000-4000-8000-000000000000"
+
+
+def _recognises(sample: Sample) -> bool:
+    return b'"chat_messages"' in start_of_export(sample)
+
+
+def _read(path: Path) -> Iterator[Record]:
+    for found in exported(path):
+        if isinstance(found, Broken):
+            yield found
+        else:
+            yield from _conversation(*found)
+
+
+def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    yield Began(id=text(fields.get("uuid")), ts=moment(fields.get("created_at")))
+    if title := text(fields.get("name")):
+        yield Titled(title=title)
+    messages = [mapping(each) for each in sequence(fields.get("chat_messages"))]
+    branches = Branches()
+    for each in messages:
+        parent = text(each.get("parent_message_uuid"))
+        if parent:
+            branches.add(text(each.get("uuid")), None if parent == _ROOT else parent)
+    for each in messages:
+        if branches.keeps(text(each.get("uuid"))):
+            yield from _message(number, each)
+        else:
+            yield Aside(what=ANOTHER_BRANCH)
+
+
+def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    source, ts = text(fields.get("uuid")), moment(fields.get("created_at"))
+    blocks = sequence(fields.get("content"))
+    match fields.get("sender"):
+        case "human":
+            pieces = MessageParts(number)
+            for each in blocks:
+                add_block(pieces, each)
+            pieces.texts[:] = [pieces.said or text(fields.get("text")), *_attached(fields)]
+            yield pieces.record("user", id=source, ts=ts)
+        case "assistant":
+            yield from _answer(number, blocks or [fields.get("text")], source, ts)
+        case _:
+            yield Broken(line=number, why="a message without a known sender")
+
+
+def _attached(fields: dict[str, Any]) -> Iterator[str]:
+    """The texts of files that came with a message, and the names of those without."""
+    for each in map(mapping, sequence(fields.get("attachments"))):
+        name = text(each.get("file_name")) or "file"
+        yield joined((f"[file: {name}]", text(each.get("extracted_content"))))
+    for each in map(mapping, sequence(fields.get("files"))):
+        yield f"[file: {text(each.get('file_name')) or 'file'}]"
+
+
+def _answer(number: int, blocks: list[Any], source: str, ts: str) -> Iterator[Record]:
+    """An answer in steps: what stands behind a result was said after it."""
+    step = 0
+    pieces = MessageParts(number, source)
+    for each in blocks:
+        add_block(pieces, each)
+        if pieces.results:
+            step += 1
+            if pieces.has_any:
+                yield pieces.record("assistant", id=_numbered(source, step), ts=ts)
+            yield from pieces.given(ts)
+            pieces = MessageParts(number, f"{source}-{step}")
+    if pieces.has_any or not step:
+        yield pieces.record("assistant", id=_numbered(source, step + 1), ts=ts)
+
+
+def _numbered(source: str, step: int) -> str:
+    return f"{source}#{step}" if source and step > 1 else source
+
+
+CLAUDE_AI = Format(
+    name="claude-ai", title="Claude.ai export", recognises=_recognises, read=_read, many=True
+)

@@ -1,0 +1,194 @@
+"""Copilot CLI: `~/.copilot/session-state/<id>/events.jsonl`.
+
+A line an event. An answer names its calls; each call's start and end are events of their own. What
+sub-agents said is left out of their parent's session and counted, and so is what was rewound.
+Tokens stand in the event that ends a session, per model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.interchange.formats.base import (
+    About,
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Titled,
+    Used,
+)
+from mindstone_tui.core.interchange.formats.blocks import MessageParts
+from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
+    mentions,
+    plain,
+    records_of,
+    unknown,
+)
+from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+
+_SIDE_CHAIN = Aside(what="side chain of a sub-agent")
+
+
+def _recognises(sample: Sample) -> bool:
+    return any(
+        each.get("type") == "session.start" and "sessionId" in mapping(each.get("data"))
+        for each in sample.objects[:4]
+    )
+
+
+def _read(path: Path) -> Iterator[Record]:
+    events = _Events(_rewound(path))
+    for found in records_of(path):
+        if isinstance(found, Broken):
+            yield found
+        else:
+            yield from events.take(*found)
+
+
+def _rewound(path: Path) -> set[str]:
+    """Names of events that were taken back."""
+    gone: set[str] = set()
+    if not mentions(path, b'"session.snapshot_rewind"'):
+        return gone
+    names: list[str] = []
+    for found in records_of(path):
+        if isinstance(found, Broken):
+            continue
+        fields = found[1]
+        data = mapping(fields.get("data"))
+        if fields.get("type") != "session.snapshot_rewind":
+            names.append(text(fields.get("id")))
+        elif isinstance(data.get("eventIds"), list):
+            gone |= {text(each) for each in data["eventIds"]}
+        elif (target := text(data.get("upToEventId"))) in names:
+            gone |= set(names[names.index(target) :])
+            del names[names.index(target) :]
+    return gone - {""}
+
+
+class _Events:
+    """Takes events in their order, and remembers what later ones refer to."""
+
+    def __init__(self, rewound: set[str]) -> None:
+        self._rewound = rewound
+        self._model = ""
+        self._asked: set[str] = set()
+        """Calls that an answer named."""
+        self._tasks: set[str] = set()
+        """Prompts that were given to sub-agents and not yet seen as their first message."""
+
+    def take(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+        """One more event."""
+        kind, data = text(fields.get("type")), mapping(fields.get("data"))
+        ts, source = moment(fields.get("timestamp")), text(fields.get("id"))
+        is_message = kind.startswith(("user.message", "assistant.message", "tool.execution"))
+        if source in self._rewound:
+            if is_message:
+                yield Aside(what=ANOTHER_BRANCH)
+        elif is_message and (data.get("parentToolCallId") or fields.get("agentId")):
+            yield _SIDE_CHAIN
+        elif kind == "session.start":
+            yield from self._start(data, ts)
+        elif kind == "session.model_change":
+            self._model = text(data.get("newModel")) or self._model
+        elif kind == "session.title_changed":
+            yield Titled(title=text(data.get("title")))
+        elif kind == "user.message":
+            yield self._question(number, data, ts, source)
+        elif kind == "assistant.message":
+            yield self._answer(number, data, ts, source)
+        elif kind == "tool.execution_start":
+            yield from self._call(number, data, ts)
+        elif kind == "tool.execution_complete":
+            yield _result(number, data, ts)
+        elif kind == "session.shutdown":
+            yield from _used(data)
+        elif fields.get("ephemeral") is not True:
+            yield unknown(kind)
+
+    def _start(self, data: dict[str, Any], ts: str) -> Iterator[Record]:
+        place = mapping(data.get("context"))
+        self._model = text(data.get("selectedModel"))
+        yield Began(id=text(data.get("sessionId")), ts=moment(data.get("startTime")) or ts)
+        yield About(folder=text(place.get("cwd")), branch=text(place.get("branch")))
+
+    def _question(self, number: int, data: dict[str, Any], ts: str, source: str) -> Record:
+        said = text(data.get("content"))
+        if said in self._tasks:
+            self._tasks.discard(said)
+            return _SIDE_CHAIN
+        if text(data.get("source")) not in ("", "user"):
+            return Aside(what="message of the program")
+        named = [mapping(each) for each in sequence(data.get("attachments"))]
+        files = [text(each.get("displayName")) or text(each.get("path")) for each in named]
+        pieces = MessageParts(number)
+        pieces.texts += [said, *(f"[file: {each}]" for each in files if each)]
+        return pieces.record("user", id=source, ts=ts)
+
+    def _answer(self, number: int, data: dict[str, Any], ts: str, source: str) -> Record:
+        pieces = MessageParts(number)
+        pieces.texts.append(text(data.get("content")))
+        pieces.think(data.get("reasoningText"))
+        for each in map(mapping, sequence(data.get("toolRequests"))):
+            call = pieces.call(each.get("name"), each.get("arguments"), each.get("toolCallId"))
+            self._asked.add(call.id)
+            self._delegate(mapping(each.get("arguments")), call.name)
+        model = text(data.get("model")) or self._model
+        return pieces.record("assistant", id=source, ts=ts, model=model)
+
+    def _call(self, number: int, data: dict[str, Any], ts: str) -> Iterator[Record]:
+        """A call that no answer named."""
+        if text(data.get("toolCallId")) in self._asked:
+            return
+        pieces = MessageParts(number)
+        pieces.call(data.get("toolName"), data.get("arguments"), data.get("toolCallId"))
+        self._delegate(mapping(data.get("arguments")), text(data.get("toolName")))
+        found = pieces.record("assistant", ts=ts, model=text(data.get("model")) or self._model)
+        if isinstance(found, Said):
+            yield found
+
+    def _delegate(self, arguments: dict[str, Any], tool: str) -> None:
+        if tool == "task" and (prompt := text(arguments.get("prompt"))):
+            self._tasks.add(prompt)
+
+
+def _result(number: int, data: dict[str, Any], ts: str) -> Gave:
+    """A result: a text, an object with a content, or an error."""
+    result = data.get("result")
+    given = result.get("content") if isinstance(result, dict) else result
+    error = data.get("error")
+    failed = text(mapping(error).get("message")) or text(error)
+    return Gave(
+        line=number,
+        call=text(data.get("toolCallId")),
+        text=plain(given) or failed,
+        name=text(data.get("toolName")),
+        status="error" if data.get("success") is False else "ok",
+        ts=ts,
+    )
+
+
+def _used(data: dict[str, Any]) -> Iterator[Record]:
+    """What each model took since the session was begun or taken up again."""
+    for model, metrics in mapping(data.get("modelMetrics")).items():
+        told = mapping(mapping(metrics).get("usage"))
+        usage = Usage(
+            prompt=count(told.get("inputTokens")),
+            completion=count(told.get("outputTokens")),
+            cached=count(told.get("cacheReadTokens")),
+            cache_written=count(told.get("cacheWriteTokens")),
+        )
+        if usage != Usage():
+            yield Used(usage=usage, model=model)
+
+
+COPILOT_CLI = Format(name="copilot-cli", title="Copilot CLI", recognises=_recognises, read=_read)

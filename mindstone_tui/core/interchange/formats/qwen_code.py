@@ -1,0 +1,186 @@
+"""Qwen Code: `~/.qwen/projects/<project>/chats/<id>.jsonl`.
+
+A line a record, each naming the one it follows; messages are the contents of the model's API. Older
+versions wrote the files of Gemini CLI, from which the program comes, into a folder of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.interchange.formats.base import (
+    About,
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Titled,
+    Used,
+)
+from mindstone_tui.core.interchange.formats.gemini_cli import (
+    GEMINI_CLI,
+    Pieces,
+    not_said,
+    pieces_of,
+)
+from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
+    Branches,
+    records_of,
+    unknown,
+)
+from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, text
+
+_KINDS: Final = ("user", "assistant", "tool_result", "system")
+_PERSON: Final = ("", "mid_turn_user_message", "realtime_message", "at_command")
+"""Kinds of user records that a person wrote."""
+_STATUS: Final[dict[str, ToolStatus]] = {"error": "error", "cancelled": "interrupted"}
+
+
+def _recognises(sample: Sample) -> bool:
+    if ".qwen" in sample.path.parts and GEMINI_CLI.recognises(sample):
+        return True
+    return any(map(_is_record, sample.objects[:16]))
+
+
+def _is_record(fields: dict[str, Any]) -> bool:
+    return (
+        fields.get("type") in _KINDS
+        and {"uuid", "sessionId"} <= fields.keys()
+        and ("parts" in mapping(fields.get("message")) or "systemPayload" in fields)
+    )
+
+
+def _read(path: Path) -> Iterator[Record]:
+    branches = _branches(path)
+    if branches is None:
+        yield from GEMINI_CLI.read(path)
+        return
+    begun = False
+    for found in records_of(path):
+        if isinstance(found, Broken):
+            yield found
+            continue
+        number, fields = found
+        if not begun and "sessionId" in fields:
+            begun = True
+            yield Began(id=text(fields["sessionId"]), ts=moment(fields.get("timestamp")))
+            yield About(folder=text(fields.get("cwd")))
+        if branch := text(fields.get("gitBranch")):
+            yield About(branch=branch)
+        if fields.get("type") != "system" and not branches.keeps(text(fields.get("uuid"))):
+            yield Aside(what=ANOTHER_BRANCH)
+        else:
+            yield from _record(number, fields)
+
+
+def _branches(path: Path) -> Branches | None:
+    """Which record follows which; None where the file has no such records."""
+    branches = Branches()
+    seen = False
+    for found in records_of(path):
+        if isinstance(found, Broken) or "parentUuid" not in found[1]:
+            continue
+        fields = found[1]
+        seen = seen or _is_record(fields)
+        parent = fields["parentUuid"]
+        branches.add(
+            text(fields.get("uuid")),
+            None if parent is None else text(parent),
+            forks=fields.get("type") == "user",
+            counts=fields.get("type") != "system",
+        )
+    return branches if seen else None
+
+
+def _record(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    kind, subtype = text(fields.get("type")), text(fields.get("subtype"))
+    if kind == "system":
+        payload = mapping(fields.get("systemPayload"))
+        if subtype == "custom_title":
+            yield Titled(title=text(payload.get("customTitle")) or text(fields.get("title")))
+        else:
+            yield unknown(subtype or kind)
+        return
+    pieces = pieces_of(mapping(fields.get("message")).get("parts"), number)
+    if pieces is None:
+        yield Broken(line=number, why="the message has no parts")
+        return
+    ts, source = moment(fields.get("timestamp")), text(fields.get("uuid"))
+    match kind:
+        case "user" if subtype not in _PERSON:
+            yield Aside(what=subtype)
+        case "user":
+            yield _question(number, pieces, source, ts)
+        case "assistant":
+            yield from _answer(number, fields, pieces, source, ts)
+        case "tool_result":
+            yield from _results(number, fields, pieces, source, ts)
+        case _:
+            yield unknown(kind)
+
+
+def _question(number: int, pieces: Pieces, source: str, ts: str) -> Record:
+    if what := not_said(pieces.said, "user"):
+        return Aside(what=what)
+    if not pieces.said:
+        return Aside(what="empty message")
+    return Said(line=number, role="user", text=pieces.said, id=source, ts=ts)
+
+
+def _answer(
+    number: int, fields: dict[str, Any], pieces: Pieces, source: str, ts: str
+) -> Iterator[Record]:
+    model = text(fields.get("model"))
+    if pieces.said or pieces.calls or pieces.thinking:
+        yield Said(
+            line=number,
+            role="assistant",
+            text=pieces.said,
+            id=source,
+            ts=ts,
+            model=model,
+            calls=pieces.calls,
+            thinking=pieces.thinking,
+        )
+    else:
+        yield Aside(what="empty answer")
+    told = mapping(fields.get("usageMetadata"))
+    usage = Usage(
+        prompt=count(told.get("promptTokenCount")),
+        completion=count(told.get("candidatesTokenCount")),
+        cached=count(told.get("cachedContentTokenCount")),
+        reasoning=count(told.get("thoughtsTokenCount")),
+    )
+    if usage != Usage():
+        yield Used(usage=usage, model=model, answer=source)
+
+
+def _results(
+    number: int, fields: dict[str, Any], pieces: Pieces, source: str, ts: str
+) -> Iterator[Record]:
+    told = mapping(fields.get("toolCallResult"))
+    status = _STATUS.get(text(told.get("status")), "ok")
+    for each in pieces.results:
+        # The response may have an id of its own; the record says which call it answers.
+        only = text(told.get("callId")) if len(pieces.results) == 1 else ""
+        yield Gave(
+            line=number,
+            call=only or each.call,
+            text=each.text,
+            name=each.name,
+            status="error" if each.failed else status,
+            id=source,
+            ts=ts,
+        )
+
+
+QWEN_CODE = Format(name="qwen-code", title="Qwen Code", recognises=_recognises, read=_read)

@@ -1,0 +1,291 @@
+"""What earlier sessions of a project say about a prompt, and what the last one left to the next.
+
+For programs that are attached: never a model call, nothing that is in the program's own window, and
+nothing at all where nothing is good enough. Indexes stay open between two prompts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import HandoffWritten
+from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallError
+from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
+from mindstone_tui.core.handoff.environment import files_touched, observe
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, open_embedder
+from mindstone_tui.core.recall.index import (
+    Asked,
+    RecallIndex,
+    SearchResult,
+    ask_once,
+    catch_up,
+    reading,
+)
+from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
+from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.profile import stored_profile
+from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
+from mindstone_tui.core.tokens import rough_count
+from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.encode import Clean, timestamp
+
+_MOST_OPEN: Final = 512
+"""Indexes that are kept open."""
+_NEWEST_LINES: Final = 4_000
+"""Lines of a session that a handoff is made from."""
+_HANDOFF_READ: Final = 64 << 10
+
+
+def project_of(folder: Path) -> Path:
+    """The repository that a folder is in, else the folder itself."""
+    for each in (folder, *folder.parents):
+        if os.path.lexists(each / ".git"):
+            return each
+    return folder
+
+
+def belongs_to(folder: str, project: Path) -> bool:
+    """Whether a session that took place in a folder is one of the project's.
+
+    Below a folder that is no repository, anything may lie: there only the folder itself counts.
+    """
+    if not folder:
+        return False
+    if Path(folder) == project:
+        return True
+    return os.path.lexists(project / ".git") and Path(folder).is_relative_to(project)
+
+
+class _OpenIndex(msgspec.Struct):
+    """An index that is kept open."""
+
+    index: RecallIndex
+    read: int = -1
+    """Bytes of the transcript that are in it."""
+    last: int = -1
+    """The newest line then."""
+
+
+class ProjectRecall:
+    """Answers prompts of attached programs from all sessions of their project."""
+
+    def __init__(self, home: Places, settings: Settings) -> None:
+        self._home = home
+        self._settings = settings
+        embedder = open_embedder(settings.recall.embedder)
+        # A model behind a network is never asked on behalf of another program's prompt.
+        self._embedder = embedder if isinstance(embedder, EmbeddedModel) else None
+        self._warm = False
+        self._open: dict[SessionKey, _OpenIndex] = {}
+        self._folders: dict[SessionKey, tuple[int, str]] = {}
+        self._lock = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Load the embedding model; until then questions are answered by words alone."""
+        if self._embedder is not None:
+            self._embedder.embed(["warm"])
+            self._warm = True
+
+    def for_prompt(
+        self, prompt: str, folder: Path, own: SessionKey | None, compacted: int = 0
+    ) -> str:
+        """What is worth telling, as one block of data with pointers; empty for nothing.
+
+        Of the program's own session, only what stood before its last compaction is no longer in
+        its window: the lines before `compacted`.
+        """
+        if not self._settings.attach.recall:
+            return ""
+        asked_with = queries(prompt, ())
+        if not asked_with:
+            return ""
+        with self._lock:
+            indexes = list(self._indexes(project_of(folder), own if not compacted else None))
+            answers = [
+                answer
+                for query in asked_with
+                for answer in self._answers(indexes, query, own, compacted)
+            ]
+        choice = choose(
+            prompt,
+            answers,
+            self._settings.attach.recall_tokens,
+            rough_count,
+            most=self._settings.recall.max_passages,
+        )
+        if not choice.injected:
+            return ""
+        head = (
+            "From earlier sessions of this project, word for word; newer lines win over older "
+            "ones. `mindstone log --session SESSION` or the tool read_entry shows more."
+        )
+        body = "\n\n".join((head, *(each.text for each in choice.injected)))
+        return as_data(body, origin=f"{INJECTED}recall", nonce=fresh_nonce())
+
+    def newest_session(
+        self, folder: Path, besides: SessionKey | None = None
+    ) -> SessionPlaces | None:
+        """The project's session with the newest handoff."""
+        project = project_of(folder)
+        found: list[tuple[float, SessionPlaces]] = []
+        for each in self._of_project(project):
+            if each.key != besides:
+                with contextlib.suppress(ContinuityError, OSError):
+                    found.append((handoff_store.newest_file(each).stat().st_mtime, each))
+        return max(found, key=lambda pair: pair[0])[1] if found else None
+
+    def close(self) -> None:
+        """Give the files back."""
+        with self._lock:
+            for each in self._open.values():
+                each.index.close()
+            self._open.clear()
+
+    def _answers(
+        self,
+        indexes: Sequence[tuple[SessionKey, RecallIndex]],
+        query: str,
+        own: SessionKey | None,
+        compacted: int,
+    ) -> Iterator[SearchResult]:
+        asked: Asked = ask_once(self._embedder, query) if self._warm else _no_meaning
+        for key, index in indexes:
+            last = self._open[key].last if key == own else -1
+            exclude = frozenset(range(compacted, last + 1))
+            with contextlib.suppress(RecallError):
+                yield index.search(
+                    query, CONSIDERED, allowed=Filter(exclude=exclude, without=DERIVED), asked=asked
+                )
+
+    def _indexes(
+        self, project: Path, without: SessionKey | None
+    ) -> Iterator[tuple[SessionKey, RecallIndex]]:
+        """The indexes of a project's sessions, each brought up to the end of its transcript."""
+        excluded = set(self._settings.recall.exclude)
+        for each in self._of_project(project):
+            if each.key == without or str(each.key) in excluded:
+                continue
+            with contextlib.suppress(MindstoneError, OSError):
+                yield each.key, self._index(each)
+
+    def _index(self, places: SessionPlaces) -> RecallIndex:
+        known = self._open.pop(places.key, None)
+        size = places.transcript.stat().st_size
+        known = known or _OpenIndex(RecallIndex.open(places.index, self._embedder))
+        self._open[places.key] = known
+        if known.read != size:
+            with History(places) as history:
+                catch_up(known.index, reading(history))
+                known.last = history.head.seq
+            known.read = size
+        while len(self._open) > _MOST_OPEN:
+            self._open.pop(next(iter(self._open))).index.close()
+        return known.index
+
+    def _of_project(self, project: Path) -> Iterator[SessionPlaces]:
+        for each in self._home.sessions():
+            if belongs_to(self._folder(each), project):
+                yield each
+
+    def _folder(self, places: SessionPlaces) -> str:
+        """Where a session took place, looked up again only when its profile changed."""
+        try:
+            changed = places.profile.stat().st_mtime_ns
+        except OSError:
+            return ""
+        known = self._folders.get(places.key)
+        if known is None or known[0] != changed:
+            profile = stored_profile(places)
+            known = self._folders[places.key] = (changed, profile.folder if profile else "")
+        return known[1]
+
+
+def _no_meaning() -> Encoded | None:
+    return None
+
+
+def hand_over(
+    home: Places, key: SessionKey, folder: Path, clean: Clean, trigger: str
+) -> HandoffWritten | None:
+    """Write a checkpoint and a handoff of a session as it is; None where nothing was said yet.
+
+    Nothing of the project is run for it: neither git nor a service is asked.
+    """
+    own = home.session(key)
+    lease = Lease(own)
+    if not lease.try_take():
+        return None
+    try:
+        with contextlib.closing(Transcript(own, clean=clean, channel="hook")) as transcript:
+            with transcript.history() as history:
+                first = max(history.head.seq - _NEWEST_LINES, 0)
+                state = checkpoint_store.task_state(own, history, since=first)
+                read = history.read(first)
+                lines = [history.whole(line) for line in read if isinstance(line, Line)]
+            environment = observe(folder, [each.path for each in files_touched(lines)])
+            now = timestamp(datetime.now(UTC))
+            with contextlib.suppress(ContinuityError):
+                saved = checkpoint_store.save(
+                    own,
+                    state.checkpoint,
+                    environment=environment,
+                    saved_at=now,
+                    trigger=trigger,
+                    newest=state.newest,
+                )
+                transcript.append(saved.entry)
+            letter = handoff.compose(
+                state.checkpoint,
+                lines,
+                environment,
+                written=now,
+                trigger=trigger,
+                count=rough_count,
+            )
+            entry = handoff_store.write(own, letter)
+            transcript.append(entry)
+            return entry
+    except ContinuityError:
+        return None
+    finally:
+        lease.give_back()
+
+
+def offer(places: SessionPlaces, tokens: int) -> str:
+    """A handoff as a new session of an attached program is offered it; empty if it is not whole."""
+    try:
+        with History(places) as history:
+            text = handoff_store.show_newest(places, history)
+    except (MindstoneError, OSError):
+        return ""
+    shown = _shortened(text, tokens, rough_count)
+    rest = f"\n… `mindstone handoff --session {places.key}` shows all of it."
+    more = "" if shown == text else rest
+    head = (
+        f"The session before this one in this project was {places.key}. This is what it left; use "
+        "it if the person goes on with that work, and leave it alone otherwise."
+    )
+    return as_data(f"{head}\n\n{shown}{more}", origin=f"{INJECTED}handoff", nonce=fresh_nonce())
+
+
+def _shortened(text: str, tokens: int, count: Callable[[str], int]) -> str:
+    """As many whole lines from the beginning as fit."""
+    kept: list[str] = []
+    for line in text[:_HANDOFF_READ].splitlines():
+        tokens -= count(line) + 1
+        if tokens < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept)

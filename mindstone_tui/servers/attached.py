@@ -1,0 +1,224 @@
+"""What the resident does for attached programs: takes their sessions over, and answers their hooks.
+
+A hook is answered within moments or not at all. Whatever takes longer goes on here after the hook
+has left; nothing here calls a model, and nothing that fails reaches the other program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from mindstone_tui import api
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import HandoffWritten
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.interchange.import_session import key_of
+from mindstone_tui.core.paths import SessionKey, SessionPlaces
+from mindstone_tui.core.session.live_import import Cleaner
+from mindstone_tui.core.session.project_recall import ProjectRecall, hand_over, offer
+from mindstone_tui.core.session.watch import FolderWatch, is_wanted, only_watch
+from mindstone_tui.core.transcript import History
+from mindstone_tui.servers.peer import Handler
+
+T = TypeVar("T")
+_TICK: Final = 0.25
+_COMPACTED: Final = "pre_compact"
+_ENDED: Final = "session_end"
+_LOOKED_BACK: Final = 20_000
+_WORTH_A_HANDOFF: Final = 3
+"""Turns of a session that ends for which a handoff is written."""
+
+Moment = Literal["start", "prompt", "tool", "compact", "stop", "end"]
+MOMENTS: Final[Mapping[str, Moment]] = {
+    "SessionStart": "start",
+    "UserPromptSubmit": "prompt",
+    "BeforeAgent": "prompt",
+    "PostToolUse": "tool",
+    "AfterTool": "tool",
+    "PreCompact": "compact",
+    "PreCompress": "compact",
+    "Stop": "stop",
+    "SubagentStop": "stop",
+    "AfterAgent": "stop",
+    "SessionEnd": "end",
+}
+"""What a hook's event means, whatever the program calls it."""
+
+
+class HookCall(msgspec.Struct, kw_only=True):
+    """What a hook says; everything but the event may be missing."""
+
+    program: str = ""
+    event: str = ""
+    session_id: str = ""
+    transcript_path: str = ""
+    cwd: str = ""
+    prompt: str = ""
+    source: str = ""
+
+    @property
+    def file(self) -> Path | None:
+        """The program's own session file, if it named one."""
+        path = Path(self.transcript_path)
+        return path if self.transcript_path and path.is_absolute() else None
+
+    @property
+    def key(self) -> SessionKey | None:
+        """The session of ours that the program's is taken into."""
+        return key_of(self.program, self.session_id, "default") if self.session_id else None
+
+
+class Attached:
+    """Follows the programs' files and answers their hooks."""
+
+    def __init__(self, home: api.Home) -> None:
+        self.last_asked = time.monotonic()
+        """When a hook last said something, by the process's clock."""
+        self._home = home
+        settings = self._settings()
+        self._watch = FolderWatch(home.places, settings, home.environ)
+        self._recall = ProjectRecall(home.places, settings)
+        self._clean = Cleaner(home.environ)
+        self._compacted: dict[SessionKey, int] = {}
+        # One at a time: two looks at one file would wait for each other anyway.
+        self._taking = ThreadPoolExecutor(1, "attached")
+        self._asking = ThreadPoolExecutor(1, "attached-recall")
+        self._going_on: set[asyncio.Task[object]] = set()
+
+    def methods(self) -> dict[str, Handler]:
+        """What hooks may ask."""
+        return {"hook": self._hook}
+
+    async def run(self) -> None:
+        """Follow files until cancelled; folders only if somebody wanted it and nobody else does."""
+        self._go_on(self._in(self._asking, self._recall.warm_up))
+        places = self._home.places
+        with contextlib.ExitStack() as held:
+            follows = False
+            while True:
+                if not follows and self._settings().attach.watch and is_wanted(places):
+                    lock = contextlib.ExitStack()
+                    follows = lock.enter_context(only_watch(places))
+                    held.push(lock) if follows else lock.close()
+                with contextlib.suppress(MindstoneError, OSError):
+                    await self._in(self._taking, partial(self._watch.step, folders=follows))
+                await asyncio.sleep(_TICK)
+
+    async def done(self) -> None:
+        """Wait for whatever goes on after its hook has left."""
+        await asyncio.gather(*self._going_on, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Remember what was taken."""
+        for task in self._going_on:
+            task.cancel()
+        await self._in(self._taking, self._watch.keep)
+        self._taking.shutdown()
+        self._asking.shutdown()
+        self._recall.close()
+
+    async def _hook(self, params: dict[str, Any]) -> dict[str, Any]:
+        self.last_asked = time.monotonic()
+        call = msgspec.convert(params, HookCall)
+        match MOMENTS.get(call.event):
+            case "prompt":
+                self._take(call, settled=False)
+                return {"context": await self._in(self._asking, partial(self._for_prompt, call))}
+            case "start":
+                return {"context": await self._in(self._asking, partial(self._offer, call))}
+            case "tool" | "stop":
+                self._take(call, settled=True)
+            case "compact":
+                self._take(call, settled=True)
+                await self._in(self._taking, partial(self._hand_over, call, _COMPACTED))
+            case "end":
+                self._go_on(self._in(self._taking, partial(self._end, call)))
+            case _:
+                pass
+        return {}
+
+    def _for_prompt(self, call: HookCall) -> str:
+        return self._recall.for_prompt(
+            call.prompt, Path(call.cwd), call.key, self._compaction_of(call.key)
+        )
+
+    def _offer(self, call: HookCall) -> str:
+        """A new session is offered the handoff before it; one that was compacted, its own."""
+        if not self._settings().attach.handoff or call.source == "resume":
+            return ""
+        if call.source == "compact" and call.key is not None:
+            found = self._home.places.session(call.key)
+        else:
+            newest = self._recall.newest_session(Path(call.cwd), besides=call.key)
+            if newest is None:
+                return ""
+            found = newest
+        return offer(found, self._settings().attach.handoff_tokens)
+
+    def _hand_over(self, call: HookCall, trigger: str) -> None:
+        key = call.key
+        if key is None or not self._home.places.session(key).transcript.exists():
+            return
+        written = hand_over(self._home.places, key, Path(call.cwd), self._clean, trigger)
+        if written is not None and trigger == _COMPACTED:
+            self._compacted[key] = written.covers.last + 1
+
+    def _end(self, call: HookCall) -> None:
+        if call.file is not None:
+            self._watch.end(call.file)
+        if call.key is not None and self._turns(call.key) >= _WORTH_A_HANDOFF:
+            self._hand_over(call, _ENDED)
+
+    def _turns(self, key: SessionKey) -> int:
+        with contextlib.suppress(MindstoneError, OSError), History(self._places(key)) as history:
+            return next((line.turn for line in history.back() if isinstance(line, Line)), 0)
+        return 0
+
+    def _compaction_of(self, key: SessionKey | None) -> int:
+        """The first line that is still in the program's window; 0 if it never compacted."""
+        if key is None:
+            return 0
+        if key not in self._compacted:
+            self._compacted[key] = 0
+            with contextlib.suppress(MindstoneError, OSError), History(self._places(key)) as past:
+                for line in past.newest({"handoff_written"}, _LOOKED_BACK):
+                    match line.entry:
+                        case HandoffWritten(trigger=trigger) if trigger == _COMPACTED:
+                            self._compacted[key] = line.seq
+                            break
+        return self._compacted[key]
+
+    def _places(self, key: SessionKey) -> SessionPlaces:
+        return self._home.places.session(key)
+
+    def _take(self, call: HookCall, *, settled: bool) -> None:
+        if call.file is not None:
+            work = partial(self._watch.take, call.file, settled=settled, folder=call.cwd)
+            self._go_on(self._in(self._taking, work))
+
+    def _go_on(self, work: Any) -> None:
+        """Let something go on after its hook has left."""
+        task: asyncio.Task[object] = asyncio.ensure_future(work)
+        self._going_on.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._going_on.discard(task)
+        if not task.cancelled():
+            task.exception()  # whatever it was, the next look at the file tries again
+
+    def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(pool, work)
+
+    def _settings(self) -> Settings:
+        return load(self._home.places, self._home.environ).settings

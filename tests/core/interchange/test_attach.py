@@ -1,0 +1,198 @@
+"""Attaching keeps what is there, says it once, and can be undone to the byte."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.interchange.attach import (
+    TARGETS,
+    AttachCommand,
+    AttachTarget,
+    apply,
+    forget,
+    plan_attach,
+    plan_detach,
+    remember,
+    settings_files,
+    target_of,
+)
+from mindstone_tui.core.paths import Places
+
+COMMAND = AttachCommand(("/opt/mindstone tools/mindstone",))
+THEIRS = {
+    "claude-code": {
+        ".claude/settings.json": (
+            '{\n  "model": "opus",\n  "hooks": {"Stop": [{"hooks": '
+            '[{"type": "command", "command": "say done"}]}]}\n}'
+        ),
+        ".claude.json": '{"numStartups":3,"mcpServers":{"other":{"command":"x"}}}',
+    },
+    "codex": {
+        ".codex/hooks.json": '{"hooks": {}}\n',
+        ".codex/config.toml": 'model = "gpt"\n\n[mcp_servers.other]\ncommand = "x"\n',
+    },
+    "gemini-cli": {".gemini/settings.json": '{\n\t// mine\n\t"theme": "dark",\n}\n'},
+}
+EVERY = pytest.mark.parametrize("program", list(TARGETS.values()), ids=list(TARGETS))
+
+
+def places(tmp_path: Path) -> Places:
+    return Places.resolve({"MINDSTONE_HOME": str(tmp_path / "ours")})
+
+
+def settle(tmp_path: Path, files: dict[str, str]) -> dict[Path, bytes]:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return {tmp_path / name: text.encode() for name, text in files.items()}
+
+
+def attach(tmp_path: Path, program: AttachTarget, project: Path | None = None) -> int:
+    changes = plan_attach(program, COMMAND, {"HOME": str(tmp_path)}, project)
+    remember(places(tmp_path), program, changes, project)
+    apply(changes)
+    return sum(each.changes for each in changes)
+
+
+def detach(tmp_path: Path, program: AttachTarget, project: Path | None = None) -> None:
+    apply(plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}, project))
+    forget(places(tmp_path), program, project)
+
+
+@EVERY
+def test_undoing_gives_back_every_byte(tmp_path: Path, program: AttachTarget) -> None:
+    before = settle(tmp_path, THEIRS[program.name])
+    assert attach(tmp_path, program) == len(before)
+    assert all(path.read_bytes() != was for path, was in before.items())
+    detach(tmp_path, program)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@EVERY
+def test_files_that_were_not_there_are_gone_again(tmp_path: Path, program: AttachTarget) -> None:
+    attach(tmp_path, program)
+    files = set(settings_files(program, {"HOME": str(tmp_path)}, None).values())
+    assert all(path.exists() for path in files)
+    detach(tmp_path, program)
+    assert not any(path.exists() for path in files)
+
+
+@EVERY
+def test_attaching_twice_changes_nothing_and_is_undone_once(
+    tmp_path: Path, program: AttachTarget
+) -> None:
+    before = settle(tmp_path, THEIRS[program.name])
+    attach(tmp_path, program)
+    assert attach(tmp_path, program) == 0
+    detach(tmp_path, program)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@EVERY
+def test_after_a_change_by_somebody_else_only_our_lines_go(
+    tmp_path: Path, program: AttachTarget
+) -> None:
+    before = settle(tmp_path, THEIRS[program.name])
+    attach(tmp_path, program)
+    for path in before:
+        text = path.read_text()
+        if path.suffix == ".toml":
+            path.write_text(text.replace('"gpt"', '"gpt-6"') + "[tui]\nbell = true\n")
+        else:
+            path.write_text(text.replace("{", '{"new": [1, 2],', 1))
+    detach(tmp_path, program)
+    for path, was in before.items():
+        now = path.read_text()
+        assert "mindstone" not in now
+        if path.suffix == ".toml":
+            assert tomllib.loads(now) == {
+                "model": "gpt-6",
+                "mcp_servers": {"other": {"command": "x"}},
+                "tui": {"bell": True},
+            }
+        elif "//" not in now:
+            assert json.loads(now) == {"new": [1, 2], **json.loads(was)} or json.loads(was) == {
+                "hooks": {}
+            }
+
+
+def test_a_moved_installation_replaces_its_own_lines(tmp_path: Path) -> None:
+    program = target_of("claude-code")
+    attach(tmp_path, program)
+    moved = AttachCommand(("/elsewhere/mindstone",), "/srv/home")
+    apply(plan_attach(program, moved, {"HOME": str(tmp_path)}))
+    text = (tmp_path / ".claude/settings.json").read_text()
+    assert "/opt" not in text
+    assert text.count("/elsewhere/mindstone hook claude-code --home /srv/home") == 7
+    servers = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"]
+    assert servers["mindstone"]["env"] == {"MINDSTONE_HOME": "/srv/home"}
+
+
+def test_a_project_gets_its_own_files(tmp_path: Path) -> None:
+    program, project = target_of("claude-code"), tmp_path / "app"
+    project.mkdir()
+    attach(tmp_path, program, project)
+    assert (project / ".claude/settings.local.json").exists()
+    assert (project / ".mcp.json").exists()
+    assert not (tmp_path / ".claude").exists()
+    detach(tmp_path, program, project)
+    assert not (project / ".mcp.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("claude-code", ".claude/settings.json", '{"hooks": '),
+        ("claude-code", ".claude/settings.json", '{"hooks": []}'),
+        ("claude-code", ".claude.json", "[]"),
+        ("codex", ".codex/config.toml", "model = "),
+        ("codex", ".codex/config.toml", 'mcp_servers = { a = { command = "x" } }\n'),
+        ("gemini-cli", ".gemini/settings.json", "\xff not json"),
+    ],
+)
+def test_a_broken_settings_file_is_named_and_nothing_is_touched(
+    tmp_path: Path, name: str, file: str, text: str
+) -> None:
+    before = settle(tmp_path, {file: text})
+    with pytest.raises(InterchangeError, match="Nothing was changed") as refused:
+        attach(tmp_path, target_of(name))
+    assert file in refused.value.what
+    assert {path: path.read_bytes() for path in before} == before
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == list(before)
+
+
+def test_when_the_second_file_cannot_be_written_the_first_is_put_back(tmp_path: Path) -> None:
+    program = target_of("claude-code")
+    before = settle(tmp_path, {".claude/settings.json": "{}\n"})
+    changes = plan_attach(program, COMMAND, {"HOME": str(tmp_path)})
+    blocked = [
+        changes[0],
+        type(changes[1])(path=Path("/proc/nowhere/x"), before=None, after=b"{}"),
+    ]
+    with pytest.raises(InterchangeError, match="Nothing was changed"):
+        apply(blocked)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_link_to_settings_stays_a_link_and_its_mode_stays(tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles" / "claude.json"
+    settle(tmp_path, {"dotfiles/claude.json": "{}\n"})
+    real.chmod(0o640)
+    link = tmp_path / ".claude/settings.json"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    attach(tmp_path, target_of("claude-code"))
+    assert link.is_symlink()
+    assert "mindstone" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_an_unknown_program_is_answered_with_those_that_can_be() -> None:
+    with pytest.raises(UnknownName, match="cannot be attached"):
+        target_of("emacs")

@@ -1,0 +1,290 @@
+"""The real Claude Code and Codex, attached, against a model server on loopback.
+
+`make agents` fetches the programs; where they are not, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.transcript import History, verify
+from mindstone_tui.servers.resident import ask, listening
+from tests.cli.program import ROOT
+from tests.loopback.formats import MESSAGES
+from tests.loopback.server import Act, Call, Loopback, Write, serving_apart
+
+FETCHED = ROOT / ".counterparts" / "node_modules"
+FACT = "The staging database listens on port 5433. Show me the folder."
+QUESTION = "Which port does the staging database listen on?"
+CALL = ("call_1", "Bash", '{"command": "echo found-it"}')
+
+
+def program(path: str) -> Path:
+    """One of the fetched programs."""
+    found = FETCHED / path
+    if not found.exists():
+        pytest.skip(f"{found.name} is not there; `make agents` fetches it")
+    return found
+
+
+class Desk:
+    """A home with one attached program in it."""
+
+    def __init__(self, tmp_path: Path, server: Loopback, name: str) -> None:
+        self.name = name
+        self.folder = tmp_path
+        self.project = tmp_path / "app"
+        self.project.mkdir()
+        self.places = Places.resolve({"MINDSTONE_HOME": str(tmp_path / "ours")})
+        self.server = server
+        self.environ = {
+            "HOME": str(tmp_path),
+            "PATH": os.defpath,
+            "PYTHONPATH": str(ROOT),
+            "MINDSTONE_HOME": str(tmp_path / "ours"),
+        }
+
+    def run(self, *command: str | Path, **environ: str) -> str:
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=self.project,
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def mindstone(self, *words: str) -> str:
+        return self.run(sys.executable, "-P", "-m", "mindstone_tui", *words)
+
+    def barrier(self, file: Path) -> None:
+        """Return once the resident has taken everything that it was told of."""
+        told = listening(self.places)
+        assert told is not None
+        call = {
+            "program": self.name,
+            "event": "PreCompact",
+            "session_id": "nobody",
+            "transcript_path": str(file),
+        }
+        asyncio.run(ask(told, "hook", call, 60))
+
+    def sessions(self) -> list[SessionPlaces]:
+        return sorted(self.places.sessions(), key=lambda own: own.transcript.stat().st_ctime_ns)
+
+    def requests(self) -> str:
+        return "\n".join(call.raw.decode("utf-8", "replace") for call in self.server.calls)
+
+
+@pytest.fixture
+def desk_for(tmp_path: Path) -> Iterator[Callable[[str], Desk]]:
+    """Makes the one home of a test; its resident ends with it."""
+    with serving_apart() as server:
+        made: list[Desk] = []
+
+        def make(name: str) -> Desk:
+            made.append(Desk(tmp_path, server, name))
+            return made[-1]
+
+        yield make
+        for each in made:
+            if (told := listening(each.places)) is not None:
+                os.kill(told.pid, signal.SIGKILL)
+
+
+def said_by(own: SessionPlaces) -> list[tuple[str, str]]:
+    """Who said what in a session of ours, in order."""
+    who = {"user_message": "user", "assistant_message": "assistant", "tool_returned": "tool"}
+    with History(own) as history:
+        lines = [history.whole(line) for line in history.read() if isinstance(line, Line)]
+    found = [(who.get(line.kind, ""), str(getattr(line.entry, "text", ""))) for line in lines]
+    return [(name, text) for name, text in found if name and text]
+
+
+def claude_says(file: Path) -> list[tuple[str, str]]:
+    """The same from Claude Code's own file, by a reader that shares nothing with ours."""
+    found: list[tuple[str, str]] = []
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        content = record.get("message", {}).get("content")
+        if record["type"] not in ("user", "assistant") or record.get("isMeta"):
+            continue
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for block in blocks:
+            if block["type"] == "text":
+                found.append((record["type"], block["text"]))
+            elif block["type"] == "tool_result":
+                given = block["content"]
+                text = given if isinstance(given, str) else given[0]["text"]
+                found.append(("tool", text))
+    return found
+
+
+def codex_says(file: Path) -> list[tuple[str, str]]:
+    """The same from Codex's rollout."""
+    found: list[tuple[str, str]] = []
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        item = record["payload"]
+        if record["type"] != "response_item":
+            continue
+        if item["type"] == "message" and item["role"] in ("user", "assistant"):
+            text = item["content"][0]["text"]
+            if not text.startswith("<environment_context>"):
+                found.append((item["role"], text))
+        elif item["type"] == "function_call_output":
+            found.append(("tool", item["output"]))
+    return found
+
+
+def as_claude_wants(call: Call, write: Write) -> Any:
+    """A tool call for the first prompt, an answer for its result and for everything else."""
+    raw = call.raw.decode("utf-8", "replace")
+    act: Act = MESSAGES.says("Done as you said.")
+    if "Show me the folder" in raw and "found-it" not in raw and '"tools":[{' in raw:
+        act = MESSAGES.asks(CALL)
+    return act(call, write)
+
+
+async def as_codex_wants(call: Call, write: Write) -> None:
+    raw = call.raw.decode("utf-8", "replace")
+    item: dict[str, Any] = {
+        "type": "message",
+        "id": f"msg_{len(raw)}",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Done as you said.", "annotations": []}],
+    }
+    if "Show me the folder" in raw and "found-it" not in raw:
+        item = {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "call_1",
+            "name": "exec_command",
+            "arguments": '{"cmd": "echo found-it"}',
+            "status": "completed",
+        }
+    usage = {
+        "input_tokens": 10,
+        "input_tokens_details": None,
+        "output_tokens": 5,
+        "output_tokens_details": None,
+        "total_tokens": 15,
+    }
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {"id": "r1"}},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {"id": "r1", "usage": usage}},
+    ]
+    body = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+    head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    await write((head + body).encode())
+
+
+def check(desk: Desk, files: list[Path], read: Callable[[Path], list[tuple[str, str]]]) -> None:
+    """Everything the program wrote is here, in order; nothing that it was given came back."""
+    for file, own in zip(files, desk.sessions(), strict=True):
+        assert verify(own).ok
+        assert said_by(own) == read(file)
+        assert b"mindstone recall" not in own.transcript.read_bytes()
+    asked = next(text for name, text in said_by(desk.sessions()[0]) if name == "user")
+    assert asked == FACT
+    assert any("found-it" in text for name, text in said_by(desk.sessions()[0]) if name == "tool")
+    given = re.search(r"mindstone recall.{0,800}", desk.requests(), re.DOTALL)
+    assert given is not None
+    assert "5433" in given[0]
+    assert f"{desk.sessions()[0].key} #" in given[0]
+
+
+def in_order(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def test_claude_code_is_recorded_word_for_word_and_gets_recall(
+    desk_for: Callable[[str], Desk],
+) -> None:
+    claude = program(f"@anthropic-ai/claude-code-linux-{_machine()}/claude")
+    desk = desk_for("claude-code")
+    desk.server.play(as_claude_wants)
+    settings = desk.folder / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"model": "opus"}')
+    desk.mindstone("attach", "claude-code", "--yes")
+    files: list[Path] = []
+    for prompt in (FACT, QUESTION):
+        desk.run(
+            claude,
+            "-p",
+            prompt,
+            "--allowedTools",
+            "Bash",
+            ANTHROPIC_BASE_URL=desk.server.base_url.removesuffix("/v1"),
+            ANTHROPIC_API_KEY="fake",
+            DISABLE_TELEMETRY="1",
+            DISABLE_AUTOUPDATER="1",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        )
+        files = in_order(desk.folder / ".claude/projects")
+        desk.barrier(files[-1])
+    check(desk, files, claude_says)
+    desk.mindstone("attach", "claude-code", "--undo", "--yes")
+    assert settings.read_text() == '{"model": "opus"}'
+    assert "mindstone" not in (desk.folder / ".claude.json").read_text()
+
+
+def test_codex_is_recorded_word_for_word_and_gets_recall(desk_for: Callable[[str], Desk]) -> None:
+    target = {"x64": "x86_64", "arm64": "aarch64"}[_machine()]
+    codex = program(f"codex-program/vendor/{target}-unknown-linux-musl/bin/codex")
+    desk = desk_for("codex")
+    desk.server.play(as_codex_wants)
+    home = desk.folder / ".codex"
+    home.mkdir()
+    config = (
+        'model = "stub"\nmodel_provider = "stub"\n[model_providers.stub]\nname = "stub"\n'
+        f'base_url = "{desk.server.base_url}"\nwire_api = "responses"\nenv_key = "STUB_KEY"\n'
+        "request_max_retries = 0\n[analytics]\nenabled = false\n"
+    )
+    (home / "config.toml").write_text(config)
+    desk.mindstone("attach", "codex", "--yes")
+    files: list[Path] = []
+    for prompt in (FACT, QUESTION):
+        desk.run(
+            codex,
+            "exec",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-hook-trust",
+            "--sandbox=danger-full-access",
+            prompt,
+            STUB_KEY="fake",
+        )
+        files = in_order(home / "sessions")
+        desk.barrier(files[-1])
+    check(desk, files, codex_says)
+    desk.mindstone("attach", "codex", "--undo", "--yes")
+    assert (home / "config.toml").read_text() == config
+    assert not (home / "hooks.json").exists()
+
+
+def _machine() -> str:
+    names = {"x86_64": "x64", "aarch64": "arm64"}
+    if platform.system() != "Linux" or platform.machine() not in names:
+        pytest.skip("these programs are fetched for Linux only")
+    return names[platform.machine()]

@@ -1,0 +1,235 @@
+"""Hooks of attached programs: what they get, what is taken over, and that they never fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui import api
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.transcript import History
+from mindstone_tui.servers.attached import Attached
+from tests.cli.program import ROOT
+from tests.core.session.test_live_import import ClaudeFile
+
+Hook = Callable[[dict[str, Any]], Awaitable[Any]]
+FACT = "Remember: the staging database listens on port 5433."
+
+
+def claude_file(folder: Path, name: str, cwd: str, *said: str) -> Path:
+    """A session of two-line exchanges."""
+    written = ClaudeFile(name, cwd)
+    for number, text in enumerate(said):
+        written.add("user", role="user", content=text)
+        answer = [{"type": "text", "text": f"Noted, {number}."}]
+        written.add("assistant", role="assistant", id=f"m{number}", model="opus", content=answer)
+    file = folder / f"{name}.jsonl"
+    file.write_text("".join(written.lines))
+    return file
+
+
+class Stage:
+    """A home with attached programs, driven hook by hook."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.home = api.Home(tmp_path / "ours", {"HOME": str(tmp_path)})
+        self.project = tmp_path / "app"
+        self.project.mkdir()
+        self.folder = tmp_path
+        self.attached = Attached(self.home)
+
+    async def call(self, event: str, session: str = "now", **fields: str) -> str:
+        given = {
+            "program": "claude-code",
+            "event": event,
+            "session_id": session,
+            "cwd": str(self.project),
+            **fields,
+        }
+        answer: dict[str, Any] = await self.attached.methods()["hook"](given)
+        await self.attached.done()
+        return str(answer.get("context", ""))
+
+    async def earlier(self, name: str, *said: str, cwd: str = "") -> None:
+        """A session that ended before."""
+        file = claude_file(self.folder, name, cwd or str(self.project), *said)
+        await self.call("SessionEnd", name, transcript_path=str(file))
+
+    def kinds(self, session: str) -> list[str]:
+        own = self.home.places.session(SessionKey("default", f"claude-code-{session}"))
+        with History(own) as history:
+            return [getattr(line, "kind", "") for line in history.read()]
+
+
+async def test_a_prompt_gets_what_earlier_sessions_of_its_project_say_with_pointers(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    await stage.earlier("one", FACT)
+    await stage.earlier("other", "The staging database listens on port 9999.", cwd="/elsewhere")
+    given = await stage.call("UserPromptSubmit", prompt="Which port does staging use?")
+    assert 'origin="mindstone recall"' in given
+    assert "agent:default:claude-code-one #2" in given
+    assert FACT in given
+    assert "9999" not in given
+    await stage.attached.close()
+
+
+async def test_where_nothing_answers_nothing_is_said(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    await stage.earlier("one", FACT)
+    for prompt in ("", "thanks!", "/clear", "What is the capital of Mongolia?"):
+        assert await stage.call("UserPromptSubmit", prompt=prompt) == ""
+    await stage.attached.close()
+
+
+async def test_what_is_in_the_programs_own_window_is_not_repeated_until_it_compacts(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    file = str(claude_file(tmp_path, "now", str(stage.project), FACT))
+    await stage.call("Stop", transcript_path=file)
+    asked = {"prompt": "Which port does staging use?"}
+    assert await stage.call("UserPromptSubmit", **asked) == ""
+    await stage.call("PreCompact", transcript_path=file)
+    kinds = stage.kinds("now")
+    assert "checkpoint_saved" in kinds
+    assert "handoff_written" in kinds
+    assert FACT in await stage.call("UserPromptSubmit", **asked)
+    own = await stage.call("SessionStart", source="compact")
+    assert 'origin="mindstone handoff"' in own
+    await stage.attached.close()
+
+
+async def test_a_new_session_is_offered_the_handoff_of_the_one_before(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    assert await stage.call("SessionStart", "new", source="startup") == ""
+    await stage.earlier("one", "Build the parser.", "Now its tests.", FACT)
+    offered = await stage.call("SessionStart", "new", source="startup")
+    assert "agent:default:claude-code-one" in offered
+    assert "Build the parser." in offered
+    assert await stage.call("SessionStart", "new", source="resume") == ""
+    await stage.attached.close()
+
+
+async def test_what_a_hook_cannot_read_harms_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(b"\xff\xfe{ half")
+    for path in (str(broken), str(tmp_path / "gone.jsonl"), "relative.jsonl", ""):
+        for event in ("PostToolUse", "PreCompact", "SessionEnd", "SomethingNew"):
+            assert await stage.call(event, transcript_path=path) == ""
+    assert list(stage.home.places.sessions()) == []
+    await stage.attached.close()
+
+
+def hook(home: Path, given: bytes | dict[str, str]) -> tuple[int, str, str]:
+    """The hook as another program runs it."""
+    said = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hi", "cwd": "/"}
+    raw = given if isinstance(given, bytes) else json.dumps({**said, **given}).encode()
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "mindstone_tui", "hook", "codex", "--home", str(home)],
+        input=raw,
+        capture_output=True,
+        env={"PATH": os.defpath, "PYTHONPATH": str(ROOT), "HOME": str(home)},
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def listen(home: Path, answer: Callable[[dict[str, Any]], bytes]) -> list[dict[str, Any]]:
+    """A resident that answers one hook in a way of its own."""
+    (home / "state").mkdir(parents=True)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(home / "s"))
+    server.listen()
+    (home / "state/serve.json").write_text(json.dumps({"socket": str(home / "s")}))
+    heard: list[dict[str, Any]] = []
+
+    def serve() -> None:
+        with server:
+            line, _ = server.accept()
+        with line, line.makefile("rb") as stream:
+            heard.append(json.loads(stream.readline())["params"])
+            line.sendall(answer(heard[-1]))
+            stream.read()
+
+    threading.Thread(target=serve, daemon=True).start()
+    return heard
+
+
+def test_a_hook_prints_what_the_resident_answers_in_the_programs_own_form(tmp_path: Path) -> None:
+    said = {"jsonrpc": "2.0", "id": 1, "result": {"context": "earlier …"}}
+    heard = listen(tmp_path, lambda call: json.dumps(said).encode() + b"\n")
+    code, out, errors = hook(tmp_path, {"tool_response": "x" * 100, "transcript_path": "/t.jsonl"})
+    assert (code, errors) == (0, "")
+    assert json.loads(out) == {
+        "hookSpecificOutput": {
+            "hookEventName": "UserPromptSubmit",
+            "additionalContext": "earlier …",
+        }
+    }
+    assert heard == [
+        {
+            "session_id": "s",
+            "transcript_path": "/t.jsonl",
+            "cwd": "/",
+            "prompt": "hi",
+            "program": "codex",
+            "event": "UserPromptSubmit",
+        }
+    ]
+
+
+@pytest.mark.parametrize("answer", [b"", b"no json\n", b'{"error": {}}\n', b'{"result": 7}\n'])
+def test_a_resident_that_talks_nonsense_blocks_no_prompt(tmp_path: Path, answer: bytes) -> None:
+    listen(tmp_path, lambda call: answer)
+    (tmp_path / "state/hook-started").touch()  # so that none is started
+    assert hook(tmp_path, {}) == (0, "", "")
+
+
+@pytest.mark.parametrize("given", [b"", b"{", b"[]", b"\xff", b'{"hook_event_name": 7}'])
+def test_a_program_that_says_nonsense_gets_a_yes(tmp_path: Path, given: bytes) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/hook-started").touch()
+    assert hook(tmp_path, given) == (0, "", "")
+
+
+def test_a_hook_loads_none_of_the_rest() -> None:
+    code = (
+        "import sys, mindstone_tui.hook; "
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in "
+        "('typer', 'textual', 'litellm', 'msgspec', 'asyncio', 'pathlib') "
+        "or m.startswith('mindstone_tui.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['mindstone_tui.hook']"
+
+
+async def test_the_resident_answers_hooks_over_its_socket(tmp_path: Path) -> None:
+    from mindstone_tui.servers.resident import Resident, ask
+
+    home = api.Home(tmp_path / "ours", {"HOME": str(tmp_path)})
+    ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    resident = Resident(home)
+    running = asyncio.create_task(resident.run(port=0, http=False, ready=ready.set_result))
+    told = await ready
+    assert told.url == ""
+    assert await ask(told, "hook", {"event": "UserPromptSubmit", "prompt": "hello"}) == {
+        "context": ""
+    }
+    resident.stop()
+    await running
