@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from importlib import import_module
@@ -34,6 +35,8 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a small part of each")
     parser.add_argument("--every", type=int, default=1, help="one case in so many", metavar="N")
     chosen = parser.parse_args()
+    # A shell starts what runs in the background deaf to it, and every process of ours would be.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tried: list[Case] = []
     for name in chosen.rooms or [each for each in ROOMS if each not in APART]:
         with tempfile.TemporaryDirectory(prefix=f"red-{name}-") as base:

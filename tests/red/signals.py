@@ -51,15 +51,14 @@ def signals(tried: Tried) -> Iterator[Case]:
         def tell(
             folder: Path = folder, case: tuple[str, str, str] = (surface, phase, ending)
         ) -> None:
-            print(_ended(folder, *case))
+            try:
+                print(_ended(folder, *case))
+            except BaseException as error:
+                print(f"the case itself fell over: {error!r}"[:300])
 
         told = in_a_child(tell, 200.0)
         problem = told.strip().removesuffix("nothing") if told else "the case itself fell over"
         yield Case(f"{surface}, {phase}: {ending}", problem)
-
-
-def _tell(folder: Path, surface: str, phase: str, ending: str) -> None:
-    print(_ended(folder, surface, phase, ending))
 
 
 def _ended(folder: Path, surface: str, phase: str, ending: str) -> str:

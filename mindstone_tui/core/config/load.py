@@ -444,7 +444,7 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(_text_of(file))
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number like no other
         raise ConfigError(
-            f"{file} is not TOML: {error}.", "Correct that line, or move the file away."
+            f"{file} is not TOML: {_fault_in(error)}.", "Correct that line, or move the file away."
         ) from error
 
 
@@ -474,7 +474,14 @@ def _read_foreign(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        raise ConfigError(f"{file} is not TOML: {error}.") from error
+        raise ConfigError(f"{file} is not TOML: {_fault_in(error)}.") from error
+
+
+def _fault_in(error: Exception) -> str:
+    """What the parser complains of; Python's own advice about long numbers helps nobody here."""
+    if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+        return str(error)
+    return "a number or a list in it goes on without end"
 
 
 def _typed(nested: dict[str, Any], where: str, source: SettingSource) -> _Layer:

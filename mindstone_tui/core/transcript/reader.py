@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import struct
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -143,12 +144,11 @@ class Offsets:
     def _store(self, known: int) -> None:
         """Write the numbers down for the next reader, where that is possible."""
         inode = os.fstat(self._transcript).st_ino
-        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        # Named as every temporary file is, so that what a killed program leaves is swept.
+        fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}")
         try:
             if known and self._append(known):
                 return
-            with contextlib.suppress(FileNotFoundError):
-                fresh.unlink()
             fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 os.write(fd, _MAGIC + _NUMBER.pack(inode) + self._starts.tobytes())
@@ -156,7 +156,8 @@ class Offsets:
                 os.close(fd)
             fresh.replace(self._path)
         except OSError:
-            return
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)
 
     def _append(self, known: int) -> bool:
         """Add to a table that holds exactly what was known; False if it holds anything else."""

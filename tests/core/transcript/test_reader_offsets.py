@@ -69,3 +69,16 @@ def test_a_reader_stores_a_lost_table_for_the_next_one(home: Path) -> None:
     transcript.history().line(7)
     assert transcript.places.offsets.read_bytes() == before
     assert transcript.places.offsets.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_table_that_cannot_be_stored_leaves_nothing_behind(home: Path) -> None:
+    transcript = transcript_in(home)
+    for number in range(12):
+        say(transcript, f"question {number}", "answer")
+    places = transcript.places
+    places.offsets.unlink()
+    places.offsets.mkdir()
+    with History(places, may_store_offsets=True) as history:
+        assert history.line(7).seq == 7
+    places.offsets.rmdir()
+    assert not [each for each in places.transcript.parent.iterdir() if ".offsets." in each.name]
