@@ -242,6 +242,10 @@ class RecallIndex:
 
         return self._guarded(work)
 
+    def holding(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        """How many passages there are, and how many hold each of these words; quickly."""
+        return self._guarded(lambda: self._gatherer.holding(terms))
+
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
         return self._guarded(lambda: self._tables.exchange(turn))
