@@ -79,7 +79,7 @@ pictures: $(STAMP) ## Draw the pictures of the README
 
 counterparts: ## Fetch the programs of others that some tests talk to (needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent \
-		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15
+		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15 @agentclientprotocol/sdk@2.4.0
 
 agents: ## Fetch Claude Code and Codex, which some tests attach to (350 MB, needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent --force \

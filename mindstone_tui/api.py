@@ -31,6 +31,7 @@ from mindstone_tui.core.events import (
 from mindstone_tui.core.paths import Places, SessionKey
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.config.settings import McpServerSettings
     from mindstone_tui.core.entries import Image, Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
@@ -274,12 +275,14 @@ async def connect(
     wait: bool = True,
     follow: bool = True,
     guest: Guest | None = None,
+    servers: Mapping[str, McpServerSettings] | None = None,
 ) -> Conversation:
     """Open or begin a session; whoever calls this closes it. `open` closes it by itself.
 
     `asks` says that somebody answers `ToolAsked`; without that, a tool that needs an approval is
     declined. `wait` waits while another program takes a turn in the session, else that is refused.
-    `follow` announces what other programs write to it. A `guest` brings its own tools.
+    `follow` announces what other programs write to it. A `guest` brings its own tools; `servers`
+    are started beside those of the settings.
     """
     # Deferred: a program that only looks at a session does not wait for what a turn needs.
     from mindstone_tui.core.session.build import Opening, open_session
@@ -301,6 +304,7 @@ async def connect(
         asks=asks,
         follow=follow,
         guest=guest,
+        servers=servers or {},
     )
     return Conversation(await open_session(opening), here, opening)
 

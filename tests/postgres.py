@@ -35,10 +35,15 @@ def programs() -> Path | None:
     return next((folder for folder in folders if (folder / "initdb").exists()), None)
 
 
+def clock_library() -> Path | None:
+    """What gives a program another clock; None where Debian's faketime is not installed."""
+    return next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
+
+
 class PostgresServer:
     """One server: started, stopped, killed and started again by whoever tests."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, jumping: bool = False) -> None:
         found = programs()
         assert found is not None
         self._bin = found
@@ -51,6 +56,17 @@ class PostgresServer:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
+        self._environ = dict(os.environ)
+        self.jumps = jumping and (library := clock_library()) is not None
+        """Whether its clock can be set."""
+        if self.jumps:
+            self.set_clock(0)
+            self._environ |= {
+                "LD_PRELOAD": str(library),
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+                "FAKETIME_NO_CACHE": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
         self._run("initdb", "-D", "data", "-U", "postgres", "--auth=trust", "-E", "utf8", "-N")
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -72,6 +88,7 @@ class PostgresServer:
                 ],
                 cwd=self.folder,
                 user=self._user,
+                env=self._environ,
                 stderr=log,
                 stdout=log,
                 start_new_session=True,
@@ -86,6 +103,17 @@ class PostgresServer:
                 time.sleep(0.02)
             else:
                 return
+
+    @property
+    def _clock(self) -> Path:
+        return self.folder / "clock"
+
+    def set_clock(self, seconds: float) -> None:
+        """Have it go so many seconds before the real time, or after it, from now on."""
+        fresh = self._clock.with_suffix(".new")
+        fresh.write_text(f"{seconds:+.3f}\n")
+        fresh.chmod(0o644)
+        fresh.replace(self._clock)
 
     @property
     def pid(self) -> int:

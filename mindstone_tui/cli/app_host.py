@@ -20,6 +20,7 @@ from mindstone_tui.tui.host import (
     AppHost,
     Browse,
     CommandHelp,
+    DownloadChoice,
     ModelChoice,
     SessionHit,
     SessionRow,
@@ -150,7 +151,7 @@ class HomeLibrary:
 
 
 class HomeSetup:
-    """Keys, the small model and the sample session of one home."""
+    """Keys, a model to download and the sample session of one home."""
 
     def __init__(self, home: Places, settings: Settings) -> None:
         self._home = home
@@ -164,17 +165,21 @@ class HomeSetup:
         return key_providers()
 
     @cached_property
-    def download(self) -> int:
-        """Bytes of the small model."""
-        from mindstone_tui.core.session.model_list import DOWNLOAD_SIZE
+    def download(self) -> DownloadChoice:
+        """The best model that fits this machine; the smallest where none does."""
+        from mindstone_tui.core.session.downloads import catalogue
 
-        return DOWNLOAD_SIZE
+        found = catalogue(self._home, self._settings.models)
+        best = next((each for each in found if each.window), found[-1])
+        return DownloadChoice(
+            name=best.name, title=best.title, size=best.bytes, memory=best.memory, note=best.skills
+        )
 
     def fetched(self) -> bool:
-        """Whether the small model is on this machine."""
-        from mindstone_tui.core.session.model_list import fetched
+        """Whether that model is on this machine."""
+        from mindstone_tui.core.session.downloads import fetched
 
-        return fetched(self._home, "smollm2")[1] is not None
+        return fetched(self._home, self.download.name)[1] is not None
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         """Store a key and try it; returns the model that answered."""
@@ -184,11 +189,11 @@ class HomeSetup:
         return await add_key(self._home, os.environ, new)
 
     async def fetch(self, progress: Callable[[int, int], None]) -> str:
-        """Download the small model; returns its name."""
-        from mindstone_tui.core.session.model_list import fetch_model, fetched
+        """Download that model; returns its name."""
+        from mindstone_tui.core.session.downloads import fetch_model
 
-        await fetch_model(self._home, os.environ, lambda _, done, size: progress(done, size))
-        return fetched(self._home, "smollm2")[0]
+        await fetch_model(self._home, os.environ, self.download.name, progress)
+        return self.download.name
 
     async def sample(self) -> str:
         """Import the sample session, if it is not here yet; returns its key."""

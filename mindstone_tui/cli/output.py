@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from mindstone_tui.core.errors import ExitCode, MindstoneError
+from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.text import for_terminal
 
 PIPE_CLOSED: Final = 141
@@ -184,13 +185,18 @@ _PAUSE: Final = 0.1
 class Progress:
     """How far a long piece of work has come."""
 
-    def __init__(self, what: str, total: int, *, quiet: bool = False) -> None:
+    def __init__(
+        self, what: str, total: int, *, quiet: bool = False, in_bytes: bool = False
+    ) -> None:
         self._what = what
+        self._bytes = in_bytes
         self._total = total
         self._done = 0
         self._shown = not quiet and sys.stderr.isatty()
         self._next = 0.0
         self._began = time.monotonic()
+        self._first: int | None = None
+        """How much was done when the first step was told: what was there before is no speed."""
 
     def __enter__(self) -> Progress:
         return self
@@ -215,16 +221,21 @@ class Progress:
         """This much more is done."""
         self.at(self._done + more)
 
+    def _sized(self, count: int) -> str:
+        return megabytes(count) if self._bytes else f"{count:,}"
+
     def _draw(self) -> None:
         now = time.monotonic()
         if not self._shown or now < self._next:
             return
         self._next = now + _PAUSE
-        rate = self._done / max(now - self._began, 1e-6)
+        self._first = self._done if self._first is None else self._first
+        rate = (self._done - self._first) / max(now - self._began, 1e-6)
         if self._total:
             cells = round(min(1.0, self._done / self._total) * _WIDTH)
             bar = "█" * cells + "░" * (_WIDTH - cells)
-            text = f"{self._what:8} {bar} {self._done:,} of {self._total:,} ({rate:,.0f}/s)"
+            done, total = self._sized(self._done), self._sized(self._total)
+            text = f"{self._what:8} {bar} {done} of {total} ({self._sized(round(rate))}/s)"
         else:
             text = f"{self._what:8} {self._done:,} ({rate:,.0f}/s)"
         sys.stderr.write(f"\r\x1b[K{text}")

@@ -16,6 +16,19 @@ def tokens(count: int) -> str:
     return f"{count / 1_000_000:.2f}M"
 
 
+def size(count: int) -> str:
+    """Bytes: `842 B`, `54.2 KB`, `1.3 GB`."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
+
+def megabytes(count: int) -> str:
+    """`98 MB`, `1.12 GB`: bytes as a download or a machine's memory is sized."""
+    return f"{count / 1e9:.2f} GB" if count >= 999_500_000 else f"{count / 1e6:.0f} MB"
+
+
 def percent(share: float) -> str:
     """A share of one, as whole percent."""
     return f"{share * 100:.0f} %"

@@ -151,6 +151,11 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "turn.lock"
 
     @property
+    def draft(self) -> Path:
+        """What the running turn has said so far; no part of history."""
+        return self.folder / "draft.json"
+
+    @property
     def next_lease(self) -> Path:
         """Locked by whoever waits for the lease and has it next."""
         return self.folder / "turn-next.lock"

@@ -87,7 +87,7 @@ class _KnownChunks(dict[str, str]):
         return words
 
 
-_MOST_KNOWN: Final = 50_000
+_MOST_KNOWN: Final = 20_000
 _LONGEST_KNOWN: Final = 60
 _known: Final = _KnownChunks()
 

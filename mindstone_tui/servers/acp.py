@@ -10,11 +10,11 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import os
 import re
 import sys
-import tempfile
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +23,9 @@ from mindstone_tui import __version__, api
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.commands import COMMANDS
 from mindstone_tui.core.config import load
+from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.signals import on_ending
@@ -42,12 +43,6 @@ _TITLES: Final = {
     "policy": ("What leaves first", None),
 }
 _PLAIN: Final = re.compile(r"[^a-z0-9]+")
-_PICTURES: Final = {
-    "image/png": ".png",
-    "image/jpeg": ".jpg",
-    "image/gif": ".gif",
-    "image/webp": ".webp",
-}
 
 
 class OpenSession:
@@ -61,6 +56,8 @@ class OpenSession:
         self._outputs: dict[str, str] = {}
         self._known: set[str] = set()
         """Calls of tools that the editor has seen begin."""
+        self._drafted = ""
+        """What was shown of an answer of another surface before it was recorded."""
         self._questions: set[asyncio.Task[None]] = set()
         self._planned: tuple[tuple[str, str], ...] = ()
         self._listener = asyncio.create_task(self._listen())
@@ -70,9 +67,7 @@ class OpenSession:
         """The session's full name, which is its id here."""
         return self.conversation.session
 
-    async def take(
-        self, text: str, attachments: list[ev.Attachment]
-    ) -> ev.TurnEnded | ev.CommandEnded:
+    async def take(self, text: str, pictures: list[Image]) -> ev.TurnEnded | ev.CommandEnded:
         """A message or a slash command, to its end."""
         done: asyncio.Future[ev.TurnEnded | ev.CommandEnded] = (
             asyncio.get_running_loop().create_future()
@@ -81,7 +76,7 @@ class OpenSession:
             self._commands.append((text, done))
             self.conversation.command(text)
         else:
-            self.conversation.send(text, attachments=attachments)
+            self.conversation.send(text, images=pictures)
             self._turns.append(done)
         return await done
 
@@ -145,8 +140,13 @@ class OpenSession:
                 return [*begun, ended]
             case ev.EntryAppeared(kind="user_message", text=text) if text:
                 return [show.said_by_person(text)]
-            case ev.EntryAppeared(kind="assistant_message", text=text) if text:
+            case ev.AnswerDrafted(text=text):
+                self._drafted += text
                 return [show.said_by_agent(text)]
+            case ev.EntryAppeared(kind="assistant_message", text=text):
+                drafted, self._drafted = self._drafted, ""
+                rest = text.removeprefix(drafted)
+                return [show.said_by_agent(rest)] if rest else []
             case ev.ContextReported(report=report):
                 return [show.usage(report)]
             case ev.CommandPrinted(text=text):
@@ -227,7 +227,7 @@ class EditorAgent:
             "agentCapabilities": {
                 "loadSession": True,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": False, "sse": False},
+                "mcpCapabilities": {"http": True, "sse": False},
                 "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
             },
             "authMethods": [],
@@ -241,11 +241,11 @@ class EditorAgent:
         cwd = _folder(params)
         settings = load(self._home.places, self._home.environ).settings
         name = settings.acp.session or self._free_name(cwd)
-        return await self._connect(name, cwd, named=True)
+        return await self._connect(name, cwd, params)
 
     async def _load(self, params: dict[str, Any]) -> dict[str, Any]:
         session = await self._existing(params)
-        told = await self._connect(session, _folder(params))
+        told = await self._connect(session, _folder(params), params)
         # The whole of it, a line at a time: what is shown was written, however long it is.
         opened = self._open[told.pop("sessionId")]
         with History(self._home.places.session(SessionKey.parse(session))) as history:
@@ -256,7 +256,7 @@ class EditorAgent:
         return told
 
     async def _resume(self, params: dict[str, Any]) -> dict[str, Any]:
-        told = await self._connect(await self._existing(params), _folder(params))
+        told = await self._connect(await self._existing(params), _folder(params), params)
         del told["sessionId"]
         return told
 
@@ -285,11 +285,10 @@ class EditorAgent:
 
     async def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
         session = self._session(params)
-        with tempfile.TemporaryDirectory(prefix="mindstone-acp-") as folder:
-            text, pictures = _read_prompt(params.get("prompt"), Path(folder))
-            if not text and not pictures:
-                raise UsageError("The prompt is empty.", "Say something.")
-            ended = await session.take(text, pictures)
+        text, pictures = _read_prompt(params.get("prompt"), session.conversation)
+        if not text and not pictures:
+            raise UsageError("The prompt is empty.", "Say something.")
+        ended = await session.take(text, pictures)
         match ended:
             case ev.CommandEnded():
                 return {"stopReason": "end_turn"}
@@ -315,13 +314,14 @@ class EditorAgent:
             raise UsageError(f"{name} could not be set to {value}.", "The conversation says why.")
         return {"configOptions": _options(session.conversation)}
 
-    async def _connect(self, name: str, cwd: Path, *, named: bool = False) -> dict[str, Any]:
+    async def _connect(self, name: str, cwd: Path, params: dict[str, Any]) -> dict[str, Any]:
         """Open a session, or take the one that is open, and tell the editor about it."""
         key = str(self._home.key(name))
         if key not in self._open:
             assert self._peer is not None
+            servers = dict(_servers(params.get("mcpServers")))
             conversation = await api.connect(
-                key, home=self._home, cwd=cwd, channel="acp", asks=True
+                key, home=self._home, cwd=cwd, channel="acp", asks=True, servers=servers
             )
             self._open[key] = OpenSession(conversation, self._peer)
         session = self._open[key]
@@ -372,10 +372,11 @@ async def serve(home: api.Home) -> None:
     """Be the agent of the editor that started this program."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    transport, protocol = await loop.connect_write_pipe(
-        asyncio.streams.FlowControlMixin, sys.stdout
-    )
+    # Streams of their own: whoever ends the program still flushes the standard ones.
+    said = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+    heard = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), said)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, heard)
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     serving = asyncio.create_task(EditorAgent(home).run(reader, writer))
 
@@ -411,18 +412,49 @@ def _folder(params: dict[str, Any]) -> Path:
     return Path(named)
 
 
-def _read_prompt(blocks: object, folder: Path) -> tuple[str, list[ev.Attachment]]:
+def _servers(named: object) -> Iterator[tuple[str, McpServerSettings]]:
+    """The tool servers that an editor has; what they offer asks as every server's tools do."""
+    for server in named if isinstance(named, list) else []:
+        match server:
+            case {"name": str(name), "command": str(command)}:
+                arguments = [str(each) for each in server.get("args") or ()]
+                given = _pairs(server.get("env"))
+                yield (
+                    _server_name(name),
+                    McpServerSettings(command=(command, *arguments), env=given),
+                )
+            case {"type": "http", "name": str(name), "url": str(url)}:
+                given = _pairs(server.get("headers"))
+                yield _server_name(name), McpServerSettings(url=url, headers=given)
+            case _:
+                raise UsageError(
+                    "A tool server is neither a command nor an address for HTTP.",
+                    "Name one of these in the editor's settings.",
+                )
+
+
+def _server_name(name: str) -> str:
+    return re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", name)).strip("-_")[:40] or "editor"
+
+
+def _pairs(listed: object) -> dict[str, str]:
+    return {
+        str(each["name"]): str(each["value"])
+        for each in (listed if isinstance(listed, list) else [])
+        if isinstance(each, dict) and "name" in each and "value" in each
+    }
+
+
+def _read_prompt(blocks: object, conversation: api.Conversation) -> tuple[str, list[Image]]:
     """The words and pictures of a prompt; what is linked is named, what is embedded is quoted."""
     texts: list[str] = []
-    pictures: list[ev.Attachment] = []
+    pictures: list[Image] = []
     for number, block in enumerate(blocks if isinstance(blocks, list) else []):
         match block:
             case {"type": "text", "text": str(text)}:
                 texts.append(text)
-            case {"type": "image", "data": str(data), "mimeType": str(kind)}:
-                path = folder / f"picture-{number}{_PICTURES.get(kind, '.png')}"
-                path.write_bytes(_decoded(data))
-                pictures.append(ev.Attachment(path=path))
+            case {"type": "image", "data": str(data)}:
+                pictures.append(conversation.keep(_decoded(data), f"picture-{number}"))
             case {"type": "resource_link", "uri": str(uri)}:
                 texts.append(f"\n{uri.removeprefix('file://')}")
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:

@@ -24,7 +24,10 @@ from mindstone_tui.servers.lookup import Lookup
 
 if TYPE_CHECKING:
     from mcp import types
-    from mcp.server import Server
+    from mcp.server import Server, ServerRequestContext
+    from mcp.shared.exceptions import MCPError
+
+    Context = ServerRequestContext[Any]
 
 Named = Annotated[str, msgspec.Meta(max_length=2_000)]
 Query = Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
@@ -273,19 +276,30 @@ async def serve(home: api.Home, *, propose: bool = False) -> None:
 def build(memory: MemoryServer, home: api.Home) -> Server[Any]:
     """The protocol around the answers."""
     # Deferred: the library takes most of a second, and only this verb needs its server.
+    from mcp.server import Server
+
+    return Server(
+        "mindstone",
+        version=__version__,
+        title="MindStone",
+        instructions=INSTRUCTIONS,
+        **_tools(memory, home),
+        **_resources(memory),
+        **_prompts(memory),
+    )
+
+
+def _tools(memory: MemoryServer, home: api.Home) -> dict[str, Any]:
+    """What is served of tools; what fails in one is its result, and no error of the protocol."""
     from mcp import types
-    from mcp.server import Server, ServerRequestContext
-    from mcp.shared.exceptions import MCPError
-
-    Context = ServerRequestContext[Any]
-
-    def refusal(error: MindstoneError) -> MCPError:
-        return MCPError(code=types.INVALID_PARAMS, message=error.sentence)
 
     async def list_tools(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=_declared(types.Tool, types.ToolAnnotations))
+
+    def failed(said: str) -> types.CallToolResult:
+        return types.CallToolResult(content=[types.TextContent(text=said)], is_error=True)
 
     async def call_tool(
         context: Context, params: types.CallToolRequestParams
@@ -293,14 +307,19 @@ def build(memory: MemoryServer, home: api.Home) -> Server[Any]:
         try:
             told = await memory.call(params.name, params.arguments or {})
         except MindstoneError as error:
-            shown = types.TextContent(text=error.sentence)
-            return types.CallToolResult(content=[shown], is_error=True)
+            return failed(error.sentence)
         except Exception as error:  # a bug costs the call, and its traceback goes to the log
             record(error, home.places.log, str)
-            shown = types.TextContent(text=f"The tool failed: {type(error).__name__}.")
-            return types.CallToolResult(content=[shown], is_error=True)
+            return failed(f"The tool failed: {type(error).__name__}.")
         content = [types.TextContent(text=_pretty(told))]
         return types.CallToolResult(content=list(content), structured_content=told)
+
+    return {"on_list_tools": list_tools, "on_call_tool": call_tool}
+
+
+def _resources(memory: MemoryServer) -> dict[str, Any]:
+    """Sessions as resources."""
+    from mcp import types
 
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
@@ -330,9 +349,20 @@ def build(memory: MemoryServer, home: api.Home) -> Server[Any]:
         try:
             text = await memory.read(str(params.uri))
         except MindstoneError as error:
-            raise refusal(error) from None
+            raise _refusal(error) from None
         held = types.TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
         return types.ReadResourceResult(contents=[held])
+
+    return {
+        "on_list_resources": list_resources,
+        "on_list_resource_templates": list_templates,
+        "on_read_resource": read_resource,
+    }
+
+
+def _prompts(memory: MemoryServer) -> dict[str, Any]:
+    """The one prompt there is: to go on where a session stands."""
+    from mcp import types
 
     async def list_prompts(
         context: Context, params: types.PaginatedRequestParams | None
@@ -350,30 +380,23 @@ def build(memory: MemoryServer, home: api.Home) -> Server[Any]:
     async def get_prompt(
         context: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        if params.name != "handoff":
-            raise refusal(
-                UsageError(f"There is no prompt {one_line(params.name)}.", "Use handoff.")
-            )
         try:
+            if params.name != "handoff":
+                raise UsageError(f"There is no prompt {one_line(params.name)}.", "Use handoff.")
             text = await memory.handoff((params.arguments or {}).get("session", ""))
         except MindstoneError as error:
-            raise refusal(error) from None
+            raise _refusal(error) from None
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(messages=[message])
 
-    return Server(
-        "mindstone",
-        version=__version__,
-        title="MindStone",
-        instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
-    )
+    return {"on_list_prompts": list_prompts, "on_get_prompt": get_prompt}
+
+
+def _refusal(error: MindstoneError) -> MCPError:
+    from mcp import types
+    from mcp.shared.exceptions import MCPError
+
+    return MCPError(code=types.INVALID_PARAMS, message=error.sentence)
 
 
 def _declared(

@@ -36,7 +36,7 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
     match event:
         case ev.TurnStarted(text=text, turn=turn):
             yield {"type": "user", "text": text, "turn": turn, "channel": ""}
-        case ev.TextDelta(text=text):
+        case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
             yield {"type": "delta", "text": text}
         case ev.ThinkingDelta(text=text):
             yield {"type": "thought", "text": text}

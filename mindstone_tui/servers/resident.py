@@ -427,6 +427,9 @@ def start_in_background(places: Places, arguments: list[str]) -> Listening:
             return found
         ended, _ = os.waitpid(child, os.WNOHANG)
         if ended:
-            break
+            raise MindstoneError("The resident did not start.", f"{own.log} says why.")
         time.sleep(0.05)
-    raise MindstoneError("The resident did not start.", f"{own.log} says why.")
+    raise MindstoneError(
+        f"The resident (process {child}) does not listen yet: this machine is very busy.",
+        "`mindstone serve --status` says when it does.",
+    )

@@ -117,6 +117,19 @@ class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """It can answer now; otherwise the note says what it needs."""
 
 
+class DownloadChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A model that could be downloaded to this machine."""
+
+    name: str
+    title: str
+    size: int
+    """Bytes to download."""
+    memory: int
+    """Bytes of memory that it needs."""
+    note: str
+    """What it can do, in one line."""
+
+
 class Setup(Protocol):
     """What a newcomer may want first: a key, a model of their own, something to look at."""
 
@@ -126,12 +139,12 @@ class Setup(Protocol):
         ...
 
     @property
-    def download(self) -> int:
-        """Bytes of the small model."""
+    def download(self) -> DownloadChoice:
+        """The best model that fits this machine."""
         ...
 
     def fetched(self) -> bool:
-        """Whether the small model is on this machine."""
+        """Whether that model is on this machine."""
         ...
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
@@ -139,7 +152,7 @@ class Setup(Protocol):
         ...
 
     async def fetch(self, progress: Callable[[int, int], None]) -> str:
-        """Download the small model; returns its name. What is here already is not fetched again."""
+        """Download that model; returns its name. What is here already is not fetched again."""
         ...
 
     async def sample(self) -> str:

@@ -146,8 +146,7 @@ def test_the_sample_is_imported_once(home: Path, capsys: pytest.CaptureFixture[s
     assert (second["added"], second["already_there"]) == (0, 477)
 
 
-def test_a_file_or_the_sample_but_not_both_and_not_neither(home: Path) -> None:
-    assert run(["import"]) == 2
+def test_a_file_or_the_sample_but_not_both(home: Path) -> None:
     assert run(["import", "x.jsonl", "--sample"]) == 2
 
 
@@ -164,3 +163,62 @@ def test_search_says_where_to_go_on_and_when_nobody_said_it(
     assert "'/fork turn 1'" in said.err
     assert run(["search", "EADDRINUSE"]) == 0
     assert "No exact match for “EADDRINUSE”" in capsys.readouterr().out
+
+
+def test_what_was_imported_can_be_looked_back_on_and_resumed(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("copilot-cli.jsonl", "claude-ai.json"):
+        assert run(["import", str(IMPORTS / name), "--no-wait"]) == 0
+    capsys.readouterr()
+    assert run(["stats", "--json", "--program", "copilot-cli"]) == 0
+    (stats,) = heard(capsys)
+    assert stats["total"]["turns"] == 2  # type: ignore[index]
+    assert [row["name"] for row in stats["programs"]] == ["copilot-cli"]  # type: ignore[attr-defined]
+    page = tmp_path / "stats.html"
+    assert run(["stats", "-o", str(page)]) == 0
+    assert "claude-ai" in page.read_text()
+    assert run(["stats"]) == 0
+    assert "2 sessions · 4 turns" in capsys.readouterr().out
+    assert run(["resume", "c0000000", "--json"]) == 0
+    (found,) = heard(capsys)
+    assert found["command"] == ["copilot", "--resume", "c0000000-0000-4000-8000-0000000000c1"]
+    assert run(["resume", "claude-ai"]) == 2
+    assert "has no command" in capsys.readouterr().err
+
+
+def test_without_a_path_it_lists_what_is_there_and_takes_over_only_what_is_new(
+    home: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    person = tmp_path / "person"
+    for name in ("XDG_DATA_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(person))
+    monkeypatch.chdir(tmp_path)
+    assert run(["import"]) == 1
+    assert "No sessions of other programs" in capsys.readouterr().err
+    shutil.copytree(IMPORTS / "droid", person / ".factory" / "sessions" / "tide")
+    events = person / ".copilot" / "session-state" / "x" / "events.jsonl"
+    events.parent.mkdir(parents=True)
+    shutil.copy(IMPORTS / "copilot-cli.jsonl", events)
+
+    assert run(["import", "--json"]) == 0
+    (listed,) = heard(capsys)
+    programs = {row["program"]: row for row in listed["programs"]}  # type: ignore[attr-defined]
+    assert {name: row["new"] for name, row in programs.items()} == {"droid": 1, "copilot-cli": 1}
+    assert programs["droid"]["read"]
+    assert run(["import"]) == 0, "nobody is there to say yes"
+    assert "Nothing was imported" in capsys.readouterr().err
+
+    assert run(["import", "--yes", "--no-wait"]) == 0
+    assert "2 sessions, " in capsys.readouterr().out
+    assert run(["import", "--yes", "--no-wait"]) == 0
+    assert "taken over before" in capsys.readouterr().err
+    with events.open("a") as stream:
+        stream.write('{"type":"user.message","data":{"content":"And now?"},"id":"z"}\n')
+    assert run(["import", "--yes", "--no-wait", "--json"]) == 0
+    (report,) = heard(capsys)
+    assert (report["format"], report["added"]) == ("copilot-cli", 1)

@@ -2,8 +2,9 @@
 
 Machines (processes) write to one session of a real server as fast as they can. Meanwhile machines
 are killed and come back, are stopped for longer than their lease, have clocks that jump, and reach
-the server through a proxy that cuts connections at random; the server is killed as by a power cut,
-and its disk is filled where a small one can be mounted. In the end every line that was ever
+the server through a proxy that cuts connections at random; the server's own clock is set forwards
+and back where faketime is installed; it is killed as by a power cut, and its disk is filled where a
+small one can be mounted. In the end every line that was ever
 acknowledged must stand in the history, once, with its number and hash, and every copy must be the
 same bytes.
 """
@@ -32,6 +33,16 @@ from tests.builders import places_in
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
 
+_HARMS = {
+    "killed": 6,
+    "stopped": 3,
+    "cut": 12,
+    "clock set": 6,
+    "server killed": 1,
+    "disk full": 1,
+}
+"""What can happen, and how often."""
+
 
 class Trial:
     """One run: its server, its machines, and what was done to them."""
@@ -42,7 +53,7 @@ class Trial:
         self.url = server.new_database()
         self.proxy = CuttingProxy(server.port)
         self.stop = folder / "stop"
-        self.done = dict.fromkeys(("killed", "stopped", "cut", "server killed", "disk full"), 0)
+        self.done = dict.fromkeys(_HARMS, 0)
         self.machines: dict[int, subprocess.Popen[bytes]] = {}
         PostgresStore(self.url, timeout=10).sessions()
         for number in range(machines):
@@ -69,9 +80,7 @@ class Trial:
 
     def harm(self, room: Path | None) -> None:
         """Do one thing that can happen."""
-        what = random.choices(
-            ("killed", "stopped", "cut", "server killed", "disk full"), (6, 3, 12, 1, 1)
-        )[0]
+        what = random.choices(tuple(_HARMS), tuple(_HARMS.values()))[0]
         number = random.choice(list(self.machines))
         process = self.machines[number]
         if what == "killed":
@@ -87,6 +96,10 @@ class Trial:
         elif what == "server killed":
             self.server.kill()
             self.server.start()
+        elif what == "clock set":
+            if not self.server.jumps:
+                return
+            self.server.set_clock(random.choice((-1, 1)) * random.choice((2, 3_600, 86_400)))
         elif room is not None:
             self.fill(room)
         else:
@@ -160,7 +173,7 @@ def run(lines: int, machines: int, pause: float, seconds: float) -> bool:
     folder = Path(tempfile.mkdtemp(prefix="mindstone-shared-"))
     disk = Path(tempfile.mkdtemp(prefix="mindstone-pg-"))
     room = small_disk(disk)
-    server = PostgresServer(disk)
+    server = PostgresServer(disk, jumping=True)
     server.start()
     began = time.monotonic()
     trial = Trial(machines, folder, server)

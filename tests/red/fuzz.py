@@ -183,13 +183,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.red.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    parser.add_argument("--only", default="", help="one target")
+    names = [each.name for each in TARGETS]
+    parser.add_argument("--only", default="", choices=names, help="one target", metavar="TARGET")
     chosen = parser.parse_args()
     over = time.monotonic() + chosen.minutes * 60
     seed, wrong = chosen.seed, 0
     targets = [each for each in TARGETS if chosen.only in ("", each.name)]
     while time.monotonic() < over:
         for target in targets:
+            if time.monotonic() >= over:
+                break
             worst = attack(target, seed, 300)
             if worst is not None:
                 wrong += 1

@@ -42,6 +42,8 @@ from tests.red import Case, Tried
 MEGABYTE = 1 << 20
 MOST_GROWTH = 20.0
 """Megabytes that a process may hold more after all turns than after the warm-up."""
+_WARM = 30
+"""Turns after which everything that is loaded on demand is there."""
 COMMANDS = {7: "/prune 1", 19: "/checkpoint", 31: "/prune results", 43: "/status", 57: "/handoff"}
 """What else happens, every so many turns."""
 
@@ -160,10 +162,10 @@ async def _talk(base: Path, server: Loopback, turns: int) -> tuple[Footprint, Fo
         await soaked.turn(number)
         if number == max(turns // 10, 30):
             before = footprint()
-        if number % 250 == 0:
+        if number == _WARM or number % 250 == 0:
             held, took = footprint(), time.monotonic() - began
             print(
-                f"      {number} turns, {held.megabytes:.0f} MB, {held.files} files,"
+                f"      {number} turns, {held.megabytes:.1f} MB, {held.files} files,"
                 f" {held.threads} threads, {took / number * 1000:.0f} ms a turn",
                 flush=True,
             )

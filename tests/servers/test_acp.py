@@ -17,6 +17,8 @@ import pytest
 
 import mindstone_tui
 from mindstone_tui import api
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.servers.acp import _servers
 from mindstone_tui.servers.acp_updates import diffs
 from tests.core.session.stage import calls, check_history, script
 
@@ -228,6 +230,56 @@ def test_a_unified_diff_becomes_old_and_new_text() -> None:
     (fresh,) = diffs("--- /dev/null\n+++ b/y.py\n@@ -0,0 +1 @@\n+new")
     assert (fresh["oldText"], fresh["newText"]) == (None, "new")
     assert not list(diffs("no diff at all"))
+
+
+SERVER = [sys.executable, str(ROOT / "tests" / "core" / "tools" / "servers" / "honest.py")]
+ADDS = (calls(("weather-desk__add", {"first": 2, "second": 40})), {"text": "It is 42."})
+
+
+async def test_the_tools_of_the_editors_own_servers_are_offered_and_ask(
+    home: Path, tmp_path: Path
+) -> None:
+    prefer(home, script(tmp_path, *ADDS, loop=True))
+    stdio = schema.McpServerStdio(name="weather desk", command=SERVER[0], args=SERVER[1:], env=[])
+    editor = Editor()
+    async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        begun = await agent.new_session(cwd=str(tmp_path), mcp_servers=[stdio])
+        await agent.prompt(session_id=begun.session_id, prompt=prompt("add them"))
+    assert "weather-desk: add" in editor.asked[0][0].title
+    ended = [one for one in editor.of("tool_call_update") if one.status == "completed"]
+    assert "42" in ended[0].content[0].content.text
+    assert editor.text() == "It is 42."
+
+
+def test_a_server_that_cannot_be_one_is_refused_in_a_sentence() -> None:
+    with pytest.raises(UsageError, match="neither a command nor an address"):
+        dict(_servers([{"type": "sse", "name": "old", "url": "http://127.0.0.1:1"}]))
+    key = {"name": "Authorization", "value": "k"}
+    told = dict(_servers([{"type": "http", "name": "a__b c", "url": "http://x", "headers": [key]}]))
+    assert told["a_b-c"].headers == {"Authorization": "k"}
+
+
+def test_an_editor_made_of_the_typescript_library(home: Path, tmp_path: Path) -> None:
+    library = ROOT / ".counterparts/node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
+    if not library.exists() or shutil.which("node") is None:
+        pytest.skip("the library is not there; `make counterparts` fetches it")
+    prefer(home, script(tmp_path, *ADDS, loop=True))
+    host = str(Path(__file__).with_name("acp_host.mjs"))
+    told = ["node", host, str(library), str(tmp_path), json.dumps(SERVER), "add them", "--", *AGENT]
+    done = subprocess.run(
+        told,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["answer"]["stopReason"] == "end_turn"
+    assert seen["asked"][0]["toolCall"]["title"].startswith("weather-desk: add")
+    chunks = [one for one in seen["shown"] if one["sessionUpdate"] == "agent_message_chunk"]
+    assert "".join(one["content"]["text"] for one in chunks) == "It is 42."
+    assert "Traceback" not in done.stderr
 
 
 def test_acpx_takes_a_turn(home: Path, tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def inspector() -> list[str]:
     found = ROOT / ".counterparts" / "node_modules" / ".bin" / "mcp-inspector"
     if not found.exists() or shutil.which("node") is None:
         pytest.skip("the MCP inspector is not there; `make counterparts` fetches it")
-    return [str(found), "--cli"]
+    return [str(found), "--cli", "--connect-timeout", "90000"]
 
 
 @pytest.mark.usefixtures("talked")

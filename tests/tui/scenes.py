@@ -17,7 +17,7 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import GoneExchange, OutsideWindow
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import ModelChoice
+from mindstone_tui.tui.host import DownloadChoice, ModelChoice
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.shelf import Shelf
 from tests.tui.staged import (
@@ -223,7 +223,13 @@ class Newcomer:
     """A `Setup` for somebody who has nothing yet."""
 
     providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("openai", "openai/gpt-4o"))
-    download = 92_871_040
+    download = DownloadChoice(
+        name="local/qwen-coder-1.5b",
+        title="Qwen2.5-Coder-1.5B-Instruct",
+        size=1_117_320_768,
+        memory=1_734_761_280,
+        note="answers from what it recalls and uses tools",
+    )
 
     def fetched(self) -> bool:
         return False
@@ -232,7 +238,7 @@ class Newcomer:
         return model
 
     async def fetch(self, progress: Callable[[int, int], None]) -> str:
-        return "local/smollm2"
+        return "local/qwen-coder-1.5b"
 
     async def sample(self) -> str:
         return "agent:sample:tidewatch"

@@ -15,7 +15,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import AppHost, ModelChoice
+from mindstone_tui.tui.host import AppHost, DownloadChoice, ModelChoice
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import ChooseScreen
@@ -383,7 +383,13 @@ class FirstSteps:
     """A `Setup` that remembers what it was told."""
 
     providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("azure", ""))
-    download = 98_000_000
+    download = DownloadChoice(
+        name="local/qwen-coder-1.5b",
+        title="Qwen2.5-Coder-1.5B-Instruct",
+        size=1_117_320_768,
+        memory=1_734_761_280,
+        note="answers from what it recalls and uses tools",
+    )
 
     def __init__(self) -> None:
         self.did: list[tuple[str, ...]] = []
@@ -402,9 +408,9 @@ class FirstSteps:
 
     async def fetch(self, progress: Callable[[int, int], None]) -> str:
         self.progress.append(progress)
-        progress(49_000_000, self.download)
+        progress(self.download.size // 2, self.download.size)
         await self.complete.wait()
-        return "local/smollm2"
+        return "local/qwen-coder-1.5b"
 
     async def sample(self) -> str:
         return "agent:sample:tidewatch"
@@ -422,7 +428,7 @@ async def test_a_newcomer_is_offered_three_things_by_one_key_each(size: tuple[in
     async with app.run_test(size=size) as pilot:
         await settle(pilot, talk)
         text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        for step in ("F7  Try the sample session", "F9  Add an API key", "F10 Download a small"):
+        for step in ("F7  Try the sample session", "F9  Add an API key", "F10 Download a model"):
             assert step in text
         await pilot.press("w")
         assert app.chat.input_area.prompt.text == "w", "a letter begins a message"
@@ -492,7 +498,7 @@ async def test_a_model_is_downloaded_in_view_and_then_used() -> None:
         await until(pilot, lambda: bool(setup.progress))
         await until(pilot, lambda: app.screen.query_one(ProgressBar).percentage == 0.5)
         setup.complete.set()
-        await until(pilot, lambda: talk.did == [("command", "/model local/smollm2")])
+        await until(pilot, lambda: talk.did == [("command", "/model local/qwen-coder-1.5b")])
 
 
 async def test_the_model_picker_switches_by_command() -> None:

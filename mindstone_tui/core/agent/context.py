@@ -235,7 +235,7 @@ class TurnContext:
         counter = self.window.ledger(self.model).counter
         # What is learned about a model's counting must not change its tools in mid-session.
         limit = int(self.share("tool_definitions", self.target) / UNCALIBRATED)
-        return self.offer.schemas(self.window.fold, counter, limit)
+        return self.offer.schemas(self.window.fold, counter, limit, self.info.only_tools)
 
     def offer_tools(self) -> list[Line]:
         """Show what was asked for with `more_tools` from the next request on."""

@@ -123,6 +123,8 @@ class ModelCall:
         """What a person should know about how the answer ended; empty when nothing."""
         if self.finished.reason == "length":
             return "The answer was cut off: it reached the longest length that was allowed."
+        if self.finished.reason == "repetition":
+            return "The model began to repeat itself and was stopped."
         if self.finished.reason == "content_filter":
             return "The provider's content filter cut the answer off."
         said = self._gathering.text or self._gathering.calls

@@ -124,9 +124,13 @@ class ToolOffer:
             lambda arguments, _: Preview(title=f"{MORE} {exact(arguments.tool)}"),
         )
 
-    def schemas(self, fold: Fold, counter: Counter, limit: int) -> list[ToolSchema]:
-        """What the next request carries."""
+    def schemas(
+        self, fold: Fold, counter: Counter, limit: int, only: Collection[str] = ()
+    ) -> list[ToolSchema]:
+        """What the next request carries; a model that copes with few is shown only those."""
         known = [tool.schema for tool in self._tools.values()]
+        if only:
+            return [tool for tool in known if tool.name in only]
         if counter.tools(known) <= limit:
             return known
         if not self.wanted:

@@ -113,7 +113,7 @@ async def key(services: SessionServices, argument: str) -> AsyncIterator[AnyEven
 async def fetch(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
     """Download a small language model that runs on this machine."""
     del services, argument
-    yield ScreenAsked(screen="fetch", otherwise="Use `mindstone models add smollm2`.")
+    yield ScreenAsked(screen="fetch", otherwise="Use `mindstone models list`.")
 
 
 FORMATS = ("html", "md", "json", "cast")

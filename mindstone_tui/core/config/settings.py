@@ -314,6 +314,8 @@ class McpServerSettings(SettingsSection):
     """Address, for HTTP."""
     env: dict[str, str] = {}
     """Environment for the command; nothing else is passed on."""
+    headers: dict[str, str] = {}
+    """Headers for the address: a key, for example."""
     timeout: float = 60.0
     """Seconds that one of its answers may take."""
     enabled: bool = True
@@ -373,6 +375,12 @@ class ModelSettings(SettingsSection):
     effort: dict[str, Effort] = {}
     """How hard a model thinks before it answers, by model: minimal, low, medium or high. Unset, it
     is left to the provider."""
+    local_threads: int = 0
+    """Processor threads for a model on this machine; 0 takes all cores but one, at least one."""
+    local_window: int = 0
+    """Its largest context window in tokens; 0 takes what free memory and the model allow."""
+    local_memory_left: int = 1_500
+    """Megabytes of free memory that it and its window leave for everything else."""
 
 
 class TuiSettings(SettingsSection):

@@ -166,14 +166,15 @@ def sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
 
 def tools(view: View, call: Call, measured: Measured) -> tuple[SectionSize, ...]:
     """Tool schemas, the largest first."""
-    counter = view.ledger(call.model).counter
+    ledger = view.ledger(call.model)
+    written = [(tool.name, msgspec.json.encode(tool)) for tool in view.fold.tools]
     found = [
         SectionSize(
-            name=tool.name,
-            tokens=round(counter.text(msgspec.json.encode(tool).decode()) * measured.factor),
-            injected_size=len(msgspec.json.encode(tool)),
+            name=name,
+            tokens=round(ledger.text(schema.decode()) * measured.factor),
+            injected_size=len(schema),
         )
-        for tool in view.fold.tools
+        for name, schema in written
     ]
     return tuple(sorted(found, key=lambda size: -size.tokens))
 
@@ -318,7 +319,7 @@ class _Account:
             velocities=tuple(each.tokens for each in self.growth),
             windows=view.windows,
             left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
-            gone=tuple(self._gone()),
+            gone=self._gone(),
             scaled=budget.scaled(room, view.settings.context, view.settings.zones),
         )
 
@@ -336,19 +337,20 @@ class _Account:
             by_words=self.view.by_words(),
         )
 
-    def _gone(self) -> Iterator[GoneExchange]:
+    def _gone(self) -> tuple[GoneExchange, ...]:
         """The newest exchanges that are not in the window, with what each would cost again."""
         fold = self.view.fold
         # The message that states the task stays when the rest of its exchange leaves.
         here = {line.turn for seq, line in fold.lines.items() if seq != fold.task}
         wanted = min(_LEFT_SHOWN, fold.state.outside.exchanges)
-        for turn in itertools.islice(
-            (turn for turn in range(fold.turn, 0, -1) if turn not in here), wanted
-        ):
-            key = (turn, self.call.model)
-            if key not in self.view.gone:
-                self.view.gone[key] = self._look_at(turn)
-            yield self.view.gone[key]
+        known, model = self.view.gone, self.call.model
+        turns = (turn for turn in range(fold.turn, 0, -1) if turn not in here)
+        # Only what is shown is kept: a long session would else remember everything that ever left.
+        self.view.gone = {
+            (turn, model): known.get((turn, model)) or self._look_at(turn)
+            for turn in itertools.islice(turns, wanted)
+        }
+        return tuple(self.view.gone.values())
 
     def _look_at(self, turn: int) -> GoneExchange:
         history, ledger = self.view.history, self.view.ledger(self.call.model)

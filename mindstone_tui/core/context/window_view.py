@@ -184,7 +184,7 @@ class View:
         )
         self._encoded: dict[Key, bytes] = {}
         self.gone: dict[tuple[int, str], GoneExchange] = {}
-        """Exchanges outside the window that were looked at, by turn and model; none changes."""
+        """The exchanges outside the window that are shown, by turn and model; none changes."""
 
     def forget_measure(self) -> None:
         """Measure anew: what stands in the window is not what stood in it."""

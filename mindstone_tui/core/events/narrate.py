@@ -69,7 +69,7 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
             return None
         case ev.TurnEnded(ending="done") | ev.RecallInjected() | ev.ContextReported():
             return None
-        case ev.SessionReady() | ev.SessionClosed() | ev.EntryAppeared():
+        case ev.SessionReady() | ev.SessionClosed() | ev.EntryAppeared() | ev.AnswerDrafted():
             return None
         case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
             return describe(event)
@@ -419,6 +419,8 @@ def _of_session(event: SessionEvent) -> EventLine:
             return EventLine(text=f"{session} · {plural(turns, 'turn')}", detail=note)
         case ev.ModelChanged(model=model, note=note):
             return EventLine(sign="◇", text=f"Now using {model}", detail=note)
+        case ev.AnswerDrafted(text=text):
+            return EventLine(text=text)
         case ev.EntryAppeared(kind=kind, channel=channel, text=text):
             what = f"{kind.replace('_', ' ').capitalize()} via {channel}"
             return EventLine(text=f"{what}: {text}" if text else what)

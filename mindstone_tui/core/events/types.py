@@ -298,6 +298,13 @@ class ModelChanged(Event):
     note: str
 
 
+class AnswerDrafted(Event):
+    """More of an answer that another surface is getting; history will have all of it."""
+
+    turn: int
+    text: str
+
+
 class EntryAppeared(Event):
     """Another surface wrote to this session."""
 
@@ -350,6 +357,7 @@ class SessionClosed(Event):
 SessionEvent = (
     SessionReady
     | ModelChanged
+    | AnswerDrafted
     | EntryAppeared
     | NotSaved
     | MessageReturned

@@ -126,12 +126,13 @@ def _child(node: JsonNode, step: str | int) -> JsonNode:
 def _inserted(text: str, node: JsonNode, lead: str, value: object, before: list[JsonNode]) -> str:
     """A value put behind the last one, laid out as its neighbours are."""
     outer = _indent_of(text, node.start)
-    is_wide = "\n" not in text[node.start : node.end] and bool(before)
-    if is_wide:
-        return f"{text[: before[-1].end]}, {lead}{json.dumps(value)}{text[before[-1].end :]}"
     step = _step_of(text)
-    inner = _indent_of(text, before[-1].start) if before else outer + step
     shown = json.dumps(value, ensure_ascii=False)
+    on_one_line = "\n" not in text[node.start : node.end]
+    if before and on_one_line and node.end - node.start + len(shown) <= _WIDEST:
+        return f"{text[: before[-1].end]}, {lead}{shown}{text[before[-1].end :]}"
+    has_line = bool(before) and not on_one_line
+    inner = _indent_of(text, before[-1].start) if has_line else outer + step
     if len(shown) > _WIDEST:
         shown = json.dumps(value, indent=step, ensure_ascii=False).replace("\n", f"\n{inner}")
     if before:

@@ -36,7 +36,7 @@ class Finished(Part):
     """The answer is complete. Every stream that does not raise ends with exactly one."""
 
     reason: str
-    """`stop`, `tool_calls`, `length` or `content_filter`."""
+    """`stop`, `tool_calls`, `length`, `repetition` or `content_filter`."""
     usage: Usage = Usage()
     model: str = ""
     """The model that really served, where the provider says so."""
@@ -96,6 +96,10 @@ class ModelInfo(Part):
     completion_price: float | None = None
     cached_price: float | None = None
     tools: bool = True
+    only_tools: tuple[str, ...] = ()
+    """The tools it can cope with; empty for all."""
+    small: bool = False
+    """It follows a short prompt better than a thorough one."""
     images: bool = False
     sounds: bool = False
     note: str = ""

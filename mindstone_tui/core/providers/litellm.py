@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -125,6 +126,8 @@ class RemoteProvider(ModelServer):
     """One model at one address, asked through litellm."""
 
     _litellm: ModuleType | None = None
+    _users: ClassVar[weakref.WeakSet[RemoteProvider]] = weakref.WeakSet()
+    """Everybody in this process who asked through litellm and is not closed."""
 
     def warm_up(self) -> None:
         """Import litellm; a failure is told when it is needed."""
@@ -132,17 +135,17 @@ class RemoteProvider(ModelServer):
             import_litellm()
 
     async def close(self) -> None:
-        """Close the connections litellm keeps open, if it was ever used here."""
-        if self._litellm is None:
-            return
-        await self._litellm.close_litellm_async_clients()
-        self._litellm.in_memory_llm_clients_cache.flush_cache()
-        self._litellm = None
+        """Close the connections litellm keeps open, if nobody else asks through it."""
+        litellm, self._litellm = self._litellm, None
+        self._users.discard(self)
+        if litellm is not None and not self._users:
+            await _close_connections(litellm)
 
     async def _attempt(
         self, request: Request, options: Options, attempt: int
     ) -> AsyncGenerator[Delta, None]:
         litellm = self._litellm = await asyncio.to_thread(import_litellm)
+        self._users.add(self)
         translator, patience = Translator(), options.timeout
         call = call_of(request, options, self._address)
         stream = await self._guarded(litellm.acompletion(**call), patience)
@@ -178,6 +181,17 @@ class RemoteProvider(ModelServer):
             return await self._guarded(_next(chunks), min(patience, LAST_WORDS))
         except ProviderUnreachable:
             return None
+
+
+async def _close_connections(litellm: ModuleType) -> None:
+    """Leave nothing open that would complain when the process ends."""
+    await litellm.close_litellm_async_clients()
+    litellm.in_memory_llm_clients_cache.flush_cache()
+    # One client is shared by several providers and forgotten above; litellm makes it on demand.
+    shared = vars(litellm).pop("module_level_aclient", None)
+    if shared is not None:
+        with contextlib.suppress(Exception):
+            await shared.close()
 
 
 def _is_complete(stream: object) -> bool:

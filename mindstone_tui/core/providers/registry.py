@@ -1,6 +1,6 @@
 """From a model's name to someone who answers, and what is known about them.
 
-local/guide       the built-in guide          local/smollm2   the small language model
+local/guide       the built-in guide          local/NAME      a model on this machine
 scripted/FILE     says what a file says       anything else   at a server, directly or by litellm
 """
 
@@ -37,10 +37,12 @@ from mindstone_tui.core.providers.base import (
 )
 from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
 from mindstone_tui.core.providers.discovery import FoundServer
+from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
+from mindstone_tui.core.providers.local_models import CATALOGUE, window_for
+from mindstone_tui.core.providers.local_provider import LocalProvider, why_not
 from mindstone_tui.core.providers.model_server import ModelServer
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
-from mindstone_tui.core.providers.smollm2 import SMOLLM2, WINDOW, SmolProvider, why_not
 
 _LOCAL: Final = "local/"
 _MILLION: Final = 1e6
@@ -59,20 +61,21 @@ def resolve(
     """
     if name == GUIDE:
         return Configured(GuideProvider(explained), settings)
+    for model in CATALOGUE:
+        if name == model.full_name:
+            local = LocalProvider(model, places, settings, explained=explained)
+            return Configured(local, settings)
     return Configured(_provider(name, settings, places, environ), settings)
 
 
 def _provider(
     name: str, settings: ModelSettings, places: Places, environ: Mapping[str, str]
 ) -> Provider:
-    if name == SMOLLM2:
-        return SmolProvider(places)
     if name.startswith(PREFIX) and name != PREFIX:
         return ScriptedProvider(Path(name.removeprefix(PREFIX)))
     if name.startswith((_LOCAL, PREFIX)):
-        raise UnknownName(
-            f"There is no model {name!r}.", f"Embedded ones are {GUIDE} and {SMOLLM2}."
-        )
+        known = ", ".join((GUIDE, *(model.full_name for model in CATALOGUE)))
+        raise UnknownName(f"There is no model {name!r}.", f"On this machine there can be {known}.")
     address = address_of(name, settings, places, environ)
     return direct.direct_provider(address, settings) or litellm.RemoteProvider(address)
 
@@ -86,9 +89,10 @@ def default_model(settings: ModelSettings) -> str:
     return settings.default or GUIDE
 
 
-def embedded_models(places: Places) -> list[str]:
+def embedded_models(places: Places, settings: ModelSettings) -> list[str]:
     """The models that answer without a key and without a network; the guide always does."""
-    return [GUIDE] if why_not(places) else [GUIDE, SMOLLM2]
+    usable = (each.full_name for each in CATALOGUE if not why_not(places, each, settings))
+    return [GUIDE, *usable]
 
 
 def is_remote(name: str) -> bool:
@@ -209,16 +213,9 @@ def available(
     found: Iterable[FoundServer] = (),
 ) -> list[Availability]:
     """Everything worth listing: embedded models, the configured one, found servers, providers."""
-    missing = why_not(places)
     default = default_model(settings)
     listed = [
-        Availability(
-            name=SMOLLM2,
-            usable=not missing,
-            why=missing or "a tiny language model on this machine; uses no tools",
-            window=WINDOW,
-            local=True,
-        ),
+        *_embedded(settings, places),
         _guide(),
         *_servers(found),
         *_providers(settings, places, environ),
@@ -236,6 +233,19 @@ def available(
         )
         for each in listed
     ]
+
+
+def _embedded(settings: ModelSettings, places: Places) -> Iterator[Availability]:
+    free = free_memory()
+    for model in CATALOGUE:
+        missing = why_not(places, model, settings)
+        yield Availability(
+            name=model.full_name,
+            usable=not missing,
+            why=missing or f"on this machine: {model.skills}",
+            window=window_for(model, free, settings) or None,
+            local=True,
+        )
 
 
 def _guide() -> Availability:

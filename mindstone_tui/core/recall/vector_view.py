@@ -20,29 +20,38 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Places = NDArray[np.intp]
 
-EXACT_UP_TO: Final = 20_000
+COMPARED_UP_TO: Final = 20_000
+"""Vectors whose numbers are all kept and compared, a byte each: eight megabytes at most."""
 SHORTLIST: Final = 400
 """How many of the nearest by sign are looked at again."""
 RESCORED: Final = 32
 """How many of those have their numbers read from the store."""
 _BACKGROUND: Final = 256
 _BLOCK: Final = 1 << 17
+_AT_ONCE: Final = 1_024
+"""Rows whose numbers are made whole at a time: what stays in the processor's cache."""
+_LARGEST: Final = 127
 
 ReadFloats = Callable[[Sequence[int]], dict[int, bytes]]
 
 
 class VectorView:
-    """Vectors by passage row; grows as they are stored."""
+    """Vectors by passage row; grows as they are stored.
 
-    def __init__(self, dims: int, *, exact_up_to: int = EXACT_UP_TO) -> None:
+    A vector's numbers are kept as bytes with one scale a vector: that takes a quarter of the memory
+    and moves a cosine by two thousandths at most, which is far below what tells passages apart.
+    """
+
+    def __init__(self, dims: int, *, compared_up_to: int = COMPARED_UP_TO) -> None:
         self._dims = dims
-        self._exact_up_to = exact_up_to
+        self._compared_up_to = compared_up_to
         self._width = -(-dims // 64)
         self._count = 0
         self._rows: Rows = np.empty(0, np.int64)
         # One line of memory for each 64 numbers: scanning those is four times faster.
         self._signs: NDArray[np.uint64] = np.empty((self._width, 0), np.uint64)
-        self._floats: Floats | None = np.empty((0, dims), np.float32)
+        self._numbers: NDArray[np.int8] | None = np.empty((0, dims), np.int8)
+        self._scales: Floats = np.empty(0, np.float32)
         self._order: Places | None = None
 
     def __len__(self) -> int:
@@ -53,6 +62,8 @@ class VectorView:
         if not rows:
             return
         first, self._count = self._count, self._count + len(rows)
+        if self._count > self._compared_up_to:
+            self._numbers, self._scales = None, np.empty(0, np.float32)
         self._reserve()
         joined = b"".join(bits.ljust(8 * self._width, b"\0") for bits in packed)
         self._signs[:, first : self._count] = (
@@ -60,12 +71,13 @@ class VectorView:
         )
         self._rows[first : self._count] = rows
         self._order = None
-        if self._floats is not None and self._count <= self._exact_up_to:
+        if self._numbers is not None:
             numbers = read(rows)
             fresh = np.frombuffer(b"".join(numbers[row] for row in rows), np.float32)
-            self._floats = np.concatenate((self._floats, fresh.reshape(len(rows), -1)))
-        else:
-            self._floats = None
+            fresh = fresh.reshape(len(rows), -1)
+            scales = np.maximum(np.abs(fresh).max(axis=1), np.float32(1e-12)) / _LARGEST
+            self._numbers[first : self._count] = np.rint(fresh / scales[:, None])
+            self._scales[first : self._count] = scales
 
     def nearest(
         self, asked: Floats, count: int, allowed: Collection[int] | None, read: ReadFloats
@@ -74,8 +86,8 @@ class VectorView:
         places = None if allowed is None else self._places(sorted(allowed))
         if not self._count or (places is not None and not len(places)):
             return {}, 0.0
-        if self._floats is not None:
-            cosines = self._floats @ asked
+        if self._numbers is not None:
+            cosines = self._compared(asked)
             among = np.arange(self._count) if places is None else places
             best = among[_highest(cosines[among], count)]
             return self._named(best, cosines[best]), float(cosines.mean())
@@ -94,9 +106,19 @@ class VectorView:
         places = self._places(rows)
         if not len(places):
             return {}
-        if self._floats is not None:
-            return self._named(places, self._floats[places] @ asked)
+        if self._numbers is not None:
+            whole = self._numbers[places].astype(np.float32)
+            return self._named(places, (whole @ asked) * self._scales[places])
         return self._named(places, self._estimates(asked, places))
+
+    def _compared(self, asked: Floats) -> Floats:
+        """The cosine of every vector."""
+        assert self._numbers is not None
+        cosines = np.empty(self._count, np.float32)
+        for start in range(0, self._count, _AT_ONCE):
+            end = min(start + _AT_ONCE, self._count)
+            cosines[start:end] = self._numbers[start:end].astype(np.float32) @ asked
+        return np.asarray(cosines * self._scales[: self._count], np.float32)
 
     def _reserve(self) -> None:
         """Room for what is counted; doubling keeps growth cheap."""
@@ -107,6 +129,13 @@ class VectorView:
             self._rows[: len(rows)] = rows
             self._signs = np.zeros((self._width, room), np.uint64)
             self._signs[:, : packed.shape[1]] = packed
+            if self._numbers is not None:
+                numbers, scales = self._numbers, self._scales
+                room = min(room, self._compared_up_to)
+                self._numbers = np.zeros((room, self._dims), np.int8)
+                self._numbers[: len(numbers)] = numbers
+                self._scales = np.zeros(room, np.float32)
+                self._scales[: len(scales)] = scales
 
     def _places(self, wanted: Sequence[int]) -> Places:
         """Where rows stand in memory; those without a vector are left out."""

@@ -23,7 +23,7 @@ from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config import Loaded, load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import store
-from mindstone_tui.core.config.settings import ApprovalSettings
+from mindstone_tui.core.config.settings import ApprovalSettings, McpServerSettings
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
@@ -95,6 +95,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Take in what other surfaces write while idle."""
     offered: tuple[str, ...] = ()
     """The only tools that are offered; empty for all."""
+    servers: Mapping[str, McpServerSettings] = {}
+    """Tool servers beside those of the settings, which win where a name is the same."""
     guest: Guest | None = None
     """A program that brings its own tools and instructions."""
     disk: Disk = REAL
@@ -336,7 +338,8 @@ class _Assembly:
         guest = self.opening.guest
         # Whoever is offered named tools only, or none of ours, starts no servers for more.
         few = bool(only) or (guest is not None and not guest.own_tools)
-        served = msgspec.structs.replace(settings, mcp={}) if few else settings
+        all_servers = {**self.opening.servers, **settings.mcp}
+        served = msgspec.structs.replace(settings, mcp={} if few else all_servers)
         servers = Servers(
             served, self.home.tool_pins, environ=self.opening.environ, cwd=self.workspace.cwd
         )

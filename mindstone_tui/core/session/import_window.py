@@ -30,7 +30,7 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, counter_for, rough_count
 from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 
 
 class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +128,7 @@ def plan_imported_window(
     settings: Settings,
     index: RecallIndex,
     upstream: HistoryStore | None = None,
+    grant: Grant | None = None,
 ) -> None:
     """Write down which part of an imported history is in the window.
 
@@ -154,6 +155,7 @@ def plan_imported_window(
         if prune is not None:
             prune = plan(_tokens_through(history, prune.left[-1].span.last))
         transcript = Transcript(places, channel=CHANNEL, create=False, upstream=upstream)
+        transcript.hold(grant)
         try:
             transcript.append(prune or WindowCarried(state=open_fold(history).state))
         finally:

@@ -20,7 +20,7 @@ from typing import Final
 
 from mindstone_tui.core.disk import REAL, place_error
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
-from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 
@@ -43,9 +43,19 @@ class Lease:
         """The place of the one who has it next: who has just had it cannot have it again first."""
 
     @property
+    def key(self) -> SessionKey:
+        """Which session it is for."""
+        return self._places.key
+
+    @property
     def held(self) -> bool:
         """Whether this process has it."""
         return self._fd is not None
+
+    @property
+    def grant(self) -> Grant | None:
+        """What the server gave, while this process has it; None on one machine."""
+        return None
 
     def try_take(self) -> bool:
         """Take it if nobody has it."""
@@ -91,6 +101,10 @@ class Lease:
             os.close(self._fd)
             self._fd = None
 
+    def close(self) -> None:
+        """Let others have it, and never take it again."""
+        self.give_back()
+
 
 def _locked(path: Path) -> int | None:
     """The file with a lock on it, or None when somebody else has that."""
@@ -130,6 +144,16 @@ class SharedLease(Lease):
     def held(self) -> bool:
         """Whether this process has it, as far as it knows."""
         return super().held and not self._lost
+
+    @property
+    def grant(self) -> Grant | None:
+        """What the server gave, as far as this process knows."""
+        return self._grant
+
+    def close(self) -> None:
+        """The same, and end the connection."""
+        self.give_back()
+        self._store.close()
 
     def _try_take(self, *, stay: bool) -> bool:
         """The same here, and then at the server."""

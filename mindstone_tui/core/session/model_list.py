@@ -1,9 +1,9 @@
-"""The models of this machine: what can answer, what it costs, and how to add one."""
+"""The models of this machine: what can answer, what it costs, and how to add a key."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,33 +16,26 @@ from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import (
     MindstoneError,
     ProviderUnreachable,
-    UnknownName,
     UsageError,
 )
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import address, weights
+from mindstone_tui.core.providers import address
 from mindstone_tui.core.providers.base import Finished, Options
 from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
 from mindstone_tui.core.providers.registry import EXAMPLES, Availability, available, resolve
-from mindstone_tui.core.providers.smollm2 import SMOLLM2
 from mindstone_tui.core.replay.what_if import PriceList, PriceOf
 from mindstone_tui.core.values import Value
 
 __all__ = [
-    "DOWNLOAD_SIZE",
     "Availability",
     "NewKey",
     "add_key",
-    "fetch_model",
-    "fetched",
     "key_providers",
     "list_models",
     "prices_of",
     "store_key",
 ]
 
-DOWNLOAD_SIZE: Final = weights.SMOLLM2.wheel_size
-"""Bytes that `fetch_model` downloads."""
 _PATIENCE: Final = 30.0
 """Seconds in which a new key must have led to an answer."""
 
@@ -71,22 +64,6 @@ async def list_models(
 ) -> list[Availability]:
     """Every model that is known here, usable or not; local servers are asked, nobody else is."""
     return list(available(settings.models, home, environ, await discover(usual_places(environ))))
-
-
-def fetched(home: Places, name: str) -> tuple[str, Path | None]:
-    """The full name of a model that can be fetched, and where it is if it was."""
-    if name.removeprefix("local/") != SMOLLM2.removeprefix("local/"):
-        raise UnknownName(f"There is no model {name} to download.", "Available: smollm2.")
-    return SMOLLM2, weights.path_of(home) if weights.present(home) else None
-
-
-async def fetch_model(
-    home: Places, environ: Mapping[str, str], progress: Callable[[str, int, int], None]
-) -> Path:
-    """Download the model's file; its hash is checked before it is used."""
-    return await weights.fetch(
-        home, environ, lambda done, _: progress("downloading", done, DOWNLOAD_SIZE)
-    )
 
 
 def store_key(home: Places, provider: str, secret: str) -> Path:

@@ -35,7 +35,9 @@ class Models:
 
     def usable(self) -> list[ModelInfo]:
         """What can answer here without a server or a key."""
-        return [self.provider(name).info(name) for name in embedded_models(self._home)]
+        return [
+            self.provider(name).info(name) for name in embedded_models(self._home, self.settings)
+        ]
 
 
 class SessionModels:

@@ -151,6 +151,18 @@ def list_described(home: Places, wanted: SessionFilter | None = None) -> list[Li
     return sorted(chosen, key=lambda each: each.used, reverse=True)
 
 
+def profiles_of(
+    home: Places, wanted: SessionFilter
+) -> Iterator[tuple[ListedSession, SessionProfile]]:
+    """The sessions that are wanted, each with its profile up to its last line."""
+    for summary in list_sessions(home):
+        places = home.session(SessionKey(summary.agent, summary.main))
+        if (profile := profile_of(places)) is not None:
+            listed = _described(places, summary, profile)
+            if wanted.takes(listed):
+                yield listed, profile
+
+
 def as_listed(summary: SessionSummary) -> ListedSession:
     """A session of which no more is known, because it is not on this machine."""
     return ListedSession(**msgspec.structs.asdict(summary), used=summary.updated)
@@ -159,6 +171,12 @@ def as_listed(summary: SessionSummary) -> ListedSession:
 def _listed(home: Places, summary: SessionSummary, *, fresh: bool) -> ListedSession:
     places = home.session(SessionKey(summary.agent, summary.main))
     profile = (profile_of(places) if fresh else stored_profile(places)) or SessionProfile()
+    return _described(places, summary, profile)
+
+
+def _described(
+    places: SessionPlaces, summary: SessionSummary, profile: SessionProfile
+) -> ListedSession:
     usage = profile.usage()
     known = [each for each in (usage.prompt, usage.completion) if each is not None]
     title = summary.title

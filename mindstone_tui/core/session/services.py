@@ -488,6 +488,7 @@ def turn_services(
             count=context.count,
             room=context.settings.memory.standing_tokens,
             with_tools=context.info.tools,
+            small=context.info.small,
         )
         share = context.share("system_prompt", context.target)
         taken = sum(context.count(section.text) for section in found.sections)

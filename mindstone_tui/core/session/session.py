@@ -40,6 +40,7 @@ from mindstone_tui.core.errors import (
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
+from mindstone_tui.core.session.draft import DraftWriter, Onlooker
 from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
@@ -95,6 +96,9 @@ class Session:
         """Told that the server went away, with the message that had no turn, if there is one; who
         listens takes it on. None where nobody does, and then it is handed back."""
         self._complained: set[str] = set()
+        self._draft = DraftWriter(services.places.draft, services.context.transcript.clean)
+        self._others = Onlooker(services.places.draft, self._emit)
+        self._onlooker: asyncio.Task[None] | None = None
         self._alert_hooks = AlertHooks(services.context.hooks)
 
     def start(self, *, follow: bool) -> None:
@@ -114,6 +118,9 @@ class Session:
             )
         if follow:
             self._follower = asyncio.create_task(self._follow(), name="follower")
+            self._onlooker = asyncio.create_task(
+                self._others.watch(lambda: not self._inbox.serving), name="onlooker"
+            )
         self._emit(self.services.ready())
         if self.services.unheeded:
             self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
@@ -284,7 +291,8 @@ class Session:
         with contextlib.suppress(MindstoneError):
             await self._alert_hooks.close()
             await self._context.hooks.end(self._context.settings.hooks.end_seconds)
-        for task in (self._owner, self._follower, self._resuming, *self._read_only_tasks):
+        ours = (self._owner, self._follower, self._onlooker, self._resuming)
+        for task in (*ours, *self._read_only_tasks):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -359,6 +367,7 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         try:
             if not self._lease.try_take():
+                self._others.running.set()
                 self._questions.find()
                 return
         except EntryNotSaved as error:
@@ -471,6 +480,7 @@ class Session:
                     self._complained.clear()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
+                self._draft.hear(event)
                 self._emit(event)
                 if isinstance(event, events.UsageReported) and not self._context.reports:
                     await _let_out()
@@ -497,6 +507,7 @@ class Session:
             fail("failed", Bug(error).what, Bug(error).remedy)
         finally:
             self._turn = 0
+            self._draft.clear()
             self._rescue()
         return turn > 0
 
@@ -562,6 +573,7 @@ class Session:
 
     def _take_in(self, lines: Sequence[Line]) -> None:
         for line in lines:
+            self._others.hear(line)
             self._emit(appeared(line))
             self._questions.hear(line)
         if lines:

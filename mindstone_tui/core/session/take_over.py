@@ -1,7 +1,7 @@
 """Taking over what another program recorded: written, made findable, and given a window.
 
-One session at a time, each under its lease, so that nobody takes a turn in a session that is half
-imported.
+One session at a time, each under its lease, which is the server's as well where one keeps it, so
+that nobody takes a turn in a session that is half imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import Progress, bring_up_to_date
 from mindstone_tui.core.session.import_window import plan_imported_window
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.profile import profile_of
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
@@ -96,10 +96,23 @@ class Importer:
         """The session to write to, with the right to do so; others wait, and so do we."""
         own = self._home.session(key)
         ensure_folder(own.folder)
-        self._lease = Lease(own)
-        asyncio.run(self._lease.take(wait=True, on_wait=lambda: self._on_busy(key)))
         upstream = upstream_of(self._home, self._settings.history, key)
-        return Transcript(own, clean=self._clean, channel="import", upstream=upstream)
+        if upstream is None:
+            self._take(Lease(own))
+            return Transcript(own, clean=self._clean, channel="import")
+        transcript = Transcript(own, clean=self._clean, channel="import", upstream=upstream)
+        seconds = self._settings.history.lease
+        try:
+            self._take(SharedLease(own, transcript, upstream.another(), seconds))
+            transcript.look()
+        except BaseException:
+            transcript.close()
+            raise
+        return transcript
+
+    def _take(self, lease: Lease) -> None:
+        self._lease = lease
+        asyncio.run(lease.take(wait=True, on_wait=lambda: self._on_busy(lease.key)))
 
     def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
         """Make it findable, then record which part of it is in the window."""
@@ -108,7 +121,8 @@ class Importer:
             bring_up_to_date(own, index, self._progress, wait=self._wait)
             if report.added:
                 upstream = upstream_of(self._home, self._settings.history, own.key)
-                plan_imported_window(own, self._settings, index, upstream)
+                grant = self._lease.grant if self._lease is not None else None
+                plan_imported_window(own, self._settings, index, upstream, grant)
         finally:
             index.close()
         profile_of(own)
@@ -119,7 +133,7 @@ class Importer:
 
     def _give_back(self) -> None:
         if self._lease is not None:
-            self._lease.give_back()
+            self._lease.close()
             self._lease = None
 
     def _clean(self, text: str) -> str:

@@ -34,7 +34,11 @@ class Servers:
             McpServer(
                 name,
                 ServerSettings(
-                    command=each.command, url=each.url, environment=each.env, seconds=each.timeout
+                    command=each.command,
+                    url=each.url,
+                    environment=each.env,
+                    headers=each.headers,
+                    seconds=each.timeout,
                 ),
                 environ=environ,
                 cwd=cwd,

@@ -44,7 +44,7 @@ _GATHERS: Final = 0.1
 """Seconds in which news are gathered before listeners are told."""
 _SESSION: Final = """\
 select key, head_seq, head_hash, bytes, updated,
-    case when lease_until > clock_timestamp() then holder end
+    case when mindstone.lease_runs(lease_from, lease_until) then holder end
 from mindstone.session where owner = %s"""
 
 

@@ -1,7 +1,7 @@
 """Counting offline, with the vocabulary closest to the model's own.
 
-Few and short texts are counted from a file that is only looked up (`vocabulary.py`). After some
-megabytes, and for what cannot be counted so, tiktoken loads the same vocabulary from litellm's
+Few and short texts are counted from a file that is only looked up (`vocabulary.py`). For megabytes
+at once, and for what cannot be counted so, tiktoken loads the same vocabulary from litellm's
 folder, which takes half a second once; litellm itself is never imported. Where no vocabulary can be
 had the count comes from characters and errs high; `method` says which it was.
 """
@@ -15,6 +15,7 @@ import os
 import re
 import statistics
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -85,14 +86,16 @@ SOUND_SECOND: Final = 32
 
 CHARACTERS: Final = "characters"
 _CHUNK: Final = 200_000
-_MOST_SCHEMAS: Final = 500
-"""Tool schemas whose size is kept in mind."""
 _BULK: Final = 3_000_000
-"""Characters from which on loading a vocabulary pays."""
+"""Characters, within `_AT_ONCE`, from which on loading a vocabulary pays."""
+_AT_ONCE: Final = 60.0
+"""Seconds. A chat of any length never counts so much in them; an import or a rehearsal does."""
 VOCABULARIES: Final = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
     "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
 }
+_SCHEMAS: Final = 512
+"""Tool schemas whose size is remembered: every request asks for all of them."""
 _OLDER: Final = ("gpt-4-", "gpt-4", "gpt-3.5", "claude", "llama", "mistral", "mixtral", "smollm")
 _NEWER: Final = ("gpt-4o", "gpt-4.1", "gpt-4.5")
 _loading: Final = threading.Lock()
@@ -141,8 +144,9 @@ class TokenCounter:
     def __init__(self, model: str) -> None:
         self.encoding = encoding_for(model)
         self._counted = 0
+        self._since = 0.0
         self._asked = False
-        self._schemas: dict[bytes, int] = {}
+        self._schema = functools.lru_cache(_SCHEMAS)(self.text)
 
     @property
     def method(self) -> str:
@@ -158,8 +162,10 @@ class TokenCounter:
 
     def text(self, text: str) -> int:
         """Tokens in a text; special tokens that it spells out are text like any other."""
-        self._counted += len(text)
-        if self._counted < _BULK and (vocabulary := open_vocabulary(self.encoding)) is not None:
+        if (
+            not self._is_bulk(len(text))
+            and (vocabulary := open_vocabulary(self.encoding)) is not None
+        ):
             count = vocabulary.count(text)
             if count is not None:
                 return count
@@ -183,16 +189,16 @@ class TokenCounter:
         if not tools:
             return 0
         return TOOLS_OVERHEAD + sum(
-            SCHEMA_OVERHEAD + self._schema(msgspec.json.encode(tool)) for tool in tools
+            SCHEMA_OVERHEAD + self._schema(msgspec.json.encode(tool).decode()) for tool in tools
         )
 
-    def _schema(self, encoded: bytes) -> int:
-        """Tokens of one schema; every report asks for all of them, and they hardly ever change."""
-        if encoded not in self._schemas:
-            if len(self._schemas) >= _MOST_SCHEMAS:
-                self._schemas.clear()
-            self._schemas[encoded] = self.text(encoded.decode())
-        return self._schemas[encoded]
+    def _is_bulk(self, more: int) -> bool:
+        """Whether so much was counted of late that a loaded vocabulary is worth its megabytes."""
+        now = time.monotonic()
+        if now - self._since > _AT_ONCE:
+            self._since, self._counted = now, 0
+        self._counted += more
+        return self._counted >= _BULK
 
     def image(self, width: int, height: int) -> int:
         """Tokens of a picture: the dearer of the two common ways to charge for one."""

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, ProgressBar, Static
 
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import Setup
 from mindstone_tui.tui.widgets.line_input import LineInput
@@ -103,7 +104,7 @@ def _label(text: str) -> Static:
 
 
 class FetchScreen(ModalScreen[str]):
-    """Downloads the small model, with its progress; a download that was stopped can be resumed."""
+    """Downloads a model, with its progress; a download that was stopped can be resumed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "begin", "Download", id="fetch.begin"),
@@ -116,12 +117,13 @@ class FetchScreen(ModalScreen[str]):
         self._fetching = False
 
     def compose(self) -> ComposeResult:
-        size = self._setup.download / 1e6
+        model = self._setup.download
         with Vertical(id="dialog"):
-            title = f"Download a small language model ({size:.0f} MB)"
+            title = f"Download {model.title} ({megabytes(model.size)})"
             yield Static(Content.styled(title, "bold"), markup=False)
-            yield Static(Content.styled(_SMALL, "$muted"), markup=False)
-            yield ProgressBar(total=self._setup.download, show_eta=False, id="progress")
+            about = _ABOUT.format(note=model.note, memory=megabytes(model.memory))
+            yield Static(Content.styled(about, "$muted"), markup=False)
+            yield ProgressBar(total=model.size, show_eta=False, id="progress")
             yield Static(
                 Content.styled("Enter downloads it. Esc goes back.", "$muted"),
                 id="note",
@@ -135,7 +137,7 @@ class FetchScreen(ModalScreen[str]):
     @work(exclusive=True, group="fetch")
     async def _fetch(self) -> None:
         self._fetching = True
-        self._say("Downloading… Esc stops it; what is complete stays.")
+        self._say("Downloading… Esc stops it; what has arrived stays.")
         try:
             name = await self._setup.fetch(self._progress)
         except MindstoneError as error:
@@ -152,8 +154,7 @@ class FetchScreen(ModalScreen[str]):
         self.query_one("#note", Static).update(show.text(text, style))
 
 
-_SMALL: Final = (
-    "SmolLM2 with 135 million parameters runs on this machine, without a network. It writes "
-    "fluent sentences that are often wrong, and uses no tools: a toy to try things with. Its hash "
-    "is checked before it is used."
+_ABOUT: Final = (
+    "The best model that fits this machine. It runs here, without a network and for nothing, and "
+    "needs about {memory} of memory. It {note}. Its hash is checked before it is used."
 )

@@ -154,7 +154,7 @@ class ExchangeView(Vertical, GrowsQuietly):
             case ev.MessageSteered(text=text):
                 self._answer = self._thought = None
                 self._ask(text, "sent while the turn was running")
-            case ev.TextDelta(text=text):
+            case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
                 self._stream(text)
             case ev.ThinkingDelta(text=text):
                 if self._thought is None:
@@ -243,6 +243,9 @@ class ExchangeView(Vertical, GrowsQuietly):
     def _appear(self, event: ev.EntryAppeared) -> None:
         if event.role == "user":
             self._ask(event.text, f"via {event.channel}")
+        elif event.role == "assistant" and self._answer is not None:
+            self._answer.finish(event.text)
+            self._answer = None
         elif event.role == "assistant" and event.text:
             self._add(Prose(event.text, classes="answer"))
         elif event.text:

@@ -137,7 +137,7 @@ def test_it_never_asks_for_a_tool_it_was_not_given(question: str) -> None:
         ("what are zones?", "75 %"),
         ("what is MindStone?", "append-only"),
         ("how do I pin something?", "/pin"),
-        ("how do I add a model?", "models add smollm2"),
+        ("how do I add a model?", "models list"),
         ("explain pruning", "92 %"),
         ("what is recall?", "by meaning"),
         ("where is the transcript?", "append-only"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,7 +17,8 @@ from mindstone_tui.core.providers.base import Finished, Options, TextPart
 from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.stream import usage_of
 from tests.core.providers.requests import Broken, Heard, hear, request, tool
-from tests.core.providers.ways import WAYS, provider_for
+from tests.core.providers.ways import WAYS, at, provider_for
+from tests.loopback.formats import CHAT, MESSAGES
 from tests.loopback.server import (
     Loopback,
     asked,
@@ -225,6 +227,24 @@ def anthropic_stream() -> bytes:
     events.append({"type": "message_delta", "delta": ending, "usage": {"output_tokens": 30}})
     events.append({"type": "message_stop"})
     return b"".join(b"event: " + each["type"].encode() + b"\n" + event(each) for each in events)
+
+
+async def test_whoever_is_closed_last_leaves_no_connection_open(server: Loopback) -> None:
+    """litellm keeps a client beside its cache, which complained when the process ended."""
+    import aiohttp
+
+    for _ in range(2):  # the second time, litellm's own cleaning does not find it
+        server.play(MESSAGES.says("Well."), CHAT.says("Yes."))
+        first, second = (at("litellm", wire, server) for wire in (MESSAGES, CHAT))
+        await hear(first, request("hi", model=MESSAGES.model), PLAIN)
+        stream = aiter(second.stream(request("hi", model=CHAT.model), PLAIN))
+        heard = [await anext(stream)]
+        await first.close()  # another session of the same process
+        heard += [delta async for delta in stream]
+        assert "".join(each.text for each in heard if isinstance(each, TextPart)) == "Yes."
+        await second.close()
+    sessions = [each for each in gc.get_objects() if isinstance(each, aiohttp.ClientSession)]
+    assert [each for each in sessions if not each.closed] == []
 
 
 async def test_another_vendors_interface_gives_the_same_deltas(way: str, server: Loopback) -> None:

@@ -128,20 +128,37 @@ def test_nearest_by_sign_then_by_numbers_agrees_with_comparing_everything() -> N
     centres = random.standard_normal((60, 384), np.float32)
     rows = centres[random.integers(0, 60, count)] + random.standard_normal((count, 384), np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    exact, by_sign = VectorView(384), VectorView(384, exact_up_to=0)
+    compared, by_sign = VectorView(384), VectorView(384, compared_up_to=0)
     packed = [bits.tobytes() for bits in signs(rows)]
 
     def read(wanted: Sequence[int]) -> dict[int, bytes]:
         return {row: rows[row - 1].tobytes() for row in wanted}
 
-    for view in (exact, by_sign):
+    for view in (compared, by_sign):
         view.add(range(1, count + 1), packed, read)
     shared = 0
     for asked in rows[:40] + random.standard_normal((40, 384)).astype(np.float32) / 20:
         vector: Floats = (asked / np.linalg.norm(asked)).astype(np.float32)
-        best = list(exact.nearest(vector, 10, None, read)[0])
+        best = list(compared.nearest(vector, 10, None, read)[0])
         shared += len(set(best) & set(list(by_sign.nearest(vector, 80, None, read)[0])[:20]))
     assert shared >= 0.85 * 400
+
+
+def test_numbers_kept_as_bytes_hardly_move_a_cosine() -> None:
+    random = np.random.default_rng(7)
+    rows = random.standard_normal((3_000, 384), np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    view = VectorView(384)
+    for start in range(0, 3_000, 250):
+        some = range(start + 1, start + 251)
+        packed = [bits.tobytes() for bits in signs(rows[start : start + 250])]
+        view.add(some, packed, lambda wanted: {row: rows[row - 1].tobytes() for row in wanted})
+    for asked in rows[:20]:
+        found, mean = view.nearest(asked, 3_000, None, lambda _: {})
+        cosines = rows @ asked
+        assert max(abs(found[row] - cosines[row - 1]) for row in range(1, 3_001)) < 0.002
+        assert abs(mean - cosines.mean()) < 0.001
+        assert view.cosines(asked, [9])[9] == pytest.approx(float(cosines[8]), abs=0.002)
 
 
 def test_only_allowed_rows_are_compared() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -135,6 +136,34 @@ def test_a_turn_that_another_machine_took_over_can_write_nothing_more(
     taken.give_back()
     stopped.close()
     other.close()
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_jump_of_the_servers_clock_gives_way_to_others_and_never_to_two(
+    stores: list[PostgresStore], url: str, tmp_path: Path, hours: int
+) -> None:
+    first = Transcript(at(tmp_path / "one"), upstream=stores[0])
+    lease = SharedLease(at(tmp_path / "one"), first, stores[0], 3600.0)
+    assert lease.try_take()
+    first.append(UserMessage(text="begun"), turn=1)
+    with psycopg.connect(url, autocommit=True) as connection:
+        # That the clock jumps one way is the same as that all its times jump the other way.
+        connection.execute(
+            "update mindstone.session set lease_from = lease_from + %(jump)s, "
+            "lease_until = lease_until + %(jump)s",
+            {"jump": timedelta(hours=-hours)},
+        )
+    other = Transcript(at(tmp_path / "other"), upstream=stores[1])
+    taken = SharedLease(at(tmp_path / "other"), other, stores[1], 3600.0)
+    assert taken.try_take()
+    other.append(UserMessage(text="taken over"), turn=2)
+    with pytest.raises(LeaseLost, match="NOT SAVED"):
+        first.append(UserMessage(text="too late"), turn=1)
+    assert texts(stores[2]) == ["begun", "taken over"]
+    for each in (lease, taken):
+        each.give_back()
+    for transcript in (first, other):
+        transcript.close()
 
 
 def test_a_lease_is_kept_while_it_is_renewed(stores: list[PostgresStore], tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ import pytest
 
 from mindstone_tui import api
 from mindstone_tui.cli.main import run as main
+from mindstone_tui.core.config import load
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.events import (
     EntryAppeared,
@@ -20,7 +23,11 @@ from mindstone_tui.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from mindstone_tui.core.transcript import verify
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.session.lease import SharedLease
+from mindstone_tui.core.session.take_over import Importer
+from mindstone_tui.core.shared.postgres import PostgresStore
+from mindstone_tui.core.transcript import Transcript, verify
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
 
@@ -254,3 +261,44 @@ def test_nothing_of_this_is_imported_without_a_server(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == ""
+
+
+def test_an_import_waits_for_another_machines_turn_and_then_nobody_else_has_one(
+    url: str, tmp_path: Path
+) -> None:
+    home = home_of(tmp_path / "a", url)
+    settings = load(home.places, home.environ).settings
+    key = home.key("imported")
+    elsewhere = home_of(tmp_path / "b", url).places.session(key)
+    with (
+        contextlib.closing(PostgresStore(url, timeout=20)) as store,
+        contextlib.closing(Transcript(elsewhere, upstream=store.another())) as transcript,
+        contextlib.closing(SharedLease(elsewhere, transcript, store, 3600)) as lease,
+    ):
+        assert lease.try_take()
+        waited: list[SessionKey] = []
+        during: list[bool] = []
+
+        def on_busy(busy: SessionKey) -> None:
+            waited.append(busy)
+            transcript.append(UserMessage(text="the turn that goes on"), turn=1)
+            lease.give_back()
+
+        importer = Importer(
+            home.places,
+            settings,
+            home.environ,
+            wait=False,
+            progress=lambda what, done, all_: during.append(lease.try_take()),
+            on_busy=on_busy,
+        )
+        file = Path(__file__).parents[2] / "fixtures" / "imports" / "claude-code.jsonl"
+        (report,) = importer.take(file, key, "file")
+        assert lease.try_take()
+    assert waited == [key]
+    assert report.added
+    assert during
+    assert not any(during)
+    kinds = [line.kind for line in api.log(session=str(key), home=home) if isinstance(line, Line)]
+    assert kinds[:2] == ["session_opened", "user_message"]
+    assert kinds[-1] in ("window_carried", "context_window_pruned")

@@ -166,22 +166,33 @@ _OPEN_LINES: Final = 12
 
 def html_pieces(source: StorySource) -> Iterator[str]:
     """The page, a turn at a time."""
-    page = files(__package__).joinpath("page")
-    style = page.joinpath("page.css").read_text(encoding="utf-8")
-    script = page.joinpath("page.js").read_text(encoding="utf-8")
     session = overview(source.session, source.lines())
-    yield _head(session, style, script)
+    yield page_start(one_line(session.session, 200), _facts(session), PAGE_TOOLS, timeline(session))
     for turn in turns_in(source.lines()):
         yield _turn(turn)
-    yield f"</main>\n<script>{script}</script>\n</body>\n</html>\n"
+    yield page_end()
 
 
-def _head(session: Overview, style: str, script: str) -> str:
+PAGE_TOOLS: Final = """<form class="tools" role="search">
+<input id="search" type="search" placeholder="Search (/)" aria-label="Search" autocomplete="off">
+<output id="found" aria-live="polite"></output>
+<button type="button" id="fold" title="Fold or unfold every tool result (f)">Fold</button>
+<button type="button" id="theme" title="Light or dark (t)">Theme</button>
+</form>"""
+
+
+def _resource(name: str) -> str:
+    return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
+
+
+def page_start(title: str, facts: str, tools: str, figure: str, *, more_style: str = "") -> str:
+    """A page up to its main part; `facts`, `tools` and `figure` are HTML, the title is not."""
+    style = _resource("page.css") + (_resource(more_style) if more_style else "")
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_hash(_resource('page.js'))}'; "
+        f"style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
-    name = escaped(one_line(session.session, 200))
+    name = escaped(title)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -195,17 +206,17 @@ def _head(session: Overview, style: str, script: str) -> str:
 </head>
 <body>
 <header>
-<div class="title"><h1>{name}</h1><p>{_facts(session)}</p></div>
-<form class="tools" role="search">
-<input id="search" type="search" placeholder="Search (/)" aria-label="Search" autocomplete="off">
-<output id="found" aria-live="polite"></output>
-<button type="button" id="fold" title="Fold or unfold every tool result (f)">Fold</button>
-<button type="button" id="theme" title="Light or dark (t)">Theme</button>
-</form>
-{timeline(session)}
+<div class="title"><h1>{name}</h1><p>{facts}</p></div>
+{tools}
+{figure}
 </header>
 <main>
 """
+
+
+def page_end() -> str:
+    """What follows the main part of a page."""
+    return f"</main>\n<script>{_resource('page.js')}</script>\n</body>\n</html>\n"
 
 
 def _facts(session: Overview) -> str:

@@ -32,6 +32,7 @@ from mindstone_tui.core.providers.guide.topics import (
     explanation,
     is_greeting,
     is_work,
+    names_mindstone,
 )
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.words import STOPWORDS, plain_words
@@ -421,6 +422,18 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
             [Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools
         )
     return GuideAnswer(text=_NOT_FOUND)
+
+
+def about_mindstone(request: Request, settings: Settings | None) -> str:
+    """What the guide says to a question about MindStone itself; empty to any other message.
+
+    Stricter than the guide is on its own: a language model stands behind, which knows the rest.
+    """
+    situation = read(request)
+    if situation.results or not names_mindstone(situation.question):
+        return ""
+    known = explanation(situation.question, glossary(settings or Settings()))
+    return f"{known}\n\n*— the built-in guide*" if known else ""
 
 
 def _said(question: str) -> Utterance:

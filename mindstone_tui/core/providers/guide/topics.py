@@ -50,9 +50,9 @@ TOPICS: Final = (
         ),
         text=(
             "**Models**: F5 lists the models you can use now; `/key` stores an API key for a "
-            "provider and tries it at once, `/fetch` downloads a tiny language model that runs "
+            "provider and tries it at once, `/fetch` downloads a language model that runs "
             "offline. A local Ollama model is `/model ollama/…`. Outside the app: "
-            "`mindstone models`, `mindstone models key PROVIDER`, `mindstone models add smollm2`. "
+            "`mindstone models`, `mindstone models key PROVIDER`, `mindstone models list`. "
             "`/model local/guide` comes back to me."
         ),
     ),
@@ -164,6 +164,18 @@ _SCREEN: Final = re.compile(
     r"|all the words|glossary)\b",
     re.IGNORECASE,
 )
+
+
+_OURS: Final = re.compile(
+    r"\bmindstone\b|\bthis (?:app|program|screen)\b|\b(?:status line|panel|sidebar)\b"
+    r"|(?:\A|\s)/[a-z]+\b(?!/)|\bF(?:[1-9]|1[0-2])\b",
+    re.IGNORECASE,
+)
+
+
+def names_mindstone(text: str) -> bool:
+    """Whether a question is about this program: it names it, its screen, a key or a command."""
+    return _OURS.search(text) is not None
 
 
 def is_greeting(text: str) -> bool:

@@ -1,0 +1,156 @@
+"""`mindstone stats`: what all sessions together were, in the terminal, as JSON or as a page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from mindstone_tui.cli.options import (
+    JsonOption,
+    ModelFilterOption,
+    ProgramOption,
+    ProjectOption,
+    SinceOption,
+    UntilOption,
+    fetch_news,
+    places,
+    session_filter,
+)
+from mindstone_tui.cli.output import STEPS, hint, say, say_json, table
+from mindstone_tui.core import numbers
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.session.stats import NamedCount, StatsRow, calendar, stats_of
+from mindstone_tui.core.session.stats_page import headline, stats_page
+from mindstone_tui.core.text import one_line
+
+_ROWS: Final = 10
+_BAR: Final = 20
+_NUMBERS: Final = 36
+"""Columns that the numbers of a table take."""
+_SHORTEST_NAME: Final = 16
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("stats")(stats)
+
+
+def stats(
+    program: ProgramOption = "",
+    project: ProjectOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    model: ModelFilterOption = "",
+    rows: Annotated[
+        int, typer.Option("--rows", "-n", metavar="N", min=0, help="Rows a table; 0 for all.")
+    ] = _ROWS,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write an HTML page instead."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what all sessions together took.
+
+    Per program, project, day and model. Imported sessions count with the other program's own
+    dates, tokens and costs, as far as it wrote them down. Days are in UTC.
+    """
+    fetch_news()
+    found = stats_of(places(), session_filter(program, project, since, until, model))
+    if output is not None:
+        replace_file(output.absolute(), stats_page(found).encode())
+        hint(f"Written to {output}.")
+    if json:
+        say_json(found)
+    if json or output is not None:
+        return
+    say(headline(found), "bold")
+    if not found.total.sessions:
+        return
+    _print_days(found.days)
+    most = rows or None
+    _print_rows("PROGRAM", found.programs[:most])
+    _print_rows("PROJECT", found.projects[:most])
+    _print_rows("MODEL", found.models[:most])
+    _print_counts("TOOL", found.tools[:most])
+    _print_counts("FILE", found.files[:most])
+    hidden = [
+        f"{len(each) - rows:,} more {name}"
+        for name, each in (
+            ("projects", found.projects),
+            ("models", found.models),
+            ("tools", found.tools),
+            ("files", found.files),
+        )
+        if rows and len(each) > rows
+    ]
+    if hidden:
+        hint(f"{', '.join(hidden)}: -n 0 shows all, -o FILE makes a page.")
+
+
+def _print_days(days: Sequence[StatsRow]) -> None:
+    """A column a day, as high as its turns; the newest at the right."""
+    shown = calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
+    if not shown:
+        return
+    most = max(row.turns for row in shown) or 1
+    last = len(STEPS) - 1
+    line = "".join(STEPS[-(-row.turns * last // most)] if row.turns else " " for row in shown)
+    say()
+    say(line, "green")
+    say(f"turns a day, {shown[0].name} to {shown[-1].name}, at most {most:,}", "dim")
+
+
+def _print_rows(title: str, rows: Sequence[StatsRow]) -> None:
+    if not rows:
+        return
+    most = max(row.tokens or row.messages for row in rows) or 1
+    say()
+    table(
+        (title, "", "SESSIONS", "TURNS", "TOKENS", "COST"),
+        [
+            (
+                _clipped(row.name),
+                _bar((row.tokens or row.messages) / most),
+                f"{row.sessions:,}",
+                f"{row.turns:,}" if row.turns else "",
+                numbers.tokens(row.tokens) if row.tokens else "",
+                numbers.dollars(row.cost) if row.cost is not None else "",
+            )
+            for row in rows
+        ],
+        right=(2, 3, 4, 5),
+    )
+
+
+def _print_counts(title: str, counts: Sequence[NamedCount]) -> None:
+    if not counts:
+        return
+    most = counts[0].count
+    say()
+    table(
+        (title, "", "CALLS"),
+        [(_clipped(each.name), _bar(each.count / most), f"{each.count:,}") for each in counts],
+        right=(2,),
+    )
+
+
+def _clipped(name: str) -> str:
+    """A name as it fits beside the numbers; of a path, its end."""
+    room = max(shutil.get_terminal_size().columns - _BAR - _NUMBERS, _SHORTEST_NAME)
+    shown = one_line(name, 4 * room)
+    if len(shown) <= room:
+        return shown
+    return f"…{shown[-room + 1 :]}" if "/" in shown else f"{shown[: room - 1]}…"
+
+
+def _bar(share: float) -> str:
+    """A bar as long as a share of the largest, in eighths of a sign."""
+    eighths = max(round(min(share, 1.0) * _BAR * 8), 1)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)

@@ -1,0 +1,160 @@
+"""What a running turn has said so far, for those who look on from other programs.
+
+A small file beside the transcript that is no part of history: written now and then while an answer
+comes, never synced, gone with the turn. Whatever is in it is in the transcript a moment later, or
+was never said. A word that still grows is held back until it is whole, so that a secret is
+recognised before any of it is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core import events
+from mindstone_tui.core.disk import REAL, read_regular
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, UsageReported
+from mindstone_tui.core.values import Value
+
+EVERY: Final = 0.1
+"""Seconds between two looks at the file, and between two times that it is written."""
+LONGEST: Final = 60_000
+"""Characters of an answer that are shown while it comes; history has all of it."""
+_WHOLE: Final = re.compile(r"[\s\u0080-\U0010ffff]")
+"""Behind one of these, no secret goes on."""
+
+
+class AnswerSoFar(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """An answer as far as it has come."""
+
+    turn: int
+    call: int
+    text: str
+
+
+class DraftWriter:
+    """Keeps the file for the turns of one session; whatever fails, the turn goes on."""
+
+    def __init__(
+        self, path: Path, clean: Callable[[str], str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._clean = clean
+        self._clock = clock
+        self._turn = self._call = 0
+        self._text = ""
+        self._due = 0.0
+        self._written = False
+
+    def hear(self, event: events.AnyEvent) -> None:
+        """Take an event of the session's own turn in."""
+        match event:
+            case events.ModelCalled(turn=turn, call=call):
+                self._turn, self._call, self._text = turn, call, ""
+                self._due = self._clock() + EVERY
+            case events.TextDelta(text=text) if len(self._text) < LONGEST:
+                self._text += text
+                if self._clock() >= self._due:
+                    self._write()
+            case events.TurnEnded():
+                self.clear()
+            case _:
+                pass
+
+    def clear(self) -> None:
+        """Take the file away, if there is one of ours."""
+        if self._written:
+            self._written = False
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        self._due = self._clock() + EVERY
+        whole = max((found.end() for found in _WHOLE.finditer(self._text)), default=0)
+        draft = AnswerSoFar(turn=self._turn, call=self._call, text=self._clean(self._text[:whole]))
+        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        with contextlib.suppress(OSError):
+            fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                os.write(fd, msgspec.json.encode(draft))
+            finally:
+                os.close(fd)
+            fresh.replace(self._path)
+            self._written = True
+
+
+class DraftReader:
+    """What is new in the file, each piece once, and nothing that history has already."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = ""
+        self._of = (0, 0)
+        self._over = (0, 0)
+        """The call whose answer is in history: nothing of it, or before it, is news."""
+        self._stamp = (0, 0, 0)
+
+    def settle(self, turn: int, call: int) -> None:
+        """The answer of this call is in history."""
+        self._over = max(self._over, (turn, call))
+
+    def news(self) -> events.AnswerDrafted | None:
+        """More of the answer; None when there is nothing to tell."""
+        try:
+            found = self._path.stat()
+            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if stamp == self._stamp:
+                return None
+            draft = msgspec.json.decode(
+                read_regular(self._path, most=8 * LONGEST), type=AnswerSoFar
+            )
+        except (OSError, msgspec.MsgspecError):
+            return None
+        self._stamp = stamp
+        if (draft.turn, draft.call) <= self._over:
+            return None
+        if (draft.turn, draft.call) != self._of:
+            self._of, self._seen = (draft.turn, draft.call), ""
+        if not draft.text.startswith(self._seen) or draft.text == self._seen:
+            return None  # something in it was blacked out since: the record will say it whole
+        piece, self._seen = draft.text[len(self._seen) :], draft.text
+        return events.AnswerDrafted(turn=draft.turn, text=piece)
+
+
+class Onlooker:
+    """Passes on what another surface's answer has come to, as it comes."""
+
+    def __init__(self, path: Path, emit: Callable[[events.AnyEvent], None]) -> None:
+        self._drafts = DraftReader(path)
+        self._emit = emit
+        self.running = asyncio.Event()
+        """Set while another surface takes a turn."""
+
+    def hear(self, line: Line) -> None:
+        """Know from a line of others whether a turn runs, and what of it is in history."""
+        match line.entry:
+            case TurnStarted():
+                self.running.set()
+            case TurnEnded():
+                self.running.clear()
+            case UsageReported(call=call, purpose=""):
+                self._drafts.settle(line.turn, call)
+            case _:
+                pass
+
+    async def watch(self, may_tell: Callable[[], bool]) -> None:
+        """Look again and again while a turn runs elsewhere, until this is cancelled."""
+        while True:
+            await self.running.wait()
+            if may_tell() and (news := self._drafts.news()) is not None:
+                self._emit(news)
+            await asyncio.sleep(EVERY)

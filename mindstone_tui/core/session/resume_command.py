@@ -1,0 +1,97 @@
+"""The command with which the program that a session comes from goes on with it itself."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.session.profile import OWN, ListedSession
+
+_ID: Final = "{id}"
+RESUME_COMMANDS: Final = MappingProxyType(
+    {
+        OWN: ("mindstone", "chat", "--session", _ID),
+        "claude-code": ("claude", "--resume", _ID),
+        "codex": ("codex", "resume", _ID),
+        "copilot-cli": ("copilot", "--resume", _ID),
+        "crush": ("crush", "--session", _ID),
+        "droid": ("droid", "--resume", _ID),
+        "gemini-cli": ("gemini", "--resume", _ID),
+        "goose": ("goose", "session", "--resume", "--session-id", _ID),
+        "openhands": ("openhands", "--resume", _ID),
+        "opencode": ("opencode", "--session", _ID),
+        "pi": ("pi", "--session", _ID),
+        "qwen-code": ("qwen", "--resume", _ID),
+        "aider": ("aider", "--restore-chat-history"),
+    }
+)
+"""Words of each program's own command; what is left out has none that takes a session."""
+
+
+class ResumeCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """How to go on with a session in the program that it comes from."""
+
+    session: str
+    program: str
+    conversation: str
+    """Its id there."""
+    command: tuple[str, ...]
+    folder: str
+    """Where the program expects to be started; empty if nobody wrote that down."""
+    folder_exists: bool
+    installed: bool
+    """Whether the program is on the PATH."""
+
+    @property
+    def line(self) -> str:
+        """What to type into a shell."""
+        typed = shlex.join(self.command)
+        return f"cd {shlex.quote(self.folder)} && {typed}" if self.folder else typed
+
+
+def resume_command(session: ListedSession, which: Callable[[str], str | None]) -> ResumeCommand:
+    """The command for one session; raises a `UsageError` where its program has none."""
+    words = RESUME_COMMANDS.get(session.program)
+    name = session.session if session.program == OWN else session.conversation
+    if words is None or (not name and _ID in words):
+        title = FORMATS[session.program].title if session.program in FORMATS else session.program
+        raise UsageError(
+            f"{title} has no command that resumes this session.",
+            f"Go on with it here: mindstone chat --session {session.session}",
+        )
+    command = tuple(name if word == _ID else word for word in words)
+    return ResumeCommand(
+        session=session.session,
+        program=session.program,
+        conversation=session.conversation,
+        command=command,
+        folder=session.folder,
+        folder_exists=bool(session.folder) and Path(session.folder).is_dir(),
+        installed=which(command[0]) is not None,
+    )
+
+
+def find_session(name: str, sessions: list[ListedSession]) -> ListedSession:
+    """The one session that a name means: its key, the end of it, or its id in the other program."""
+    whole = [each for each in sessions if name in (each.session, each.main, each.conversation)]
+    part = [
+        each
+        for each in sessions
+        if name and (name in each.main or each.conversation.startswith(name))
+    ]
+    found = whole or part
+    if not found:
+        raise UsageError(
+            f"There is no session {name}.", "mindstone sessions --sub-agents lists all."
+        )
+    if len(found) > 1:
+        names = ", ".join(each.session for each in found[:5])
+        raise UsageError(f"{name} may be any of {len(found):,} sessions.", f"Name one: {names}")
+    return found[0]

@@ -1,0 +1,137 @@
+"""The sums over all sessions as one page, in the frame of an exported session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from mindstone_tui.core import numbers
+from mindstone_tui.core.interchange.export.html import (
+    PAGE_TOOLS,
+    escaped,
+    page_end,
+    page_start,
+)
+from mindstone_tui.core.session.stats import NamedCount, Stats, StatsRow, calendar
+from mindstone_tui.core.text import one_line, plural
+
+_WIDTH: Final = 1_000
+_HEIGHT: Final = 100
+_MOST_DAYS: Final = 366
+_MOST_ROWS: Final = 100
+_LONGEST_NAME: Final = 120
+
+
+def stats_page(stats: Stats) -> str:
+    """The whole page."""
+    figures = _days(stats.days)
+    body = (
+        _table("Programs", stats.programs),
+        _table("Projects", stats.projects),
+        _table("Models", stats.models, messages="Answers"),
+        _counts("Tools", stats.tools, "calls"),
+        _counts("Files", stats.files, "calls that name it"),
+        _table("Days", tuple(reversed(stats.days))),
+    )
+    start = page_start(
+        "Looking back", escaped(headline(stats)), PAGE_TOOLS, figures, more_style="stats.css"
+    )
+    return start + "".join(body) + page_end()
+
+
+def headline(stats: Stats) -> str:
+    """Everything in one line."""
+    total = stats.total
+    if not total.sessions:
+        return "No session matches."
+    facts = [plural(total.sessions, "session"), plural(total.turns, "turn")]
+    if stats.sub_agents:
+        facts[0] += f" ({stats.sub_agents:,} of sub-agents)"
+    if total.tokens:
+        facts.append(f"{numbers.tokens(total.tokens)} tokens")
+    if total.cost is not None:
+        facts.append(numbers.dollars(total.cost))
+    dates = stats.began if stats.began == stats.ended else f"{stats.began} – {stats.ended}"
+    return " · ".join([*facts, dates] if dates else facts)
+
+
+def _days(days: Sequence[StatsRow]) -> str:
+    """A bar a day: as high as its turns, each with its numbers when pointed at."""
+    shown = calendar(days, _MOST_DAYS)
+    if not shown:
+        return ""
+    most = max(row.turns for row in shown) or 1
+    width = _WIDTH / len(shown)
+    bars = "".join(_bar(at * width, width, row, most) for at, row in enumerate(shown))
+    words = f"Turns a day, {shown[0].name} to {shown[-1].name}; at most {most:,}"
+    return (
+        f'<figure class="timeline"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'preserveAspectRatio="none" aria-label="{escaped(words)}">{bars}</svg>'
+        f"<figcaption>{escaped(words)}</figcaption></figure>"
+    )
+
+
+def _bar(x: float, width: float, row: StatsRow, most: int) -> str:
+    height = row.turns / most * _HEIGHT
+    title = f"{row.name}: {plural(row.turns, 'turn')}, {numbers.tokens(row.tokens)} tokens"
+    return (
+        f'<rect class="green" x="{x:.2f}" y="{_HEIGHT - height:.1f}" '
+        f'width="{max(width - 0.4, 0.6):.2f}" height="{height:.1f}">'
+        f"<title>{escaped(title)}</title></rect>"
+    )
+
+
+def _table(title: str, rows: Sequence[StatsRow], messages: str = "Messages") -> str:
+    most = max((row.tokens or row.messages for row in rows), default=0) or 1
+    heads = ("", "", "Sessions", "Turns", messages, "Tokens read", "Tokens written", "Cost")
+    lines = (
+        (
+            _name(row.name),
+            _share((row.tokens or row.messages) / most),
+            f"{row.sessions:,}",
+            f"{row.turns:,}" if row.turns else "",
+            f"{row.messages:,}" if row.messages else "",
+            numbers.tokens(row.prompt) if row.prompt else "",
+            numbers.tokens(row.completion) if row.completion else "",
+            numbers.dollars(row.cost) if row.cost is not None else "",
+        )
+        for row in rows[:_MOST_ROWS]
+    )
+    return _section(title, heads, lines, len(rows))
+
+
+def _counts(title: str, counts: Sequence[NamedCount], what: str) -> str:
+    most = counts[0].count if counts else 1
+    lines = (
+        (_name(each.name), _share(each.count / most), f"{each.count:,}")
+        for each in counts[:_MOST_ROWS]
+    )
+    return _section(title, ("", "", what.capitalize()), lines, len(counts))
+
+
+def _section(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]], count: int) -> str:
+    if not count:
+        return ""
+    head = "".join(f"<th>{escaped(each)}</th>" for each in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>\n" for line in lines
+    )
+    more = f"<p>and {count - _MOST_ROWS:,} more</p>" if count > _MOST_ROWS else ""
+    return (
+        f'<details class="turn" open><summary>{escaped(title)}</summary>'
+        f'<table class="stats"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
+        f"{more}</details>\n"
+    )
+
+
+def _name(name: str) -> str:
+    return escaped(one_line(name, _LONGEST_NAME))
+
+
+def _share(share: float) -> str:
+    """A bar as long as a share of the largest."""
+    length = max(min(share, 1.0) * 100, 1)
+    return (
+        '<svg class="share" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="green" width="{length:.1f}" height="10"/></svg>'
+    )

@@ -1,0 +1,140 @@
+"""Looking back adds up what the profiles say: nothing twice, nothing outside the days asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.session.profile import DayProfile, ListedSession, SessionProfile
+from mindstone_tui.core.session.resume_command import (
+    RESUME_COMMANDS,
+    find_session,
+    resume_command,
+)
+from mindstone_tui.core.session.stats import StatsRow, add_up, calendar
+from mindstone_tui.core.session.stats_page import stats_page
+
+
+def _listed(main: str, program: str = "codex", **fields: Any) -> ListedSession:
+    return ListedSession(
+        session=str(SessionKey("default", main)),
+        agent="default",
+        main=main,
+        size=1,
+        entries=1,
+        turns=1,
+        updated="",
+        role="",
+        text="",
+        readable=True,
+        program=program,
+        **fields,
+    )
+
+
+def _profile() -> SessionProfile:
+    used = {"m/one": Usage(prompt=100, completion=10, cached=40, cost=0.5)}
+    return SessionProfile(
+        ended="2026-03-03T10:00:00Z",
+        models={"m/one": 3},
+        days={"2026-03-01": DayProfile(turns=2, messages=4), "2026-03-03": DayProfile(turns=1)},
+        described={
+            "2026-03-01": DayProfile(used=used),
+            "": DayProfile(used={"": Usage(prompt=7)}),
+        },
+        tools={"read": 2, "edit": 5},
+        files={"a.py": 3},
+    )
+
+
+def test_rows_add_up_to_the_total() -> None:
+    sessions = [
+        (_listed("one", folder="/home/ada/tide"), _profile()),
+        (_listed("two", "claude-code", started_by="agent:default:one"), _profile()),
+    ]
+    stats = add_up(sessions)
+    assert stats.total == StatsRow(
+        name="all",
+        sessions=2,
+        turns=6,
+        messages=8,
+        prompt=214,
+        completion=20,
+        cached=80,
+        cost=1.0,
+    )
+    for rows in (stats.programs, stats.projects, stats.days):
+        assert sum(row.turns for row in rows) == 6
+        assert sum(row.tokens for row in rows) == stats.total.tokens
+    assert sum(row.tokens for row in stats.models) == stats.total.tokens
+    assert [row.name for row in stats.projects] == ["/home/ada/tide", "unknown"]
+    assert [(row.name, row.turns, row.prompt) for row in stats.days] == [
+        ("2026-03-01", 4, 200),
+        ("2026-03-03", 2, 14),
+    ]
+    assert [(each.name, each.count) for each in stats.tools] == [("edit", 10), ("read", 4)]
+    assert (stats.sub_agents, stats.began, stats.ended) == (1, "2026-03-01", "2026-03-03")
+
+
+def test_only_the_days_that_are_asked_for_count() -> None:
+    stats = add_up([(_listed("one"), _profile())], since="2026-03-02")
+    assert (stats.total.turns, stats.total.prompt, stats.total.cost) == (1, 7, None)
+    assert add_up([(_listed("one"), _profile())], until="2026-02-01").total.sessions == 0
+
+
+def test_the_calendar_has_the_days_between_and_only_the_newest() -> None:
+    days = add_up([(_listed("one"), _profile())]).days
+    assert [(row.name, row.turns) for row in calendar(days, 10)] == [
+        ("2026-03-01", 2),
+        ("2026-03-02", 0),
+        ("2026-03-03", 1),
+    ]
+    assert [row.name for row in calendar(days, 2)] == ["2026-03-02", "2026-03-03"]
+    assert calendar((), 5) == []
+
+
+def test_the_page_escapes_what_is_foreign_and_fetches_nothing() -> None:
+    profile = _profile()
+    profile.files = {"<script>alert(1)</script>.py": 1}
+    page = stats_page(add_up([(_listed("one", folder='/"><img src=x>'), profile)]))
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
+    assert not re.search(r"https?:", page)
+    for title in ("Programs", "Projects", "Models", "Tools", "Files", "Days"):
+        assert f"<summary>{title}</summary>" in page
+
+
+def test_each_program_is_resumed_with_its_own_command() -> None:
+    assert set(RESUME_COMMANDS) - {"mindstone"} <= {*FORMATS, "openhands"}
+    found = _listed("codex-1", conversation="0-1", folder="/home/ada/my tide")
+    command = resume_command(found, lambda name: None)
+    assert command.line == "cd '/home/ada/my tide' && codex resume 0-1"
+    assert (command.installed, command.folder_exists) == (False, False)
+    own = resume_command(_listed("main", "mindstone"), lambda name: f"/bin/{name}")
+    assert own.line == "mindstone chat --session agent:default:main"
+    assert own.installed
+
+
+def test_a_program_without_such_a_command_is_named() -> None:
+    with pytest.raises(UsageError, match="ChatGPT export has no command"):
+        resume_command(_listed("c", "chatgpt", conversation="x"), lambda name: None)
+    with pytest.raises(UsageError, match="Codex CLI has no command"):
+        resume_command(_listed("c"), lambda name: None)
+
+
+def test_a_session_is_found_by_name_part_or_id(home: Path) -> None:
+    sessions = [_listed("codex-ab1", conversation="ab1"), _listed("codex-ab2", conversation="ab2")]
+    for name in ("agent:default:codex-ab1", "codex-ab1", "ab1"):
+        assert find_session(name, sessions) is sessions[0]
+    with pytest.raises(UsageError, match="may be any of 2"):
+        find_session("ab", sessions)
+    with pytest.raises(UsageError, match="There is no session"):
+        find_session("zz", sessions)
