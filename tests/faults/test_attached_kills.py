@@ -1,4 +1,4 @@
-"""A recorder that is killed while it takes a session over loses nothing; `make attached` for more."""
+"""A recorder that is killed at its work loses nothing; `make attached` kills more than recorders."""
 
 from __future__ import annotations
 
