@@ -1,4 +1,4 @@
-"""A recorder that is killed at its work loses nothing; `make attached` kills more than recorders."""
+"""A recorder that is killed at its work loses nothing; `make attached` kills all the others."""
 
 from __future__ import annotations
 
