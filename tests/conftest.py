@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -29,6 +30,41 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the tests of a file to one worker: what they load and build is made once, not thrice."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if file in LONG_AND_APART else TOGETHER.get(file, file)
+
+    config.option.loadscopereorder = True  # large files first, so that no worker ends with one
+    return ByFile(config, log)
+
+
+LONG_AND_APART = frozenset(
+    {
+        "tests/red/test_red.py",
+        "tests/faults/test_homes.py",
+        "tests/tui/test_snapshots.py",
+        "tests/cli/test_replay.py",
+        "tests/cli/test_run.py",
+    }
+)
+"""Files whose tests take long and share nothing: any worker may take any of them."""
+TOGETHER = dict.fromkeys(
+    (
+        "tests/core/providers/test_direct.py",
+        "tests/core/providers/test_litellm.py",
+        "tests/core/providers/test_litellm_faults.py",
+    ),
+    "litellm",
+)
+"""Files that load the same library, whose import takes seconds."""
 
 
 @pytest.fixture(autouse=True)

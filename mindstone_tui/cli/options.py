@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
-
-if TYPE_CHECKING:
-    from mindstone_tui.core.shared.copies import Feed
-    from mindstone_tui.core.transcript import SessionSummary
 
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.config.settings import HistorySettings
     from mindstone_tui.core.session.profile import SessionFilter
+    from mindstone_tui.core.shared.copies import Feed
+    from mindstone_tui.core.transcript import SessionSummary
 
+_SETS_HISTORY: Final = ("MINDSTONE_HISTORY__", "MINDSTONE_PROFILE")
+"""Variables that may say where histories are shared; a profile may, too."""
 SessionOption = Annotated[
     str,
     typer.Option(
@@ -87,6 +88,24 @@ def session_to_read(option: str) -> SessionKey:
     return key
 
 
+def _shared_history() -> HistorySettings | None:
+    """How histories are shared; None if no setting speaks of it, which is found out quickly.
+
+    Reading all settings takes longer than listing a hundred sessions.
+    """
+    where = places()
+    try:
+        written = where.config_file.read_bytes()
+    except OSError:
+        written = b""
+    named = any(name.startswith(_SETS_HISTORY) for name in os.environ)
+    if b"history" not in written and not named:
+        return None
+    from mindstone_tui.core.config import load
+
+    return load(where, os.environ).settings.history
+
+
 def fetch_news(
     keys: Collection[SessionKey] | None = None, *, elsewhere: bool = False, whole: bool = False
 ) -> None:
@@ -97,10 +116,8 @@ def fetch_news(
     Does nothing where histories are in files alone. A server that is away is reported, and what
     is on this machine is read.
     """
-    from mindstone_tui.core.config import load
-
-    history = load(places(), os.environ).settings.history
-    if not history.url and not history.sessions:
+    history = _shared_history()
+    if history is None or (not history.url and not history.sessions):
         return
     from mindstone_tui.cli.output import hint
     from mindstone_tui.core.shared.copies import catch_up
@@ -112,10 +129,8 @@ def fetch_news(
 
 def feed_of(where: SessionPlaces) -> Feed | None:
     """Begin to bring what other machines write into a copy; None where there is no server."""
-    from mindstone_tui.core.config import load
-
-    history = load(places(), os.environ).settings.history
-    if not history.address_for(where.key):
+    history = _shared_history()
+    if history is None or not history.address_for(where.key):
         return None
     from mindstone_tui.core.shared.copies import Feed, open_store
 
@@ -129,10 +144,8 @@ def feed_of(where: SessionPlaces) -> Feed | None:
 
 def only_elsewhere() -> list[SessionSummary]:
     """Sessions that are on the server and were never opened here; none if it is away."""
-    from mindstone_tui.core.config import load
-
-    history = load(places(), os.environ).settings.history
-    if not history.url:
+    history = _shared_history()
+    if history is None or not history.url:
         return []
     from mindstone_tui.core.shared.copies import only_there
 

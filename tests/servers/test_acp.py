@@ -22,12 +22,20 @@ from mindstone_tui.servers.acp import _servers
 from mindstone_tui.servers.acp_updates import diffs
 from tests.core.session.stage import calls, check_history, script
 
-acp = pytest.importorskip("acp", reason="agent-client-protocol is not installed")
-schema = pytest.importorskip("acp.schema")
+acp: Any = None
+schema: Any = None
 
 ROOT = Path(__file__).parents[2]
 AGENT = [sys.executable, "-m", "mindstone_tui", "acp"]
 PATIENCE = 90.0
+
+
+@pytest.fixture(autouse=True)
+def protocol() -> None:
+    """The protocol's library, a second of import that only whoever runs these tests should pay."""
+    global acp, schema
+    acp = pytest.importorskip("acp", reason="agent-client-protocol is not installed")
+    schema = pytest.importorskip("acp.schema")
 
 
 class Editor:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import AsyncAnthropic
-from openai import APIStatusError, AsyncOpenAI
 
 import mindstone_tui
 from mindstone_tui import events
@@ -19,6 +17,10 @@ from mindstone_tui.servers.match import exchanges
 from mindstone_tui.servers.wire import ClientMessage
 from tests.core.session.stage import calls, check_history
 from tests.servers.residence import PATIENCE, Residence, residing
+
+if TYPE_CHECKING:  # three seconds of import, which only whoever runs these tests should pay
+    from anthropic import AsyncAnthropic
+    from openai import AsyncOpenAI
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -35,6 +37,8 @@ WEATHER = {
 
 
 def openai(served: Residence, **headers: str) -> AsyncOpenAI:
+    from openai import AsyncOpenAI
+
     return AsyncOpenAI(
         base_url=f"{served.url}/v1",
         api_key=served.token,
@@ -44,7 +48,16 @@ def openai(served: Residence, **headers: str) -> AsyncOpenAI:
     )
 
 
+def refused(match: str | None = None) -> Any:
+    """The client is told in its own way that it cannot be."""
+    from openai import APIStatusError
+
+    return pytest.raises(APIStatusError, match=match)
+
+
 def anthropic(served: Residence) -> AsyncAnthropic:
+    from anthropic import AsyncAnthropic
+
     return AsyncAnthropic(
         base_url=served.url, api_key=served.token, max_retries=0, timeout=PATIENCE
     )
@@ -188,7 +201,7 @@ async def test_a_session_is_named_by_header_by_user_or_by_the_response_before(
             await client.responses.create(
                 model="default", input="go on", previous_response_id=first.id
             )
-            with pytest.raises(APIStatusError) as wrong:
+            with refused() as wrong:
                 await client.responses.create(
                     model="default", input="go on", previous_response_id="resp_nonsense"
                 )
@@ -285,10 +298,10 @@ async def test_a_failing_model_is_told_with_a_status_and_recorded(
     async with residing(home, tmp_path, {"error": "the server is on fire"}) as served:
         async with openai(served) as client:
             for stream in (False, True):
-                with pytest.raises(APIStatusError, match="on fire") as failed:
+                with refused("on fire") as failed:
                     await complete(client, said("user", "hello"), stream=stream)
                 assert failed.value.status_code == 502
-            with pytest.raises(APIStatusError) as wrong:
+            with refused() as wrong:
                 await client.chat.completions.create(model="default", messages=[])
             assert wrong.value.status_code == 400
         check_history(served.places())

@@ -8,17 +8,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.shared.exceptions import MCPError
 
 import mindstone_tui
 from mindstone_tui import api
 from mindstone_tui.servers.mcp import MemoryServer, address, build
 from tests.core.session.stage import script
+
+if TYPE_CHECKING:  # a second of import, which only whoever runs these tests should pay
+    from mcp import Client
 
 ROOT = Path(__file__).parents[2]
 SERVER = [sys.executable, "-m", "mindstone_tui", "mcp"]
@@ -46,6 +46,8 @@ async def talked(home: Path, tmp_path: Path) -> Path:
 
 def asked(home: Path, *, propose: bool = False) -> Client:
     """A client of a server in this process."""
+    from mcp import Client
+
     place = api.Home(home)
     return Client(build(MemoryServer(place, propose=propose), place))
 
@@ -73,6 +75,9 @@ def files(home: Path) -> dict[str, bytes]:
 
 
 async def test_the_program_answers_a_real_client_on_its_standard_streams(talked: Path) -> None:
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     server = StdioServerParameters(
         command=SERVER[0], args=SERVER[1:], env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
@@ -149,6 +154,8 @@ async def test_sessions_are_listed_with_the_default_one_first(talked: Path) -> N
 
 
 async def test_a_handoff_is_a_prompt_that_names_its_lines(talked: Path) -> None:
+    from mcp.shared.exceptions import MCPError
+
     async with asked(talked) as client:
         (prompt,) = (await client.list_prompts()).prompts
         message = (await client.get_prompt(prompt.name, {"session": "main"})).messages[0]

@@ -73,7 +73,21 @@ WINDOW_CHANGES: Final = frozenset(
 )
 """Kinds that carry a `WindowState`."""
 
-_DECODERS: Final = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
+
+class _Decoders(dict[str, "msgspec.json.Decoder[Entry] | None"]):
+    """A decoder for each kind, made when the first line of it is read; None for unknown kinds.
+
+    To make them all would take a fifth of the time in which a command starts.
+    """
+
+    def __missing__(self, name: str) -> msgspec.json.Decoder[Entry] | None:
+        if name not in KINDS:
+            return None
+        self[name] = made = msgspec.json.Decoder(KINDS[name])
+        return made
+
+
+_DECODERS: Final = _Decoders()
 
 
 def decode_line(raw: bytes) -> Line:

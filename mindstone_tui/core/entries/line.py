@@ -148,11 +148,11 @@ class Malformed(ValueError):
     """Bytes that are not a line of a transcript; the message says in which way."""
 
 
-def decode(raw: bytes, decoders: Mapping[str, msgspec.json.Decoder[Entry]]) -> Line:
+def decode(raw: bytes, decoders: Mapping[str, msgspec.json.Decoder[Entry] | None]) -> Line:
     """Read one line, without its newline; raises `Malformed`. The hash is not checked here."""
     try:
         envelope = _decode_envelope(raw)
-        decoder = decoders.get(envelope.kind) if envelope.v == FORMAT else None
+        decoder = decoders[envelope.kind] if envelope.v == FORMAT else None
         entry: Entry | Unknown
         if decoder is None:
             entry = Unknown(kind=envelope.kind, fields=_own_fields(raw))

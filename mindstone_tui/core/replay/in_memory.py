@@ -108,6 +108,11 @@ class InMemoryTranscript(Transcript):
         return Head(self.lines[-1].seq, self.lines[-1].hash)
 
     @property
+    def size(self) -> int:
+        """Nothing is on disk."""
+        return 0
+
+    @property
     def last_turn(self) -> int:
         """The turn of the newest line."""
         return self.lines[-1].turn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
-from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
 from mindstone_tui.core.session.delegate import Delegations
@@ -101,6 +101,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A program that brings its own tools and instructions."""
     disk: Disk = REAL
     """How bytes of the transcript reach the disk."""
+    embedder: Callable[[str], Embedder] = open_embedder
+    """Who makes the vectors for recall, by the name in the settings."""
     offline: bool = False
     """Files alone: the server that keeps this history is away."""
 
@@ -298,7 +300,7 @@ class _Assembly:
 
     @cached_property
     def recall(self) -> SessionRecall:
-        embedder = open_embedder(self.settings.recall.embedder)
+        embedder = self.opening.embedder(self.settings.recall.embedder)
         return SessionRecall(
             self.home,
             self.places,

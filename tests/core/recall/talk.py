@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
 from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.recall.embedding import Encoded, Floats
+from mindstone_tui.core.recall.embedding import LONGEST_INPUT, Encoded, Floats
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.words import words_of
 
@@ -52,17 +54,19 @@ class WordModel:
 
     def encode(self, text: str) -> Encoded:
         self.seen.append(text)
-        words = tuple(words_of(text)) or ("nothing",)
-        rows = np.stack([self._vector(word) for word in words])
+        words = tuple(itertools.islice(words_of(text), LONGEST_INPUT)) or ("nothing",)
+        rows = np.stack([_vector(self._name, word, self._dims) for word in words])
         mean = rows.mean(axis=0)
         wide = np.zeros((len(words), 256), np.float32)
         wide[:, : self._dims] = rows[:, :256]
         return Encoded(mean / np.linalg.norm(mean), words, wide)
 
-    def _vector(self, word: str) -> Floats:
-        seed = int.from_bytes(hashlib.sha256(f"{self._name} {word}".encode()).digest()[:8])
-        vector = np.random.default_rng(seed).standard_normal(self._dims, np.float32)
-        return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+@functools.lru_cache(maxsize=20_000)
+def _vector(model: str, word: str, dims: int) -> Floats:
+    seed = int.from_bytes(hashlib.sha256(f"{model} {word}".encode()).digest()[:8])
+    vector = np.random.default_rng(seed).standard_normal(dims, np.float32)
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
 class BrokenModel:

@@ -23,6 +23,7 @@ from mindstone_tui.core.replay.verify_requests import prove, rebuilt_calls
 from mindstone_tui.core.session.build import Opening, open_session
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.transcript import History, verify
+from tests.core.recall.talk import WordModel
 
 E = TypeVar("E", bound=events.Event)
 N = TypeVar("N", bound=Entry)
@@ -225,7 +226,7 @@ def check_history(places: SessionPlaces) -> int:
 
 
 def opening(home: Path, **fields: Any) -> Opening:
-    """How the stage opens a session: nobody to ask, nobody to follow, words only."""
+    """How the stage opens a session: nobody to ask, nobody to follow, vectors that cost nothing."""
     defaults: dict[str, Any] = {
         "key": KEY,
         "places": Places.resolve({"MINDSTONE_HOME": str(home)}),
@@ -234,6 +235,7 @@ def opening(home: Path, **fields: Any) -> Opening:
         "channel": "test",
         "asks": False,
         "follow": False,
+        "embedder": lambda name: WordModel(),
     }
     return Opening(**{**defaults, **fields})
 

@@ -9,6 +9,7 @@ from mindstone_tui.core.entries.derived import MemoryDigested, MemoryProposed, R
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.recall.embedding import open_embedder
 from tests.core.session.stage import KEY, Stage, calls, on_stage, script
 
 LONG = "The keeper counts the waves and writes every number down. " * 40
@@ -99,7 +100,7 @@ async def test_an_entry_of_another_session_is_read_only_where_recall_may_look(
 async def test_a_summary_in_the_head_is_not_recalled_besides(home: Path, tmp_path: Path) -> None:
     settle(home, '[context]\nmode = "auto_compact"\nmin_recent = 2\n')
     model = script(tmp_path, {"text": LONG}, loop=True)
-    async with on_stage(home, model=model, context_window=8_000) as stage:
+    async with on_stage(home, model=model, context_window=8_000, embedder=open_embedder) as stage:
         for turn in range(12):
             await stage.say(f"Message {turn}: what about the keeper and topic number {turn}?")
         recalled = stage.entries(RecallInjected)

@@ -10,6 +10,7 @@ from pathlib import Path
 from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
 from mindstone_tui.core.entries.window import AlertRaised, ContextWindowPruned, HealthMeasured
 from mindstone_tui.core.health.judge import LEAST
+from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.tokens import UNCALIBRATED, counter_for
 from tests.core.session.stage import Stage, on_stage, script
 from tests.core.session.test_modes import PADDING, settle
@@ -141,7 +142,7 @@ async def test_recall_by_words_alone_is_said_once(home: Path, tmp_path: Path) ->
         alerts = stage.entries(AlertRaised)
         return [(each.level, each.message) for each in alerts if each.metric == "recall"]
 
-    async with on_stage(home, model=model) as stage:
+    async with on_stage(home, model=model, embedder=open_embedder) as stage:
         assert (await stage.say("The heron nests by the weir.")).ending == "done"
         await asyncio.to_thread(stage.session.services.recall.embed_within, 60)
         for text in ("And the otter?", "And the vole?"):
