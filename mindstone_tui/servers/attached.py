@@ -20,6 +20,7 @@ import msgspec
 
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
@@ -128,8 +129,10 @@ class Attached:
                     lock = contextlib.ExitStack()
                     follows = lock.enter_context(only_watch(places))
                     held.push(lock) if follows else lock.close()
-                with contextlib.suppress(MindstoneError, OSError):
+                try:
                     await self._in(self._taking, partial(self._watch.step, folders=follows))
+                except Exception as error:  # a bug must not end the recording of everything else
+                    record(error, places.log)
                 await asyncio.sleep(_TICK)
 
     async def done(self) -> None:

@@ -17,9 +17,11 @@ import msgspec
 import pytest
 
 from mindstone_tui import api
+from mindstone_tui.cli.serve import make_room
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.attached import Attached
+from mindstone_tui.servers.resident import Resident, ask, listening
 from tests.cli.program import ROOT
 from tests.core.session.test_live_import import ClaudeFile
 
@@ -217,8 +219,6 @@ def test_a_hook_loads_none_of_the_rest() -> None:
 
 
 async def test_the_resident_answers_hooks_over_its_socket(tmp_path: Path) -> None:
-    from mindstone_tui.servers.resident import Resident, ask
-
     home = api.Home(tmp_path / "ours", {"HOME": str(tmp_path)})
     ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     resident = Resident(home)
@@ -229,3 +229,16 @@ async def test_the_resident_answers_hooks_over_its_socket(tmp_path: Path) -> Non
     assert await ask(told, "hook", {"program": "codex", "said": said}) == {}
     resident.stop()
     await running
+
+
+async def test_a_resident_that_a_hook_started_makes_room_for_one_that_a_person_starts(
+    tmp_path: Path,
+) -> None:
+    home = api.Home(tmp_path / "ours", {"HOME": str(tmp_path)})
+    ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    waiting = Resident(home).run(port=0, http=False, ready=ready.set_result, linger=60.0)
+    running = asyncio.create_task(waiting)
+    assert (await ready).on_demand
+    await asyncio.to_thread(make_room, home)
+    await running
+    assert listening(home.places) is None

@@ -202,8 +202,16 @@ class LiveImport:
             self._growing.was_taken()
         return added
 
-    def close(self) -> int:
-        """End the open exchange, and write down that all of the file was taken over."""
+    def close(self) -> int | None:
+        """End the open exchange, and write down that all of the file was taken over.
+
+        None when the session is busy: somebody's turn is not waited for.
+        """
+        if self.key is not None:
+            lease = Lease(self._home.session(self.key))
+            if not lease.try_take():
+                return None
+            lease.give_back()
         added = 0
         importer = Importer(
             self._home,

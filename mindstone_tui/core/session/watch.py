@@ -201,6 +201,9 @@ class FolderWatch:
             return None
         with self._forgiving(file, active, self._clock()):
             added = live.close()
+            if added is None:
+                active.retry = self._clock() + self._settings.attach.settle
+                return None
             is_new.closed = True
             self._remember(file, is_new)
             self._live.forget(file)
