@@ -101,6 +101,8 @@ def desk_for(tmp_path: Path) -> Iterator[Callable[[str], Desk]]:
 
         def make(name: str) -> Desk:
             made.append(Desk(tmp_path, server, name))
+            # A hook would start it, but a busy machine may take longer than the program runs.
+            made[-1].mindstone("serve", "--background", "--socket-only")
             return made[-1]
 
         yield make
