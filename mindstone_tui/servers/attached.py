@@ -120,7 +120,8 @@ class Attached:
 
     async def run(self) -> None:
         """Follow files until cancelled; folders only if somebody wanted it and nobody else does."""
-        self._go_on(self._in(self._asking, self._recall.warm_up))
+        # Beside the questions, not before them: until it is done, words alone answer.
+        self._go_on(asyncio.to_thread(self._recall.warm_up))
         places = self._home.places
         with contextlib.ExitStack() as held:
             follows = False
