@@ -12,8 +12,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared red \
-	fuzz soak pictures counterparts agents attached crowd clean
+.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared scale \
+	red fuzz soak pictures counterparts agents attached crowd clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -61,6 +61,9 @@ faults: $(STAMP) ## Crash, fill and tear the disk, and every provider fault, at 
 shared: $(STAMP) ## Many machines, one history, kills and cuts; needs minutes
 	@$(BIN)/python -m tests.faults.shared_history $(ARGS)
 	@$(BIN)/python -m tests.faults.shared_turns
+
+scale: $(STAMP) ## 10,000 people with 100 sessions on one history server; needs minutes
+	@$(BIN)/python -m tests.bench.shared_scale $(ARGS)
 
 red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROOM=damage for one
 	@$(BIN)/python -m tests.red $(ROOM) $(ARGS)

@@ -207,6 +207,11 @@ class Conversation:
         """Stop the running turn; what was streamed so far is kept."""
         self._session.interrupt(why)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, here or on another surface."""
+        return self._session.busy
+
     async def settled(self) -> None:
         """Wait until nothing runs and nothing waits."""
         await self._session.settled()

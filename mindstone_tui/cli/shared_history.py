@@ -141,6 +141,7 @@ def index_sessions(
     named = [home.session(key) for key in _named(sessions)]
     wanted = [each for each in home.sessions() if each.server.exists()] if every else named
     fetch_news([each.key for each in wanted])
+    words_only = False
     for each in wanted:
         done = publish_session(each, settings)
         if done is None:
@@ -150,8 +151,11 @@ def index_sessions(
             continue
         by_meaning = f", {done.vectors:,} with a vector" if done.meaning else ""
         say(f"{each.key}  {plural(done.passages, 'passage')} added{by_meaning}")
-        if not done.meaning:
-            hint("Search there works by words only: the server has no pgvector.")
+        words_only = words_only or not done.meaning
+    if words_only:
+        hint("Search there works by words only: the server has no pgvector.")
+    if not wanted:
+        hint("There are no sessions here that a server keeps.")
 
 
 def print_schema(

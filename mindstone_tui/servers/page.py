@@ -134,6 +134,7 @@ class Page:
             Route("/page/history", self._history, methods=["GET"]),
             Route("/page/events", self._events, methods=["GET"]),
             Route("/page/search", self._search, methods=["GET"]),
+            Route("/page/around", self._around, methods=["GET"]),
             Route("/page/send", self._send, methods=["POST"]),
             Route("/page/answer", self._answer, methods=["POST"]),
             Route("/page/stop", self._stop, methods=["POST"]),
@@ -170,7 +171,8 @@ class Page:
     async def _history(self, request: Request) -> Response:
         room = await self._room(request.query_params.get("session", ""))
         items = await asyncio.to_thread(self._past, room.conversation.session)
-        return _json({"session": room.conversation.session, "items": items})
+        busy = room.conversation.busy
+        return _json({"session": room.conversation.session, "items": items, "busy": busy})
 
     def _past(self, session: str) -> list[Item]:
         """The newest lines as the page shows them, oldest first."""
@@ -210,6 +212,13 @@ class Page:
     async def _search(self, request: Request) -> Response:
         query = request.query_params.get("query", "")
         return _json(await asyncio.to_thread(self._lookup.search, query))
+
+    async def _around(self, request: Request) -> Response:
+        given = request.query_params
+        told = await asyncio.to_thread(
+            self._lookup.context_around, given.get("session", ""), given.get("line", "")
+        )
+        return _json(told)
 
     async def _send(self, request: Request) -> Response:
         told = decode(await request.body())

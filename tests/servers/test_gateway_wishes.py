@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import mindstone_tui
@@ -24,6 +25,7 @@ from mindstone_tui.core.providers import (
 )
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
+from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.litellm import call_of
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
 from tests.core.session.stage import check_history
@@ -183,6 +185,7 @@ ASKED: dict[str, dict[str, Any]] = {
         "messages": [{"role": "user", "content": "hi"}],
         "max_tokens": 50,
         "stop": ["END"],
+        "reasoning_effort": "high",
     },
     "/v1/messages": {
         "messages": [{"role": "user", "content": "hi"}],
@@ -215,7 +218,12 @@ async def test_wishes_reach_the_model_and_history_and_the_end_is_told(
         assert [call.body.get("stop") for call in model.calls] == [["END"], ["END"], None]
         plans: list[PromptPlanned] = entries(served, "prompt_planned")
         wished = Sampling(max_tokens=50, temperature=0.25, top_p=0.5, stop=("END",))
-        assert [plan.sampling for plan in plans[:2]] == [wished, wished]
+        assert plans[1].sampling == wished
+        assert plans[0].sampling == msgspec.structs.replace(wished, effort="high")
+        assert "reasoning_effort" not in model.calls[0].body, "it does not think"
+        found = look_up("openai/o3")
+        assert found is not None
+        assert found.thinks
         assert {plan.max_tokens for plan in plans} == {50}
         plain = await client.post(
             "/v1/chat/completions", json={"messages": ASKED["/v1/messages"]["messages"]}

@@ -61,6 +61,8 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             browser.run("document.querySelector('.ask button').click()")
             waits(browser, "It is written.")
             browser.until("document.getElementById('stop').hidden")
+            assert browser.run("document.querySelector('.ask') === null"), "an answered question"
+            assert "write: allowed on web" in seen(browser)
             assert "<script>document.title" in seen(browser)
             assert browser.run("document.querySelectorAll('#talk script, #talk img').length") == 0
             links = "Array.from(document.querySelectorAll('#talk a')).map((a) => a.protocol)"
@@ -75,6 +77,8 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             browser.type("a stone remembers", enter=True)
             browser.until("document.querySelector('#found .card') !== null")
             assert "agent:default:main · line " in seen(browser, "#found")
+            browser.run("document.querySelector('#found .card').click()")
+            browser.until("document.querySelector('.shown') !== null")
             browser.run("document.getElementById('found').close()")
             for width, phone in ((1280, False), (390, True)):
                 browser.size(width, 844, phone=phone)
@@ -107,7 +111,13 @@ async def test_the_page_has_a_policy_and_nothing_on_it_needs_another_host(
             assert "unsafe" not in answer.headers["content-security-policy"]
             assert answer.text.count("http") == answer.text.count("http://www.w3.org/2000/svg")
             assert "set-cookie" not in answer.headers
-        for path in ("/page/sessions", "/page/history", "/page/events", "/page/search?query=x"):
+        for path in (
+            "/page/sessions",
+            "/page/history",
+            "/page/events",
+            "/page/search?query=x",
+            "/page/around",
+        ):
             assert (await client.get(path, headers={"authorization": ""})).status_code == 401
         assert (await client.post("/page/send", json={"text": " "})).status_code == 400
         late = await client.post("/page/answer", json={"call": "c9", "choice": "allow-0"})

@@ -312,7 +312,8 @@ class TurnContext:
             timeout=models.timeout,
             retries=models.retries,
             temperature=models.temperature if asked.temperature is None else asked.temperature,
-            effort=_EFFORTS.get(asked.effort) or models.effort.get(self.model),
+            effort=(_EFFORTS.get(asked.effort) if self.info.thinks else None)
+            or models.effort.get(self.model),
             sampling=asked,
             position=self.position,
             window=target.window,

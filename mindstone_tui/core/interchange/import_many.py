@@ -16,6 +16,7 @@ from typing import Final
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.interchange.formats import Format, format_of
 from mindstone_tui.core.interchange.formats.base import Began, Gave, Record, Said
+from mindstone_tui.core.interchange.formats.openhands import EVENT_FILE
 from mindstone_tui.core.interchange.import_session import (
     Finish,
     ImportReport,
@@ -60,12 +61,18 @@ def sources(path: Path) -> list[Path]:
 def _could_be_session(path: Path) -> bool:
     if path.suffix == ".md":
         return _MARKDOWN.search(path.as_posix()) is not None
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in SUFFIXES or _is_later_event(path):
         return False
     settings_of = path.name.removesuffix(".settings.json")
     return not (settings_of != path.name and path.with_name(f"{settings_of}.jsonl").is_file()) and (
         not any(path.name == name and path.with_name(whole).is_file() for name, whole in _BESIDE)
     )
+
+
+def _is_later_event(path: Path) -> bool:
+    """Whether a file is one event of a folder of which another file stands for all."""
+    found = EVENT_FILE.fullmatch(path.name) if path.parent.name == "events" else None
+    return found is not None and int(found[1]) > 0
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -102,6 +102,8 @@ class ModelInfo(Part):
     """It follows a short prompt better than a thorough one."""
     images: bool = False
     sounds: bool = False
+    thinks: bool = False
+    """It is known to take an effort; many servers refuse one for a model that does not."""
     note: str = ""
     """One honest sentence about who answers."""
 

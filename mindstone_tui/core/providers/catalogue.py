@@ -50,6 +50,7 @@ class Listing(Part):
     tools: bool = True
     images: bool = False
     sounds: bool = False
+    thinks: bool = False
     mode: str = ""
     """What it is for, in the list's own words: `chat`, `responses`, `embedding` …"""
 
@@ -143,6 +144,7 @@ def _listing(name: str, facts: Mapping[str, Any]) -> Listing:
         tools=facts.get("supports_function_calling") is True,
         images=facts.get("supports_vision") is True,
         sounds=facts.get("supports_audio_input") is True,
+        thinks=facts.get("supports_reasoning") is True,
         mode=str(facts.get("mode", "")),
     )
 

@@ -154,6 +154,7 @@ def info_from(model: str, listing: Listing | None, note: str = "") -> ModelInfo:
         tools=listing.tools,
         images=listing.images,
         sounds=listing.sounds,
+        thinks=listing.thinks,
         note=note,
     )
 

@@ -29,6 +29,7 @@ EVERY: Final = 0.1
 """Seconds between two looks at the file, and between two times that it is written."""
 LONGEST: Final = 60_000
 """Characters of an answer that are shown while it comes; history has all of it."""
+_ANY_CALL: Final = 1 << 30
 _WHOLE: Final = re.compile(r"[\s\u0080-\U0010ffff]")
 """Behind one of these, no secret goes on."""
 
@@ -58,6 +59,9 @@ class DraftWriter:
     def hear(self, event: events.AnyEvent) -> None:
         """Take an event of the session's own turn in."""
         match event:
+            case events.TurnStarted():
+                self._written = True  # one that was killed may have left its own
+                self.clear()
             case events.ModelCalled(turn=turn, call=call):
                 self._turn, self._call, self._text = turn, call, ""
                 self._due = self._clock() + EVERY
@@ -139,11 +143,16 @@ class Onlooker:
         self.running = asyncio.Event()
         """Set while another surface takes a turn."""
 
+    def begin(self, turn: int) -> None:
+        """A turn runs elsewhere; what is left of an earlier one is no news."""
+        self._drafts.settle(turn - 1, _ANY_CALL)
+        self.running.set()
+
     def hear(self, line: Line) -> None:
         """Know from a line of others whether a turn runs, and what of it is in history."""
         match line.entry:
             case TurnStarted():
-                self.running.set()
+                self.begin(line.turn)
             case TurnEnded():
                 self.running.clear()
             case UsageReported(call=call, purpose=""):

@@ -245,7 +245,10 @@ class Session:
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         try:
-            self._take_in(self.services.catch_up())
+            with contextlib.suppress(
+                EntryNotSaved
+            ):  # writing the answer says so, and ends the turn
+                self._take_in(self.services.catch_up())
             written = self._questions.write(call, answer)
             # What others wrote before it comes first, an answer of theirs among it.
             self._take_in(self.services.catch_up())
@@ -272,6 +275,11 @@ class Session:
         for task in (self._work,) if self._work is not None else tuple(self._read_only_tasks):
             if not task.cancelling():
                 task.cancel(why or None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, here or on another surface."""
+        return self._in_turn or self._others.running.is_set()
 
     async def settled(self) -> None:
         """Wait until nothing runs and nothing waits."""
@@ -367,7 +375,7 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         try:
             if not self._lease.try_take():
-                self._others.running.set()
+                self._others.begin(self._context.transcript.last_turn)
                 self._questions.find()
                 return
         except EntryNotSaved as error:

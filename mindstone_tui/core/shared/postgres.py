@@ -14,7 +14,6 @@ import importlib.util
 import os
 import socket
 import threading
-import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -276,7 +275,7 @@ class PostgresStore:
             threading.Thread(target=self._announce_later, name="announce", daemon=True).start()
 
     def _announce_later(self) -> None:
-        time.sleep(_GATHERS)
+        threading.Event().wait(_GATHERS)
         with contextlib.suppress(MindstoneError):
             self._announce()
 

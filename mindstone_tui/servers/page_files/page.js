@@ -23,8 +23,9 @@ async function call(path, body) {
 function say(text, tone) { add(make("div", "note " + (tone || ""), text)); }
 const attempt = (work) => work.catch((error) => say(error.message, "error"));
 function atEnd() { return talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80; }
-function add(node) {
+function add(node, item) {
   const follow = atEnd();
+  if (item && item.line !== undefined) node.dataset.line = item.line;
   talk.append(node);
   if (follow) talk.scrollTop = talk.scrollHeight;
   return node;
@@ -35,7 +36,7 @@ const draw = {
   user(item) {
     const node = make("div", "user", item.text);
     if (item.channel && item.channel !== "web") node.append(make("small", "", "via " + item.channel));
-    add(node); answer = thought = null;
+    add(node, item); answer = thought = null;
     busy(true);
   },
   delta(item) {
@@ -53,7 +54,8 @@ const draw = {
     thought.append(item.text);
   },
   answer(item) {
-    const node = answer || add(make("div", "answer"));
+    const node = answer || add(make("div", "answer"), item);
+    if (item.line !== undefined) node.dataset.line = item.line;
     const follow = atEnd();
     node.className = "answer" + (item.partial ? " partial" : "");
     node.innerHTML = item.html;
@@ -85,6 +87,7 @@ const draw = {
   ask(item) {
     if (asks[item.call]) return;
     const node = asks[item.call] = make("div", "ask");
+    node.dataset.name = item.name;
     node.setAttribute("role", "alertdialog");
     node.append(make("b", "", item.name + " needs your approval" + (item.channel ? " (asked on " + item.channel + ")" : "")));
     node.append(make("pre", "", item.shown));
@@ -101,7 +104,7 @@ const draw = {
     add(node);
     row.lastChild.focus();
   },
-  answered(item) { settle(item.call, (item.allowed ? "Allowed" : "Denied") + " on " + item.channel); },
+  answered(item) { settle(item.call, (item.allowed ? "allowed" : "denied") + " on " + item.channel); },
   recall(item) {
     const node = make("details", "recall");
     node.append(make("summary", "", "Recalled " + item.cards.length + (item.cards.length === 1 ? " passage" : " passages")));
@@ -140,16 +143,39 @@ function settle(name, text) {
   const node = asks[name];
   if (!node) return;
   delete asks[name];
-  const row = node.querySelector(".row");
-  if (row) row.replaceWith(make("div", "note", text || "Answered"));
-  if (node.contains(document.activeElement) || document.activeElement === document.body) $("text").focus();
+  const held = node.contains(document.activeElement) || document.activeElement === document.body;
+  node.replaceWith(make("div", "note", node.dataset.name + ": " + (text || "answered")));
+  if (held) $("text").focus();
 }
 function cardOf(card) {
   const node = make("button", "card", card.text);
   node.type = "button";
   node.append(make("small", "", card.session + " · line " + card.line + " · " + (card.date || "").slice(0, 16).replace("T", " ")));
-  node.onclick = () => { $("found").close(); if (card.session !== session) open(card.session); };
+  node.onclick = () => attempt(show(card));
   return node;
+}
+// Where a passage stands: in the conversation if it is drawn there, else with what was said around it.
+async function show(card) {
+  const box = $("found");
+  const here = card.session === session && talk.querySelector('[data-line="' + card.line + '"]');
+  if (here) {
+    box.close();
+    here.scrollIntoView({ block: "center" });
+    here.classList.add("shown");
+    setTimeout(() => here.classList.remove("shown"), 2500);
+    return;
+  }
+  const told = await call("/page/around?session=" + encodeURIComponent(card.session) + "&line=" + card.line);
+  const go = make("button", "", "Open " + card.session);
+  go.onclick = () => { box.close(); attempt(open(card.session)); };
+  box.replaceChildren(make("b", "", card.session + " · line " + card.line));
+  for (const line of told.lines) {
+    const quoted = make("div", "quoted" + (line.line === told.line ? " shown" : ""), line.text);
+    quoted.append(make("small", "", line.role + " · line " + line.line + " · " + line.date.slice(0, 16).replace("T", " ")));
+    box.append(quoted);
+  }
+  if (card.session !== session) box.append(go);
+  if (!box.open) box.showModal();
 }
 async function open(name) {
   if (stream) stream.abort();
@@ -157,7 +183,7 @@ async function open(name) {
   session = told.session;
   talk.replaceChildren(); answer = thought = null; tools = {}; asks = {};
   for (const item of told.items) draw[item.type](item);
-  busy(told.items.length > 0 && told.items[told.items.length - 1].type !== "ended");
+  busy(told.busy);
   talk.scrollTop = talk.scrollHeight;
   document.title = session + " · MindStone";
   await sessions();
@@ -179,7 +205,14 @@ async function listen(name) {
       for (const part of parts) if (part.startsWith("data: ")) { const item = JSON.parse(part.slice(6)); draw[item.type](item); }
     }
   } catch (error) { if (own.signal.aborted) return; }
-  if (own === stream) { say("The connection was lost; trying again …", "warning"); setTimeout(() => attempt(open(name)), 2000); }
+  if (own === stream) { say("The connection was lost; trying again …", "warning"); again(name, own); }
+}
+function again(name, own) {
+  setTimeout(async () => {
+    if (own !== stream) return;
+    try { await call("/page/sessions"); } catch (error) { again(name, own); return; }
+    attempt(open(name));
+  }, 1500);
 }
 async function sessions() {
   const told = await call("/page/sessions");
@@ -203,8 +236,12 @@ $("composer").onsubmit = (event) => {
   event.preventDefault();
   const text = $("text").value.trim();
   if (!text) return;
+  talk.scrollTop = talk.scrollHeight;
   $("text").value = "";
-  attempt(call("/page/send", { session, text }));
+  call("/page/send", { session, text }).catch((error) => {
+    say("Not sent: " + error.message, "error");
+    if (!$("text").value) $("text").value = text;
+  });
 };
 $("text").onkeydown = (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); $("composer").requestSubmit(); }
@@ -226,7 +263,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });
 theme(localStorage.getItem("theme") || (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark"));
-if (matchMedia("(max-width: 760px)").matches) $("zone").click();
+if (matchMedia("(max-width: 760px)").matches) { $("zone").click(); $("text").placeholder = "Message, or /command"; }
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
 token = given || sessionStorage.getItem("token") || "";
 if (given) { sessionStorage.setItem("token", given); history.replaceState(null, "", "/"); }

@@ -18,6 +18,8 @@ SESSIONS = [path.name for path in sorted(FIXTURES.iterdir()) if path.suffix in (
 """Every session that is one file."""
 NESTED = [
     "cline/1772355600000/api_conversation_history.json",
+    "continue/cc000000-0000-4000-8000-000000000001.json",
+    "kiro/a1b2.jsonl",
     "droid/d0000000-0000-4000-8000-000000000001.jsonl",
     "roo-code/1772355600001/api_conversation_history.json",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.events import (
+    Answer,
     EntryAppeared,
     MessageReturned,
     Noticed,
     NotSaved,
     SessionReady,
+    ToolAsked,
     TurnEnded,
     TurnStarted,
 )
@@ -179,6 +182,29 @@ async def test_a_turn_that_loses_its_server_ends_and_the_next_one_is_in_a_fork(
     assert talk.session == f"agent:default:main@{newest.hash[:12]}"
     await talk.close()
     assert verify(home.places.session(home.key(talk.session))).ok
+
+
+async def test_an_approval_that_cannot_be_kept_runs_nothing_and_ends_the_turn(
+    server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.jsonl"
+    call = {"name": "shell", "arguments": {"command": f"touch {tmp_path / 'ran'}"}}
+    script.write_text(json.dumps({"text": "Soon.", "tool_calls": [call]}) + "\n")
+    heard: list[object] = []
+    with contextlib.ExitStack() as until_it_goes:
+        proxy = until_it_goes.enter_context(CuttingProxy(server.port))
+        home = home_of(tmp_path / "a", url.replace(str(server.port), str(proxy.port)))
+        talk = await api.connect(home=home, model=f"scripted/{script}", asks=True, approve="ask")
+        async for event in talk.ask("run it"):
+            heard.append(event)
+            if isinstance(event, ToolAsked):
+                until_it_goes.close()
+                talk.answer(event.call, Answer(allowed=True))
+    assert any(isinstance(each, NotSaved) for each in heard)
+    assert isinstance(heard[-1], TurnEnded)
+    assert heard[-1].ending == "failed"
+    await talk.close()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_password_is_in_no_output_and_no_file(

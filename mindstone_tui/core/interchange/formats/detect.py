@@ -17,14 +17,18 @@ from mindstone_tui.core.interchange.formats.claude_ai import CLAUDE_AI
 from mindstone_tui.core.interchange.formats.claude_code import CLAUDE_CODE
 from mindstone_tui.core.interchange.formats.cline import CLINE, KILO_CODE, ROO_CODE
 from mindstone_tui.core.interchange.formats.codex import CODEX
+from mindstone_tui.core.interchange.formats.continue_dev import CONTINUE
 from mindstone_tui.core.interchange.formats.copilot_cli import COPILOT_CLI
 from mindstone_tui.core.interchange.formats.crush import CRUSH
+from mindstone_tui.core.interchange.formats.cursor import CURSOR
 from mindstone_tui.core.interchange.formats.droid import DROID
 from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI
 from mindstone_tui.core.interchange.formats.goose import GOOSE
+from mindstone_tui.core.interchange.formats.kiro import KIRO
 from mindstone_tui.core.interchange.formats.messages import MESSAGES
 from mindstone_tui.core.interchange.formats.mindstone import MINDSTONE
 from mindstone_tui.core.interchange.formats.opencode import OPENCODE
+from mindstone_tui.core.interchange.formats.openhands import OPENHANDS
 from mindstone_tui.core.interchange.formats.parts import array_of, is_array
 from mindstone_tui.core.interchange.formats.pi import PI
 from mindstone_tui.core.interchange.formats.qwen_code import QWEN_CODE
@@ -47,6 +51,10 @@ FORMATS: Final = MappingProxyType(
             GOOSE,
             CHATGPT,
             CLAUDE_AI,
+            CURSOR,
+            KIRO,
+            CONTINUE,
+            OPENHANDS,
             OPENCODE,
             KILO_CODE,
             ROO_CODE,

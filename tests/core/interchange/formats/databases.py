@@ -64,3 +64,89 @@ def crush(path: Path) -> Path:
             ],
         )
     return path
+
+
+def cursor(path: Path) -> Path:
+    """The editor's `state.vscdb`: one conversation, and one that nobody said anything in."""
+    look = {"name": "read_file", "rawArgs": '{"target_file":"config.toml"}', "toolCallId": "c1"}
+    bubbles: list[dict[str, Any]] = [
+        {"type": 1, "text": "Which port does the server use?"},
+        {
+            "type": 2,
+            "text": "I will look.",
+            "createdAt": "2026-03-01T09:00:02.000Z",
+            "thinking": {"text": "The config will tell.", "signature": ""},
+            "toolFormerData": {**look, "status": "completed", "result": "port = 8080"},
+        },
+        {
+            "type": 2,
+            "text": "It uses port 8080.",
+            "tokenCount": {"inputTokens": 100, "outputTokens": 20},
+        },
+        {"type": 1, "text": "No, from now on it is 9090.", "createdAt": "2026-03-01T09:00:07Z"},
+        {
+            "type": 2,
+            "text": "I will change it.",
+            "toolFormerData": {"name": "edit", "rawArgs": "{}", "status": "loading"},
+        },
+    ]
+    composer = {
+        "composerId": "k1",
+        "name": "Finding the port",
+        "createdAt": _NINE * 1000,
+        "modelConfig": {"modelName": "example-large"},
+        "fullConversationHeadersOnly": [
+            {"bubbleId": f"b{number}", "type": bubble["type"]}
+            for number, bubble in enumerate(bubbles)
+        ],
+    }
+    with sqlite3.connect(path) as connection:
+        for table in ("ItemTable", "cursorDiskKV"):
+            connection.execute(f"CREATE TABLE {table} (key TEXT UNIQUE, value BLOB)")
+        rows = [("composerData:k1", composer)]
+        rows += [(f"bubbleId:k1:b{number}", bubble) for number, bubble in enumerate(bubbles)]
+        connection.executemany(
+            "INSERT INTO cursorDiskKV VALUES (?, ?)",
+            [(key, json.dumps(value).encode()) for key, value in rows],
+        )
+    return path
+
+
+def older_cursor(path: Path) -> Path:
+    """A project's `state.vscdb` of 2024: a composer and a chat, each as one value."""
+    composers = {
+        "allComposers": [
+            {
+                "composerId": "k2",
+                "createdAt": _NINE * 1000,
+                "conversation": [
+                    {"type": 1, "bubbleId": "x1", "text": "Add a port."},
+                    {"type": 2, "bubbleId": "x2", "text": "Added."},
+                ],
+            },
+            {"composerId": "k3", "conversation": []},
+        ]
+    }
+    chats = {
+        "tabs": [
+            {
+                "tabId": "k4",
+                "chatTitle": "Ports",
+                "lastSendTime": _NINE * 1000,
+                "bubbles": [
+                    {"type": "user", "id": "y1", "text": "Why 8080?"},
+                    {"type": "ai", "id": "y2", "rawText": "By habit.", "modelType": "example"},
+                ],
+            }
+        ]
+    }
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE ItemTable (key TEXT UNIQUE, value BLOB)")
+        connection.executemany(
+            "INSERT INTO ItemTable VALUES (?, ?)",
+            [
+                ("composer.composerData", json.dumps(composers)),
+                ("workbench.panel.aichat.view.aichat.chatdata", json.dumps(chats)),
+            ],
+        )
+    return path

@@ -300,13 +300,107 @@ def specstory(path: Path) -> list[Heard]:
     return joined
 
 
+def continue_(path: Path) -> list[Heard]:
+    """`~/.continue/sessions/<id>.json`, dated by the list beside it."""
+    listed = json.loads(path.with_name("sessions.json").read_text())
+    ts = at(int(listed[0]["dateCreated"]))
+    heard: list[Heard] = []
+    thoughts: tuple[str, ...] = ()
+    for item in json.loads(path.read_text())["history"]:
+        message = item["message"]
+        words = _block_text(message["content"])
+        match message["role"]:
+            case "thinking":
+                thoughts = (words,)
+            case "user":
+                for each in item["contextItems"]:
+                    words += f"\n\n[file: {each['name']}]\n\n{each['content']}"
+                heard.append(Heard("user", words, ts))
+            case "assistant":
+                asked = [each["function"] for each in message.get("toolCalls", ())]
+                calls = tuple((each["name"], each["arguments"]) for each in asked)
+                model = item["promptLogs"][0]["modelTitle"]
+                heard.append(Heard("assistant", words, ts, model, calls, thoughts))
+                thoughts = ()
+            case "tool":
+                heard.append(Heard("result", words, ts))
+    return heard
+
+
+def kiro(path: Path) -> list[Heard]:
+    """`~/.kiro/sessions/cli/<id>.jsonl`."""
+    about = json.loads(path.with_suffix(".json").read_text())
+    model = about["session_state"]["rts_model_state"]["model_info"]["model_id"]
+    heard: list[Heard] = []
+    ts = ""
+    for line in _json_lines(path):
+        data = line["data"]
+        ts = at(data["meta"]["timestamp"] * 1000) if "meta" in data else ts
+        parts = [(each["kind"], each["data"]) for each in data["content"]]
+        words = "".join(value for kind, value in parts if kind == "text")
+        calls = tuple((v["name"], dense(v["input"])) for kind, v in parts if kind == "toolUse")
+        thoughts = tuple(value["text"] for kind, value in parts if kind == "thinking")
+        if line["kind"] == "Prompt":
+            heard.append(Heard("user", words, ts))
+        elif line["kind"] == "AssistantMessage":
+            heard.append(Heard("assistant", words, ts, model, calls, thoughts))
+        else:
+            heard += [Heard("result", value["content"][0]["data"], ts) for _, value in parts]
+    return heard
+
+
+def openhands(path: Path) -> list[Heard]:
+    """A trajectory of actions and observations."""
+    heard: list[Heard] = []
+    for event in json.loads(path.read_text()):
+        ts, args = at(event["timestamp"]), event.get("args", {})
+        if event.get("observation") == "run":
+            heard.append(Heard("result", event["content"], ts))
+        elif event.get("action") == "message":
+            role = "user" if event["source"] == "user" else "assistant"
+            heard.append(Heard(role, args["content"], ts))
+        elif event.get("action") == "run":
+            made = event["tool_call_metadata"]
+            response = made["model_response"]
+            (asked,) = response["choices"][0]["message"]["tool_calls"]
+            calls = ((made["function_name"], asked["function"]["arguments"]),)
+            heard.append(Heard("assistant", args["thought"], ts, response["model"], calls))
+    return heard
+
+
+def cursor(path: Path) -> list[Heard]:
+    """`state.vscdb` of the editor, all conversations one after the other."""
+    heard: list[Heard] = []
+    with sqlite3.connect(path) as connection:
+        stored = {key: json.loads(v) for key, v in connection.execute("SELECT * FROM cursorDiskKV")}
+    for key in sorted(key for key in stored if key.startswith("composerData:")):
+        ts = at(stored[key]["createdAt"])
+        for header in stored[key]["fullConversationHeadersOnly"]:
+            bubble = stored[f"bubbleId:{key.split(':')[1]}:{header['bubbleId']}"]
+            ts = at(bubble["createdAt"]) if "createdAt" in bubble else ts
+            tool = bubble.get("toolFormerData")
+            if bubble["type"] == 1:
+                heard.append(Heard("user", bubble["text"], ts))
+                continue
+            calls = ((tool["name"], tool["rawArgs"]),) if tool else ()
+            thoughts = (bubble["thinking"]["text"],) if "thinking" in bubble else ()
+            heard.append(Heard("assistant", bubble["text"], ts, "example-large", calls, thoughts))
+            if tool and tool["status"] == "completed":
+                heard.append(Heard("result", tool["result"], ts))
+    return heard
+
+
 LISTEN: dict[str, Callable[[Path], list[Heard]]] = {
     "aider": aider,
     "claude-ai": claude_ai,
     "cline": cline,
+    "continue": continue_,
     "copilot-cli": copilot_cli,
     "crush": crush,
+    "cursor": cursor,
     "droid": droid,
+    "kiro": kiro,
+    "openhands": openhands,
     "qwen-code": qwen_code,
     "roo-code": roo_code,
     "specstory": specstory,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
+from mindstone_tui.core.interchange.import_many import sources
 from tests.core.interchange.formats import databases
 from tests.core.interchange.formats.heard import LISTEN, Heard
 from tests.core.interchange.helpers import FIXTURES, assert_sound, take_over, told
@@ -20,14 +23,18 @@ FILES = {
     "aider": "aider/.aider.chat.history.md",
     "claude-ai": "claude-ai.json",
     "cline": "cline/1772355600000/api_conversation_history.json",
+    "continue": "continue/cc000000-0000-4000-8000-000000000001.json",
     "copilot-cli": "copilot-cli.jsonl",
     "droid": "droid/d0000000-0000-4000-8000-000000000001.jsonl",
+    "kiro": "kiro/a1b2.jsonl",
+    "openhands": "openhands.json",
     "qwen-code": "qwen-code.jsonl",
     "roo-code": "roo-code/1772355600001/api_conversation_history.json",
     "specstory": "specstory/.specstory/history/2026-03-01_09-00-00Z-which-port.md",
 }
 BUILT: dict[str, Callable[[Path], Path]] = {
     "crush": lambda folder: databases.crush(folder / "tide" / ".crush" / "crush.db"),
+    "cursor": lambda folder: databases.cursor(folder / "state.vscdb"),
 }
 PROGRAMS = sorted({*FILES, *BUILT})
 
@@ -83,6 +90,10 @@ def test_texts_calls_results_order_dates_and_models_are_those_of_the_file(
             "copilot-cli",
             {"title": "Finding the port", "folder": "/home/ada/tide", "branch": "main"},
         ),
+        ("continue", {"title": "Finding the port", "folder": "/home/ada/tide"}),
+        ("cursor", {"title": "Finding the port", "conversation": "k1"}),
+        ("kiro", {"title": "Finding the port", "folder": "/home/ada/tide", "conversation": "a1b2"}),
+        ("openhands", {"conversation": "openhands", "models": ("example/large",)}),
         ("crush", {"title": "Ports", "conversation": "s1"}),
         ("droid", {"title": "Finding the port", "folder": "/home/ada/tide"}),
         (
@@ -109,7 +120,10 @@ def test_what_the_file_says_of_the_conversation_is_kept(
     [
         ("aider", 3_500, 233, 0.03),
         ("cline", 250, 11, 0.03),
+        ("continue", 300, 20, None),
         ("crush", None, None, 0.25),
+        ("cursor", 100, 20, None),
+        ("openhands", 250, 25, 0.3),
         ("copilot-cli", 700, 50, None),
         ("droid", 160, 30, None),
         ("qwen-code", 500, 40, None),
@@ -165,3 +179,41 @@ def test_a_formatted_history_of_aider_is_still_told_apart(home: Path, tmp_path: 
         "No, from now on it is 9090.\n\nChange it everywhere.",
         "Thanks!",
     ]
+
+
+def test_older_databases_of_cursor_hold_composers_and_chats(home: Path, tmp_path: Path) -> None:
+    take_over(home, databases.older_cursor(tmp_path / "state.vscdb"))
+    assert [(each.role, each.text) for each in _written(home)] == [
+        ("user", "Add a port."),
+        ("assistant", "Added."),
+        ("user", "Why 8080?"),
+        ("assistant", "By habit."),
+    ]
+
+
+def test_a_folder_of_events_is_one_conversation(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "conversations" / "7f" / "events"
+    folder.mkdir(parents=True)
+    told_by: list[dict[str, Any]] = [
+        {"kind": "MessageEvent", "llm_message": {"role": "user", "content": "Which port?"}},
+        {
+            "kind": "ActionEvent",
+            "thought": [{"type": "text", "text": "I will look."}],
+            "tool_name": "terminal",
+            "tool_call_id": "c1",
+            "tool_call": {"id": "c1", "name": "terminal", "arguments": "{}"},
+        },
+        {
+            "kind": "ObservationEvent",
+            "tool_call_id": "c1",
+            "observation": {"content": [{"type": "text", "text": "port = 8080"}]},
+        },
+    ]
+    for number, event in enumerate(told_by):
+        stamped = {"source": "agent", "timestamp": f"2026-03-01T09:00:0{number}", **event}
+        (folder / f"event-{number:05}-ab.json").write_text(json.dumps(stamped))
+    assert sources(tmp_path) == [folder / "event-00000-ab.json"]
+    report = take_over(home, folder / "event-00000-ab.json")
+    assert report.format == "openhands"
+    assert [each.text for each in _written(home)] == ["Which port?", "I will look.", "port = 8080"]
+    assert_sound(home)

@@ -1,0 +1,147 @@
+"""Continue and Kiro: a JSON file a session, `~/.continue/sessions/<id>.json`.
+
+Kiro's editor comes from Continue and keeps the same shape below its `workspace-sessions`; what its
+agent did there stands elsewhere, in files that it does not share. Dates are only in the list of all
+sessions beside the file, and there only for the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.interchange.formats.base import (
+    About,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Sample,
+    Titled,
+    Used,
+)
+from mindstone_tui.core.interchange.formats.blocks import MessageParts
+from mindstone_tui.core.interchange.formats.parts import (
+    array_of,
+    document,
+    joined,
+    plain,
+    unknown,
+)
+from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+
+_LIST: Final = "sessions.json"
+_ID: Final = "sessionId"
+_STATUS: Final[dict[str, ToolStatus]] = {"errored": "error", "canceled": "refused"}
+
+
+def is_session(sample: Sample) -> bool:
+    """Whether a file is a session of this shape."""
+    first = sample.objects[0] if sample.objects else {}
+    history = sequence(first.get("history"))
+    shaped = not history or "role" in mapping(mapping(history[0]).get("message"))
+    return "history" in first and shaped and bool({_ID, "workspaceDirectory"} & first.keys())
+
+
+def read_session(path: Path) -> Iterator[Record]:
+    """The session that a file is."""
+    found = document(path)
+    if isinstance(found, Broken):
+        yield found
+        return
+    name = text(found.get(_ID)) or path.stem
+    ts = moment(found.get("dateCreated")) or _listed(path.with_name(_LIST), name)
+    yield Began(id=name, ts=ts)
+    if title := text(found.get("title")):
+        yield Titled(title=title)
+    folder = text(found.get("workspaceDirectory")) or text(found.get("workspacePath"))
+    yield About(folder=folder.removeprefix("file://"))
+    answered: set[str] = set()
+    for number, each in enumerate(sequence(found.get("history")), 1):
+        yield from _item(number, mapping(each), ts, answered)
+    total = mapping(found.get("usage"))
+    usage = Usage(
+        prompt=count(total.get("promptTokens")), completion=count(total.get("completionTokens"))
+    )
+    if usage != Usage():
+        yield Used(usage=usage, so_far=True)
+
+
+def _listed(path: Path, name: str) -> str:
+    """When a session was begun, from the list beside it."""
+    for found in array_of(path) if path.is_file() else ():
+        if isinstance(found, tuple) and found[1].get(_ID) == name:
+            return moment(found[1].get("dateCreated"))
+    return ""
+
+
+def _item(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -> Iterator[Record]:
+    message = mapping(fields.get("message"))
+    said = plain(message.get("content"))
+    pieces = MessageParts(number)
+    source = text(message.get("id"))
+    match message.get("role"):
+        case _ if said is None:
+            yield Broken(line=number, why="the content is neither text nor a list of parts")
+        case "user":
+            pieces.texts += [said, *_context(fields)]
+            yield pieces.record("user", id=source, ts=ts)
+        case "thinking":
+            pieces.think(said, message.get("signature"))
+            yield pieces.record("assistant", ts=ts)
+        case "assistant":
+            pieces.texts.append(said)
+            pieces.think(mapping(fields.get("reasoning")).get("text"))
+            for each in map(mapping, sequence(message.get("toolCalls"))):
+                called = mapping(each.get("function"))
+                pieces.call(called.get("name"), called.get("arguments"), each.get("id"))
+            yield pieces.record("assistant", id=source, ts=ts, model=_model(fields))
+            yield from _results(number, fields, ts, answered)
+        case "tool" if text(message.get("toolCallId")) in answered:
+            return
+        case "tool":
+            answered.add(text(message.get("toolCallId")))
+            yield Gave(line=number, call=text(message.get("toolCallId")), text=said, ts=ts)
+        case role:
+            yield unknown(f"{text(role) or 'nameless'} message")
+
+
+def _context(fields: dict[str, Any]) -> Iterator[str]:
+    """What the person added to a message, by name."""
+    for each in map(mapping, sequence(fields.get("contextItems"))):
+        name = text(each.get("name")) or text(each.get("description"))
+        if name:
+            yield joined((f"[file: {name}]", text(each.get("content"))))
+
+
+def _model(fields: dict[str, Any]) -> str:
+    """The model that answered, from the log of the request if it was kept."""
+    for each in map(mapping, sequence(fields.get("promptLogs"))):
+        if name := text(each.get("modelTitle")) or text(each.get("model")):
+            return name
+    return text(mapping(fields.get("message")).get("model"))
+
+
+def _results(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -> Iterator[Record]:
+    """What tools gave, where it is kept with the answer that called them."""
+    for state in map(mapping, sequence(fields.get("toolCallStates"))):
+        call, status = text(state.get("toolCallId")), text(state.get("status"))
+        output = sequence(state.get("output"))
+        if not output and status not in ("done", "errored", "canceled"):
+            continue
+        answered.add(call)
+        said = joined(plain(mapping(each).get("content")) or "" for each in output)
+        yield Gave(
+            line=number,
+            call=call,
+            text=said,
+            status=_STATUS.get(status, "ok"),
+            ts=ts,
+        )
+
+
+CONTINUE = Format(name="continue", title="Continue", recognises=is_session, read=read_session)

@@ -1,0 +1,230 @@
+"""Cursor: `state.vscdb` of the editor, and the transcripts of its agent.
+
+The editor's database has, for all projects, an object a conversation and one a message; older ones
+have a database a project, with conversations and chats as one value each. The agent of the command
+line also leaves a transcript, a message a line, without dates. Its `store.db` keeps messages in a
+form of its own, and is not read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.interchange.formats.base import (
+    Began,
+    Broken,
+    Format,
+    Record,
+    Sample,
+    Titled,
+    Used,
+)
+from mindstone_tui.core.interchange.formats.blocks import (
+    BlockResult,
+    MessageParts,
+    pieces_of_blocks,
+)
+from mindstone_tui.core.interchange.formats.databases import (
+    connected,
+    has_tables,
+    is_database,
+    json_in,
+)
+from mindstone_tui.core.interchange.formats.parts import cut_tags, records_of, unknown
+from mindstone_tui.core.interchange.read_bytes import (
+    as_json,
+    count,
+    mapping,
+    moment,
+    sequence,
+    text,
+)
+
+_PROJECT: Final = ("composer.composerData", "workbench.panel.aichat.view.aichat.chatdata")
+_QUERY: Final = "user_query"
+_DONE: Final[dict[str, ToolStatus]] = {
+    "completed": "ok",
+    "error": "error",
+    "cancelled": "interrupted",
+}
+
+
+def _recognises(sample: Sample) -> bool:
+    if has_tables(sample, "ItemTable"):
+        return _has_conversations(sample.path)
+    first = sample.objects[0] if sample.objects else {}
+    return (
+        first.get("role") in ("user", "assistant")
+        and "content" in mapping(first.get("message"))
+        and "type" not in first
+    )
+
+
+def _has_conversations(path: Path) -> bool:
+    with connected(path) as connection:
+        return _is_global(connection) or any(_value(connection, key) for key in _PROJECT)
+
+
+def _is_global(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'cursorDiskKV'"
+    return connection.execute(query).fetchone() is not None
+
+
+def _value(connection: sqlite3.Connection, key: str, table: str = "ItemTable") -> Any:
+    """The JSON under a key; nothing where there is none."""
+    query = f"SELECT value FROM {table} WHERE key = ?"
+    row = connection.execute(query, (key,)).fetchone()
+    raw = row[0] if row else None
+    found = json_in(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
+    return found if isinstance(found, dict | list) else None
+
+
+def _read(path: Path) -> Iterator[Record]:
+    if not is_database(path):
+        yield from _transcript(path)
+        return
+    try:
+        with connected(path) as connection:
+            if _is_global(connection):
+                yield from _composers(connection)
+            yield from _of_project(connection)
+    except sqlite3.Error as error:
+        yield Broken(line=1, why=f"the database cannot be read: {error}")
+
+
+def _composers(connection: sqlite3.Connection) -> Iterator[Record]:
+    """Conversations of all projects, a message a row."""
+    query = "SELECT key FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
+    for (key,) in connection.execute(query).fetchall():
+        composer = _value(connection, key, "cursorDiskKV")
+        if isinstance(composer, dict):
+            yield from _composer(composer, _bubbles(connection, composer))
+
+
+def _bubbles(connection: sqlite3.Connection, composer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The messages of a conversation: named in order, or still within it."""
+    name = text(composer.get("composerId"))
+    inside = mapping(composer.get("conversationMap"))
+    for header in map(mapping, sequence(composer.get("fullConversationHeadersOnly"))):
+        bubble = text(header.get("bubbleId"))
+        stored = _value(connection, f"bubbleId:{name}:{bubble}", "cursorDiskKV")
+        yield {**header, **mapping(stored or inside.get(bubble))}
+    yield from map(mapping, sequence(composer.get("conversation")))
+
+
+def _of_project(connection: sqlite3.Connection) -> Iterator[Record]:
+    """Conversations and chats of one project, as older versions keep them."""
+    composers = mapping(_value(connection, _PROJECT[0]))
+    for composer in map(mapping, sequence(composers.get("allComposers"))):
+        if sequence(composer.get("conversation")):
+            yield from _composer(composer, map(mapping, sequence(composer["conversation"])))
+    for tab in map(mapping, sequence(mapping(_value(connection, _PROJECT[1])).get("tabs"))):
+        about = {
+            "composerId": tab.get("tabId"),
+            "name": tab.get("chatTitle"),
+            "createdAt": tab.get("lastSendTime"),
+        }
+        yield from _composer(about, map(mapping, sequence(tab.get("bubbles"))))
+
+
+def _composer(composer: dict[str, Any], bubbles: Iterator[dict[str, Any]]) -> Iterator[Record]:
+    ts = moment(composer.get("createdAt"))
+    yield Began(id=text(composer.get("composerId")), ts=ts)
+    if title := text(composer.get("name")):
+        yield Titled(title=title)
+    model = text(mapping(composer.get("modelConfig")).get("modelName"))
+    model = "" if model == "default" else model
+    for number, bubble in enumerate(bubbles, 1):
+        # Only some messages are dated; the others are as old as the one before.
+        ts = _time(bubble) or ts
+        yield from _bubble(number, bubble, ts, model)
+
+
+def _time(bubble: dict[str, Any]) -> str:
+    timing = mapping(bubble.get("timingInfo"))
+    sent = timing.get("clientRpcSendTime") or timing.get("clientStartTime")
+    # What is not a time since 1970 is one since the editor was started.
+    dated = sent if isinstance(sent, int | float) and sent > 1e12 else None
+    return moment(bubble.get("createdAt")) or moment(dated)
+
+
+def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+    pieces = MessageParts(number)
+    source = text(bubble.get("bubbleId")) or text(bubble.get("id"))
+    said = bubble.get("text") or bubble.get("rawText")
+    pieces.texts.append(text(said))
+    if bubble.get("type") in (1, "user"):
+        pieces.texts += [_named(each) for each in sequence(bubble.get("selectedImages"))]
+        yield pieces.record("user", id=source, ts=ts)
+        return
+    if bubble.get("type") not in (2, "ai"):
+        yield unknown("message without a known type")
+        return
+    thought = mapping(bubble.get("thinking"))
+    pieces.think(thought.get("text"), thought.get("signature"))
+    _add_tool(pieces, mapping(bubble.get("toolFormerData")))
+    own = text(mapping(bubble.get("modelInfo")).get("modelName")) or text(bubble.get("modelType"))
+    yield pieces.record("assistant", id=source, ts=ts, model=own or model)
+    yield from pieces.given(ts)
+    told = mapping(bubble.get("tokenCount"))
+    usage = Usage(
+        prompt=count(told.get("inputTokens")) or None,
+        completion=count(told.get("outputTokens")) or None,
+    )
+    if usage != Usage():
+        yield Used(usage=usage, model=own or model, answer=source)
+
+
+def _named(image: object) -> str:
+    path = text(mapping(image).get("path")).replace("\\", "/")
+    return f"[image: {path.rsplit('/', 1)[-1]}]" if path else "[image]"
+
+
+def _add_tool(pieces: MessageParts, tool: dict[str, Any]) -> None:
+    """The one call that a message stands for, with what came of it."""
+    name = text(tool.get("name"))
+    if not name:
+        return
+    arguments = tool.get("rawArgs") or tool.get("params") or "{}"
+    call = pieces.call(name, arguments, tool.get("toolCallId"))
+    status = text(tool.get("status"))
+    result = tool.get("result")
+    if result or status in _DONE:
+        given = result if isinstance(result, str) else "" if result is None else as_json(result)
+        ended = _DONE.get(status, "ok")
+        pieces.results.append(BlockResult(call=call.id, text=given, name=name, status=ended))
+
+
+def _transcript(path: Path) -> Iterator[Record]:
+    """What the agent of the command line wrote down."""
+    yield Began(id=path.stem)
+    for found in records_of(path):
+        if isinstance(found, Broken):
+            yield found
+            continue
+        number, fields = found
+        pieces = pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
+        match fields.get("role"):
+            case _ if pieces is None:
+                yield Broken(line=number, why="the content is neither text nor a list of blocks")
+            case "user":
+                asked = [
+                    inside.strip()
+                    for each in pieces.texts
+                    for _, inside in cut_tags(each, (_QUERY,))[1]
+                ]
+                pieces.texts[:] = asked or pieces.texts
+                yield from pieces.given("")
+                yield pieces.record("user")
+            case "assistant":
+                yield pieces.record("assistant")
+            case role:
+                yield unknown(f"{text(role) or 'nameless'} message")
+
+
+CURSOR = Format(name="cursor", title="Cursor", recognises=_recognises, read=_read, many=True)

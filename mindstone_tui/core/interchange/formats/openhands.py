@@ -1,0 +1,199 @@
+"""OpenHands: a conversation's events, a file each in a folder, or a trajectory as one array.
+
+Older versions write actions and observations, newer ones events of a `kind`; both name the call
+that a result answers. Of a folder of events any file stands for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.interchange.formats.base import (
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Sample,
+    Used,
+)
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, money
+from mindstone_tui.core.interchange.formats.parts import (
+    Numbered,
+    array_of,
+    document,
+    joined,
+    plain,
+    unknown,
+)
+from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+
+EVENT_FILE: Final = re.compile(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
+"""How the files of single events are called, in a folder `events`."""
+_NOTHING: Final = frozenset(
+    {"null", "recall", "system", "change_agent_state", "agent_state_changed", "condensation"}
+)
+
+
+def _recognises(sample: Sample) -> bool:
+    first = (sample.elements or sample.objects or ({},))[0]
+    older = "source" in first and bool({"args", "extras", "cause"} & first.keys())
+    newer = text(first.get("kind")).endswith("Event") and "source" in first
+    return newer or (older and bool({"action", "observation"} & first.keys()))
+
+
+def _read(path: Path) -> Iterator[Record]:
+    is_event = path.parent.name == "events" and EVENT_FILE.fullmatch(path.name) is not None
+    events = path.parent if is_event else None
+    yield Began(id=events.parent.name if events else path.stem)
+    talk = _Talk()
+    for found in _in_folder(events) if events else array_of(path):
+        if isinstance(found, Broken):
+            yield found
+        else:
+            yield from talk.take(*found)
+
+
+def _in_folder(folder: Path) -> Iterator[Numbered | Broken]:
+    named = ((EVENT_FILE.fullmatch(each.name), each) for each in folder.iterdir())
+    for number, file in sorted((int(name[1]), file) for name, file in named if name):
+        found = document(file)
+        if isinstance(found, Broken):
+            yield Broken(line=number, why=f"{file.name}: {found.why}")
+        else:
+            yield number, found
+
+
+class _Talk:
+    """Takes events in their order."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+        """The call that an action made, by the action's id."""
+
+    def take(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+        """One more event."""
+        if "kind" in fields:
+            yield from _newer(number, fields)
+        elif "action" in fields:
+            yield from self._action(number, fields)
+        elif "observation" in fields:
+            yield self._observation(number, fields)
+        else:
+            yield unknown("event")
+        yield from _used(mapping(fields.get("llm_metrics")))
+
+    def _action(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+        args, kind = mapping(fields.get("args")), text(fields.get("action"))
+        made = mapping(fields.get("tool_call_metadata"))
+        response = mapping(made.get("model_response"))
+        pieces = MessageParts(number)
+        name, ts = text(fields.get("id")), moment(fields.get("timestamp"))
+        if kind in _NOTHING:
+            yield unknown(kind)
+            return
+        if fields.get("source") == "user":
+            pieces.texts.append(text(args.get("content")))
+            yield pieces.record("user", ts=ts)
+            return
+        pieces.texts.append(text(args.get("thought")))
+        if kind == "message":
+            pieces.texts.append(text(args.get("content")))
+        elif kind == "finish":
+            pieces.texts.append(text(args.get("final_thought")))
+        elif kind == "think":
+            pieces.texts.clear()
+            pieces.think(args.get("thought"))
+        else:
+            rest = {key: each for key, each in args.items() if key != "thought" and each}
+            asked = _asked(response, text(made.get("tool_call_id")))
+            function = text(made.get("function_name")) or kind
+            call = pieces.call(function, asked or rest, made.get("tool_call_id"))
+            self._calls[name] = call.id
+        yield pieces.record("assistant", ts=ts, model=text(response.get("model")))
+
+    def _observation(self, number: int, fields: dict[str, Any]) -> Record:
+        kind, cause = text(fields.get("observation")), text(fields.get("cause"))
+        if kind in _NOTHING or cause not in self._calls:
+            return unknown(kind)
+        failed = fields.get("success") is False or kind == "error"
+        return Gave(
+            line=number,
+            call=self._calls[cause],
+            text=text(fields.get("content")),
+            status="error" if failed else "ok",
+            ts=moment(fields.get("timestamp")),
+        )
+
+
+def _asked(response: dict[str, Any], call: str) -> str:
+    """The arguments of a call as the model wrote them."""
+    for choice in map(mapping, sequence(response.get("choices"))):
+        for each in map(mapping, sequence(mapping(choice.get("message")).get("tool_calls"))):
+            if text(each.get("id")) == call:
+                return text(mapping(each.get("function")).get("arguments"))
+    return ""
+
+
+def _used(metrics: dict[str, Any]) -> Iterator[Record]:
+    """Everything so far."""
+    told = mapping(metrics.get("accumulated_token_usage"))
+    usage = Usage(
+        prompt=count(told.get("prompt_tokens")),
+        completion=count(told.get("completion_tokens")),
+        cached=count(told.get("cache_read_tokens")),
+        cache_written=count(told.get("cache_write_tokens")),
+        cost=money(metrics.get("accumulated_cost")),
+    )
+    if usage != Usage():
+        yield Used(usage=usage, model=text(told.get("model")), so_far=True)
+
+
+def _newer(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    """An event of the newer kind."""
+    pieces = MessageParts(number)
+    ts, source = moment(fields.get("timestamp")), text(fields.get("id"))
+    match fields.get("kind"):
+        case "MessageEvent":
+            message = mapping(fields.get("llm_message"))
+            pieces.texts.append(plain(message.get("content")) or "")
+            pieces.think(message.get("reasoning_content"))
+            is_person = message.get("role") == "user"
+            yield pieces.record("user" if is_person else "assistant", id=source, ts=ts)
+        case "ActionEvent":
+            call = mapping(fields.get("tool_call"))
+            pieces.texts.append(plain(fields.get("thought")) or "")
+            pieces.think(fields.get("reasoning_content"))
+            inner = mapping(call.get("function")) or call
+            name = text(fields.get("tool_name")) or text(inner.get("name"))
+            arguments = inner.get("arguments") or _without_kind(mapping(fields.get("action")))
+            pieces.call(name, arguments, fields.get("tool_call_id") or call.get("id"))
+            yield pieces.record(
+                "assistant", id=source, ts=ts, group=text(fields.get("llm_response_id"))
+            )
+        case "ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation":
+            given = mapping(fields.get("observation"))
+            said = plain(given.get("content")) or text(given.get("output"))
+            failed = text(fields.get("error"))
+            yield Gave(
+                line=number,
+                call=text(fields.get("tool_call_id")),
+                text=joined((said, failed)),
+                name=text(fields.get("tool_name")),
+                status="error" if failed or given.get("is_error") is True else "ok",
+                id=source,
+                ts=ts,
+            )
+        case kind:
+            yield unknown(kind)
+
+
+def _without_kind(action: dict[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in action.items() if key != "kind"}
+
+
+OPENHANDS = Format(name="openhands", title="OpenHands", recognises=_recognises, read=_read)
