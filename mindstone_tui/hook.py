@@ -6,26 +6,23 @@ Where no resident listens it starts one; where none can be had, a recorder of it
 program's session file over after the hook has left.
 """
 
-import json
 import os
-import socket
 import sys
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 BUDGET = 0.85
 """Seconds for everything, Python's own start not counted."""
 _LONGEST_INPUT = 64 << 20
+_SENT_AS_IT_IS = 256 << 10
+"""Bytes of a moment that are passed on unread; of a longer one, only what is needed."""
 _LONGEST_PROMPT = 100_000
 _LONGEST_ANSWER = 1 << 20
 _STARTING = 8.0
 """Seconds that a resident may take to listen."""
-_FIELDS = ("session_id", "transcript_path", "cwd", "prompt", "source")
-_CONTEXT = {"SessionStart", "UserPromptSubmit", "BeforeAgent"}
+_FIELDS = ("hook_event_name", "session_id", "transcript_path", "cwd", "prompt", "source")
+_READS = (b"SessionStart", b"UserPromptSubmit", b"BeforeAgent")
 """Events whose answer the program reads."""
+_RESULT = b'"result":'
 
 
 def main(arguments: "list[str]") -> int:
@@ -33,16 +30,15 @@ def main(arguments: "list[str]") -> int:
     until = time.monotonic() + BUDGET
     try:
         program, state, home = _called_with(arguments)
-        call = _call(program, sys.stdin.buffer.read(_LONGEST_INPUT))
-        answer = _ask(state, call, until)
+        said = _said(sys.stdin.buffer.read(_LONGEST_INPUT))
+        is_read = any(name in said for name in _READS)
+        answer = _ask(state, program, said, until)
         if answer is None:
-            _start(state, home, call)
-            if call["event"] in _CONTEXT:
-                answer = _ask_again(state, call, until)
-        text = (answer or {}).get("context")
-        if isinstance(text, str) and text and call["event"] in _CONTEXT:
-            said = {"hookEventName": call["event"], "additionalContext": text}
-            sys.stdout.write(json.dumps({"hookSpecificOutput": said}) + "\n")
+            _start(state, home, said, records=not is_read)
+            if is_read:
+                answer = _ask_again(state, program, said, until)
+        if answer and answer.startswith(b'{"hookSpecificOutput":'):
+            sys.stdout.buffer.write(answer + b"\n")
             sys.stdout.flush()
     except Exception:  # whatever it is, it must not reach the other program
         return 0
@@ -66,51 +62,74 @@ def _called_with(arguments: "list[str]") -> "tuple[str, str, str]":
     return words[0], state, home
 
 
-def _call(program: str, raw: bytes) -> "dict[str, Any]":
-    """What the resident is told of the moment: no tool's result, it stands in the file."""
-    said = json.loads(raw)
-    found = {name: said.get(name) for name in _FIELDS}
-    call = {name: value for name, value in found.items() if isinstance(value, str)}
-    call["prompt"] = call.get("prompt", "")[:_LONGEST_PROMPT]
-    return {**call, "program": program, "event": str(said.get("hook_event_name", ""))}
+def _said(raw: bytes) -> bytes:
+    """The moment on one line; a long one without the tool's result, which stands in the file."""
+    if len(raw) > _SENT_AS_IT_IS:
+        import json
+
+        known = json.loads(raw)
+        found = {name: known[name] for name in _FIELDS if isinstance(known.get(name), str)}
+        found["prompt"] = found.get("prompt", "")[:_LONGEST_PROMPT]
+        raw = json.dumps(found).encode()
+    line = raw.replace(b"\r", b" ").replace(b"\n", b" ").strip()
+    if not (line.startswith(b"{") and line.endswith(b"}")):
+        raise ValueError
+    return line
 
 
-def _ask(state: str, call: "dict[str, Any]", until: float) -> "dict[str, Any] | None":
+def _ask(state: str, program: str, said: bytes, until: float) -> "bytes | None":
     """The resident's answer; None where nobody listens, empty where it takes too long."""
+    # `socket` itself, and `json`, would cost more than everything else here together.
+    from _socket import AF_UNIX, SOCK_STREAM, socket
+
     try:
-        address = json.loads(_small_file(f"{state}/serve.json"))["socket"]
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        address = _text(_small_file(f"{state}/serve.json"), b"socket")
+        line = socket(AF_UNIX, SOCK_STREAM)
         line.settimeout(_left(until))
         line.connect(address)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, LookupError):
         return None
-    with line:
-        message = {"jsonrpc": "2.0", "id": 1, "method": "hook", "params": call}
-        heard = b""
-        try:
-            line.sendall(json.dumps(message).encode() + b"\n")
-            while not heard.endswith(b"\n") and len(heard) < _LONGEST_ANSWER:
-                line.settimeout(_left(until))
-                piece = line.recv(1 << 16)
-                if not piece:
-                    return None
-                heard += piece
-            result = json.loads(heard).get("result")
-        except TimeoutError:
-            return {}
-        except (OSError, ValueError):
-            return None
-        return result if isinstance(result, dict) else {}
+    head = b'{"jsonrpc":"2.0","id":1,"method":"hook","params":{"program":"' + program.encode()
+    heard = b""
+    try:
+        line.sendall(head + b'","said":' + said + b"}}\n")
+        while not heard.endswith(b"\n") and len(heard) < _LONGEST_ANSWER:
+            line.settimeout(_left(until))
+            piece = line.recv(1 << 16)
+            if not piece:
+                return None
+            heard += piece
+    except TimeoutError:
+        return b""
+    except OSError:
+        return None
+    finally:
+        line.close()
+    whole = heard.rstrip()
+    if _RESULT not in whole:
+        return b""
+    return whole[whole.index(_RESULT) + len(_RESULT) : -1]
 
 
-def _ask_again(state: str, call: "dict[str, Any]", until: float) -> "dict[str, Any] | None":
+def _ask_again(state: str, program: str, said: bytes, until: float) -> "bytes | None":
     """Ask the resident that was just started, as soon as it listens."""
     while time.monotonic() < until - 0.02:
         time.sleep(0.02)
-        answer = _ask(state, call, until)
+        answer = _ask(state, program, said, until)
         if answer is not None:
             return answer
     return None
+
+
+def _text(encoded: bytes, name: bytes) -> str:
+    """A member of a small JSON object that is a text."""
+    _, _, rest = encoded.partition(b'"' + name + b'":"')
+    found, end, _ = rest.partition(b'"')
+    if not end or b"\\" in found:
+        import json
+
+        return str(json.loads(encoded)[name.decode()])
+    return found.decode()
 
 
 def _small_file(path: str) -> bytes:
@@ -125,14 +144,17 @@ def _left(until: float) -> float:
     return max(until - time.monotonic(), 0.001)
 
 
-def _start(state: str, home: str, call: "dict[str, Any]") -> None:
+def _start(state: str, home: str, said: bytes, *, records: bool) -> None:
     """Start a resident for the next hook, and a recorder for this one."""
     environ = {**os.environ, **({"MINDSTONE_HOME": home} if home else {})}
     python = [sys.executable, "-P", "-m", "mindstone_tui"]  # never a module of the project
     if _may_start(state):
         _leave_behind([*python, "serve", "--on-demand", "--json"], environ)
-    if (file := call.get("transcript_path")) and call["event"] not in _CONTEXT:
-        _leave_behind([*python, "watch", "--once", file], environ)
+    if records:
+        import json
+
+        if isinstance(file := json.loads(said).get("transcript_path"), str) and file:
+            _leave_behind([*python, "watch", "--once", file], environ)
 
 
 def _may_start(state: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from mindstone_tui.cli.options import JsonOption
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import MindstoneError, UsageError
+
+if TYPE_CHECKING:
+    from mindstone_tui.servers.resident import Listening
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +59,7 @@ def serve(
         raise typer.Exit(_status(home, json=json))
     if stop:
         raise typer.Exit(_stop(home))
-    from mindstone_tui.servers.resident import Listening, Resident, start_in_background
+    from mindstone_tui.servers.resident import Resident, start_in_background
 
     settings = load(home.places, home.environ).settings
     chosen = port if port >= 0 else settings.serve.port
@@ -68,6 +71,8 @@ def serve(
         else:
             _introduce(told)
 
+    if not on_demand:
+        make_room(home)
     if background:
         if socket_only:
             ready(start_in_background(home.places, ["--socket-only", "--json"]))
@@ -111,18 +116,33 @@ def _status(home: Home, *, json: bool) -> int:
     return 0
 
 
+def make_room(home: Home) -> None:
+    """End the resident that a hook started: the one that a person starts does its work, too."""
+    from mindstone_tui.servers.resident import listening
+
+    found = listening(home.places)
+    if found is not None and found.on_demand:
+        _end(home, found)
+
+
 def _stop(home: Home) -> int:
-    from mindstone_tui.servers.resident import ask, listening
+    from mindstone_tui.servers.resident import listening
 
     found = listening(home.places)
     if found is None:
         say("No server is running for this home.")
         return 0
+    _end(home, found)
+    say(f"Stopped process {found.pid}.")
+    return 0
+
+
+def _end(home: Home, found: Listening) -> None:
+    from mindstone_tui.servers.resident import ask, listening
+
     asyncio.run(ask(found, "stop", {}))
     until = time.monotonic() + 30
     while (now := listening(home.places)) is not None and now.pid == found.pid:
         if time.monotonic() > until:
             raise MindstoneError(f"Process {found.pid} did not stop.", "End it yourself.")
         time.sleep(0.05)
-    say(f"Stopped process {found.pid}.")
-    return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ import msgspec
 
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
@@ -32,6 +34,7 @@ from mindstone_tui.servers.peer import Handler
 
 T = TypeVar("T")
 _TICK: Final = 0.25
+_MANY_FILES: Final = 4_096
 _COMPACTED: Final = "pre_compact"
 _ENDED: Final = "session_end"
 _LOOKED_BACK: Final = 20_000
@@ -56,10 +59,10 @@ MOMENTS: Final[Mapping[str, Moment]] = {
 
 
 class HookCall(msgspec.Struct, kw_only=True):
-    """What a hook says; everything but the event may be missing."""
+    """What a program says to a hook; anything may be missing."""
 
     program: str = ""
-    event: str = ""
+    event: str = msgspec.field(default="", name="hook_event_name")
     session_id: str = ""
     transcript_path: str = ""
     cwd: str = ""
@@ -78,6 +81,21 @@ class HookCall(msgspec.Struct, kw_only=True):
         return key_of(self.program, self.session_id, "default") if self.session_id else None
 
 
+def call_of(params: dict[str, Any]) -> HookCall:
+    """A moment as its hook passed it on, with what is no text left out."""
+    said = params.get("said")
+    fields = {name: value for name, value in dict(said or {}).items() if isinstance(value, str)}
+    return msgspec.convert({**fields, "program": str(params.get("program", ""))}, HookCall)
+
+
+def _given(call: HookCall, context: str) -> dict[str, Any]:
+    """What the program reads from its hook, in the form that all of them share."""
+    if not context:
+        return {}
+    said = {"hookEventName": call.event, "additionalContext": context}
+    return {"hookSpecificOutput": said}
+
+
 class Attached:
     """Follows the programs' files and answers their hooks."""
 
@@ -85,6 +103,7 @@ class Attached:
         self.last_asked = time.monotonic()
         """When a hook last said something, by the process's clock."""
         self._home = home
+        _allow_many_files()
         settings = self._settings()
         self._watch = FolderWatch(home.places, settings, home.environ)
         self._recall = ProjectRecall(home.places, settings)
@@ -101,7 +120,8 @@ class Attached:
 
     async def run(self) -> None:
         """Follow files until cancelled; folders only if somebody wanted it and nobody else does."""
-        self._go_on(self._in(self._asking, self._recall.warm_up))
+        # Beside the questions, not before them: until it is done, words alone answer.
+        self._go_on(asyncio.to_thread(self._recall.warm_up))
         places = self._home.places
         with contextlib.ExitStack() as held:
             follows = False
@@ -110,8 +130,10 @@ class Attached:
                     lock = contextlib.ExitStack()
                     follows = lock.enter_context(only_watch(places))
                     held.push(lock) if follows else lock.close()
-                with contextlib.suppress(MindstoneError, OSError):
+                try:
                     await self._in(self._taking, partial(self._watch.step, folders=follows))
+                except Exception as error:  # a bug must not end the recording of everything else
+                    record(error, places.log)
                 await asyncio.sleep(_TICK)
 
     async def done(self) -> None:
@@ -129,13 +151,15 @@ class Attached:
 
     async def _hook(self, params: dict[str, Any]) -> dict[str, Any]:
         self.last_asked = time.monotonic()
-        call = msgspec.convert(params, HookCall)
+        call = call_of(params)
         match MOMENTS.get(call.event):
             case "prompt":
                 self._take(call, settled=False)
-                return {"context": await self._in(self._asking, partial(self._for_prompt, call))}
+                return _given(call, await self._in(self._asking, partial(self._for_prompt, call)))
             case "start":
-                return {"context": await self._in(self._asking, partial(self._offer, call))}
+                offered = await self._in(self._asking, partial(self._offer, call))
+                self._go_on(self._in(self._asking, partial(self._recall.get_ready, Path(call.cwd))))
+                return _given(call, offered)
             case "tool" | "stop":
                 self._take(call, settled=True)
             case "compact":
@@ -222,3 +246,12 @@ class Attached:
 
     def _settings(self) -> Settings:
         return load(self._home.places, self._home.environ).settings
+
+
+def _allow_many_files() -> None:
+    """Let this process have as many files open as its user may: each session's index is three."""
+    low, high = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_FILES if high == resource.RLIM_INFINITY else min(_MANY_FILES, high)
+    if low < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, high))

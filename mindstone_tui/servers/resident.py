@@ -91,6 +91,8 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     """The file that holds it."""
     url: str = ""
     """Empty when it serves its socket only."""
+    on_demand: bool = False
+    """Started by a hook: it makes room for one that a person starts."""
 
 
 def listening(places: Places) -> Listening | None:
@@ -177,6 +179,7 @@ class Resident:
                 socket=str(self._own.socket),
                 token=str(self._own.token),
                 url=url,
+                on_demand=linger > 0,
             )
             replace_file(self._own.told, msgspec.json.encode(self._told))
             files.callback(self._own.told.unlink, missing_ok=True)

@@ -79,13 +79,12 @@ class Desk:
         """Return once the resident has taken everything that it was told of."""
         told = listening(self.places)
         assert told is not None
-        call = {
-            "program": self.name,
-            "event": "PreCompact",
+        said = {
+            "hook_event_name": "PreCompact",
             "session_id": "nobody",
             "transcript_path": str(file),
         }
-        asyncio.run(ask(told, "hook", call, 60))
+        asyncio.run(ask(told, "hook", {"program": self.name, "said": said}, 60))
 
     def sessions(self) -> list[SessionPlaces]:
         return sorted(self.places.sessions(), key=lambda own: own.transcript.stat().st_ctime_ns)
@@ -102,6 +101,8 @@ def desk_for(tmp_path: Path) -> Iterator[Callable[[str], Desk]]:
 
         def make(name: str) -> Desk:
             made.append(Desk(tmp_path, server, name))
+            # A hook would start it, but a busy machine may take longer than the program runs.
+            made[-1].mindstone("serve", "--background", "--socket-only")
             return made[-1]
 
         yield make

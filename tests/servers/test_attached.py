@@ -13,12 +13,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mindstone_tui import api
+from mindstone_tui.cli.serve import make_room
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.attached import Attached
+from mindstone_tui.servers.resident import Resident, ask, listening
 from tests.cli.program import ROOT
 from tests.core.session.test_live_import import ClaudeFile
 
@@ -49,16 +52,17 @@ class Stage:
         self.attached = Attached(self.home)
 
     async def call(self, event: str, session: str = "now", **fields: str) -> str:
-        given = {
-            "program": "claude-code",
-            "event": event,
+        said = {
+            "hook_event_name": event,
             "session_id": session,
             "cwd": str(self.project),
+            "tool_response": {"stdout": "not of interest"},
             **fields,
         }
+        given = {"program": "claude-code", "said": said}
         answer: dict[str, Any] = await self.attached.methods()["hook"](given)
         await self.attached.done()
-        return str(answer.get("context", ""))
+        return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
     async def earlier(self, name: str, *said: str, cwd: str = "") -> None:
         """A session that ended before."""
@@ -170,26 +174,21 @@ def listen(home: Path, answer: Callable[[dict[str, Any]], bytes]) -> list[dict[s
 
 
 def test_a_hook_prints_what_the_resident_answers_in_the_programs_own_form(tmp_path: Path) -> None:
-    said = {"jsonrpc": "2.0", "id": 1, "result": {"context": "earlier …"}}
-    heard = listen(tmp_path, lambda call: json.dumps(said).encode() + b"\n")
-    code, out, errors = hook(tmp_path, {"tool_response": "x" * 100, "transcript_path": "/t.jsonl"})
+    context = {"hookEventName": "UserPromptSubmit", "additionalContext": "earlier } …"}
+    said = {"jsonrpc": "2.0", "id": 1, "result": {"hookSpecificOutput": context}}
+    heard = listen(tmp_path, lambda call: msgspec.json.encode(said) + b"\n")
+    code, out, errors = hook(tmp_path, {"transcript_path": "/t.jsonl"})
     assert (code, errors) == (0, "")
-    assert json.loads(out) == {
-        "hookSpecificOutput": {
-            "hookEventName": "UserPromptSubmit",
-            "additionalContext": "earlier …",
-        }
-    }
-    assert heard == [
-        {
-            "session_id": "s",
-            "transcript_path": "/t.jsonl",
-            "cwd": "/",
-            "prompt": "hi",
-            "program": "codex",
-            "event": "UserPromptSubmit",
-        }
-    ]
+    assert json.loads(out) == {"hookSpecificOutput": context}
+    assert heard[0]["program"] == "codex"
+    assert heard[0]["said"]["transcript_path"] == "/t.jsonl"
+
+
+def test_of_a_moment_that_is_very_long_only_what_is_needed_is_passed_on(tmp_path: Path) -> None:
+    heard = listen(tmp_path, lambda call: b'{"result":{}}\n')
+    assert hook(tmp_path, {"tool_response": "x\n" * 500_000}) == (0, "", "")
+    said = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hi", "cwd": "/"}
+    assert heard[0]["said"] == said
 
 
 @pytest.mark.parametrize("answer", [b"", b"no json\n", b'{"error": {}}\n', b'{"result": 7}\n'])
@@ -210,7 +209,7 @@ def test_a_hook_loads_none_of_the_rest() -> None:
     code = (
         "import sys, mindstone_tui.hook; "
         "print(sorted(m for m in sys.modules if m.split('.')[0] in "
-        "('typer', 'textual', 'litellm', 'msgspec', 'asyncio', 'pathlib') "
+        "('typer', 'textual', 'litellm', 'msgspec', 'asyncio', 'pathlib', 'json', 'socket', 're') "
         "or m.startswith('mindstone_tui.')))"
     )
     done = subprocess.run(
@@ -220,16 +219,26 @@ def test_a_hook_loads_none_of_the_rest() -> None:
 
 
 async def test_the_resident_answers_hooks_over_its_socket(tmp_path: Path) -> None:
-    from mindstone_tui.servers.resident import Resident, ask
-
     home = api.Home(tmp_path / "ours", {"HOME": str(tmp_path)})
     ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     resident = Resident(home)
     running = asyncio.create_task(resident.run(port=0, http=False, ready=ready.set_result))
     told = await ready
     assert told.url == ""
-    assert await ask(told, "hook", {"event": "UserPromptSubmit", "prompt": "hello"}) == {
-        "context": ""
-    }
+    said = {"hook_event_name": "UserPromptSubmit", "prompt": "hello"}
+    assert await ask(told, "hook", {"program": "codex", "said": said}) == {}
     resident.stop()
     await running
+
+
+async def test_a_resident_that_a_hook_started_makes_room_for_one_that_a_person_starts(
+    tmp_path: Path,
+) -> None:
+    home = api.Home(tmp_path / "ours", {"HOME": str(tmp_path)})
+    ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    waiting = Resident(home).run(port=0, http=False, ready=ready.set_result, linger=60.0)
+    running = asyncio.create_task(waiting)
+    assert (await ready).on_demand
+    await asyncio.to_thread(make_room, home)
+    await running
+    assert listening(home.places) is None

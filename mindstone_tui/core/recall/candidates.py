@@ -95,6 +95,10 @@ class Lexicon:
         asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
         return WordMatches(self._retrieve(retrieving), total, common, asked)
 
+    def holding(self, term: str, passages: int) -> int:
+        """How many passages have a word, in its most common form."""
+        return max((self._count(stem, passages) for stem in self.stems(term)), default=0)
+
     def knows(self, word: str) -> bool:
         """Whether any passage has the word."""
         return any(self._count(stem, self._counted_at) for stem in self.stems(word))
@@ -325,6 +329,11 @@ class Gatherer:
         """How many there are; rows are numbered without gaps worth mentioning."""
         row = self._database.execute("select max(row) from passages").fetchone()
         return int(row[0] or 0) if row else 0
+
+    def holding(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        """How many there are, and how many hold each of these words."""
+        passages = self.passages()
+        return passages, [self._lexicon.holding(term, passages) for term in terms]
 
     def has_meaning(self, allowed: Filter) -> bool:
         """Whether any passage that may be found has a vector."""

@@ -346,6 +346,10 @@ class RecallIndex:
             and self._languages.there_are()
         )
 
+    def holding(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        """How many passages there are, and how many hold each of these words; quickly."""
+        return self._guarded(lambda: self._gatherer.holding(terms))
+
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
         return self._guarded(lambda: self._tables.exchange(turn))

@@ -139,16 +139,20 @@ def _looked_further(known: _Known, stream: IO[bytes], prompt: re.Pattern[bytes])
     """What is known after the lines that are new and whole."""
     read, first, context = known.read, known.first, known.context
     prompts = deque(known.prompts, maxlen=_BACK)
-    for line in stream:
+    while line := stream.readline(_CHUNK):
+        size = len(line)
+        while not line.endswith(b"\n") and (more := stream.readline(_CHUNK)):
+            size += len(more)  # a very long line: its beginning says what it is
+            line = line[:_CHUNK] + more[-1:]
         if not line.endswith(b"\n"):
             break
-        if not first:
+        if not first and size <= _CHUNK:
             first = line
-        elif _CONTEXT.search(line):
+        elif size <= _CHUNK and _CONTEXT.search(line):
             context = line
         elif prompt.search(line) and not _NO_PROMPT.search(line):
             prompts.append((read, context))
-        read += len(line)
+        read += size
     return _Known(known.inode, known.head, read, first, context, tuple(prompts))
 
 
@@ -198,8 +202,16 @@ class LiveImport:
             self._growing.was_taken()
         return added
 
-    def close(self) -> int:
-        """End the open exchange, and write down that all of the file was taken over."""
+    def close(self) -> int | None:
+        """End the open exchange, and write down that all of the file was taken over.
+
+        None when the session is busy: somebody's turn is not waited for.
+        """
+        if self.key is not None:
+            lease = Lease(self._home.session(self.key))
+            if not lease.try_take():
+                return None
+            lease.give_back()
         added = 0
         importer = Importer(
             self._home,

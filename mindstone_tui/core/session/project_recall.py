@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall.candidates import DERIVED, Filter, rarity_of
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
 from mindstone_tui.core.recall.index import (
     Asked,
@@ -39,9 +40,13 @@ from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.encode import Clean, timestamp
+from mindstone_tui.core.words import query_terms
 
 _MOST_OPEN: Final = 512
-"""Indexes that are kept open."""
+"""Indexes that are kept open, as far as the system lets a process have files."""
+_FILES_AN_INDEX: Final = 4
+_SEARCHED: Final = 3
+"""Sessions of a project that are searched for one prompt."""
 _NEWEST_LINES: Final = 4_000
 """Lines of a session that a handoff is made from."""
 _HANDOFF_READ: Final = 64 << 10
@@ -90,12 +95,20 @@ class ProjectRecall:
         self._open: dict[SessionKey, _OpenIndex] = {}
         self._folders: dict[SessionKey, tuple[int, str]] = {}
         self._lock = threading.Lock()
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_open = max(min(_MOST_OPEN, files // _FILES_AN_INDEX // 2), 8)
 
     def warm_up(self) -> None:
         """Load the embedding model; until then questions are answered by words alone."""
         if self._embedder is not None:
             self._embedder.embed(["warm"])
             self._warm = True
+
+    def get_ready(self, folder: Path) -> None:
+        """Open what a prompt in this folder will need, before there is one."""
+        with self._lock:
+            for _ in self._indexes(project_of(folder), None):
+                pass
 
     def for_prompt(
         self, prompt: str, folder: Path, own: SessionKey | None, compacted: int = 0
@@ -111,7 +124,8 @@ class ProjectRecall:
         if not asked_with:
             return ""
         with self._lock:
-            indexes = list(self._indexes(project_of(folder), own if not compacted else None))
+            every = list(self._indexes(project_of(folder), own if not compacted else None))
+            indexes = promising(every, query_terms(prompt))
             answers = [
                 answer
                 for query in asked_with
@@ -189,14 +203,18 @@ class ProjectRecall:
                 catch_up(known.index, reading(history))
                 known.last = history.head.seq
             known.read = size
-        while len(self._open) > _MOST_OPEN:
+        while len(self._open) > self._most_open:
             self._open.pop(next(iter(self._open))).index.close()
         return known.index
 
-    def _of_project(self, project: Path) -> Iterator[SessionPlaces]:
-        for each in self._home.sessions():
-            if belongs_to(self._folder(each), project):
-                yield each
+    def _of_project(self, project: Path) -> list[SessionPlaces]:
+        """The project's sessions, the one used last at the end."""
+        found = [
+            (_changed(each.transcript), each)
+            for each in self._home.sessions()
+            if belongs_to(self._folder(each), project)
+        ]
+        return [each for _, each in sorted(found, key=lambda pair: (pair[0], pair[1].key))]
 
     def _folder(self, places: SessionPlaces) -> str:
         """Where a session took place, looked up again only when its profile changed."""
@@ -209,6 +227,41 @@ class ProjectRecall:
             profile = stored_profile(places)
             known = self._folders[places.key] = (changed, profile.folder if profile else "")
         return known[1]
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def promising(
+    indexes: Sequence[tuple[SessionKey, RecallIndex]], terms: Sequence[str]
+) -> list[tuple[SessionKey, RecallIndex]]:
+    """The few of many sessions that are worth a search: those with the rare words of a question.
+
+    The newest one is always among them, because what is only near in meaning was mostly said
+    there. Sessions are given with the one used last at the end.
+    """
+    if len(indexes) <= _SEARCHED:
+        return list(indexes)
+    counted = []
+    for each in indexes:
+        with contextlib.suppress(RecallError):
+            counted.append((each, each[1].holding(terms)))
+    passages = sum(count for _, (count, _) in counted)
+    worth = [
+        rarity_of(sum(held[at] for _, (_, held) in counted), passages) for at in range(len(terms))
+    ]
+
+    def score(held: Sequence[int]) -> float:
+        return sum(value for value, count in zip(worth, held, strict=True) if count)
+
+    newest = [indexes[-1]]
+    best = sorted(enumerate(counted), key=lambda item: (-score(item[1][1][1]), -item[0]))
+    chosen = [each for _, (each, (_, held)) in best if each != newest[0] and score(held) > 0]
+    return [*chosen[: _SEARCHED - 1], *newest]
 
 
 def hand_over(

@@ -19,14 +19,15 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import ensure_folder, replace_file
-from mindstone_tui.core.errors import InterchangeError, MindstoneError, NotASession
+from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.discover import SessionFile, list_files, session_folders
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.session.live_import import LiveImports
 
-_ALL_EVERY: Final = 5.0
+_ALL_EVERY: Final = 2.0
 """Seconds between two looks at all folders."""
 _KEEP_EVERY: Final = 2.0
 _AFTER_A_FAULT: Final = 5.0
@@ -200,6 +201,9 @@ class FolderWatch:
             return None
         with self._forgiving(file, active, self._clock()):
             added = live.close()
+            if added is None:
+                active.retry = self._clock() + self._settings.attach.settle
+                return None
             is_new.closed = True
             self._remember(file, is_new)
             self._live.forget(file)
@@ -218,8 +222,9 @@ class FolderWatch:
                 seen.closed = True
                 self._remember(file, seen)
                 self._drop(file)
-        except (InterchangeError, MindstoneError, OSError):
+        except (MindstoneError, OSError) as error:
             active.retry = now + _AFTER_A_FAULT
+            record(error, self._home.log)
 
     def _remember(self, file: Path, seen: SeenFile) -> None:
         self._known.files[str(file)] = seen
