@@ -63,6 +63,7 @@ TOGETHER = dict.fromkeys(
         "tests/core/providers/test_direct.py",
         "tests/core/providers/test_litellm.py",
         "tests/core/providers/test_litellm_faults.py",
+        "tests/core/session/test_delegate.py",
     ),
     "litellm",
 )

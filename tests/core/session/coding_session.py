@@ -22,6 +22,7 @@ from mindstone_tui.core.entries.window import (
     ToolResultsTrimmed,
 )
 from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.transcript import History
 from tests.core.context.stage import Unsynced
 from tests.core.session.stage import calls, on_stage, read, script
@@ -313,7 +314,14 @@ async def play(
     furnish(project)
     configure(home, **sections)
     model = script(folder, *(reply for turn in story.turns for reply in turn.replies))
-    opened = on_stage(home, disk=Unsynced(), model=model, context_window=window, cwd=project)
+    opened = on_stage(
+        home,
+        disk=Unsynced(),
+        model=model,
+        context_window=window,
+        cwd=project,
+        embedder=open_embedder,
+    )
     async with opened as stage:
         for turn in story.turns:
             ended = await stage.say(turn.said)
