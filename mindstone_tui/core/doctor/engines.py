@@ -157,7 +157,7 @@ def _languages() -> Check:
     return Check(
         id="languages",
         outcome="pass",
-        detail="Fifteen other languages are found by meaning, also across languages.",
+        detail="Fourteen other languages are found by meaning, also across languages.",
     )
 
 

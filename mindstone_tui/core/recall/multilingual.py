@@ -1,4 +1,4 @@
-"""Meaning across languages: a small encoder for sixteen of them, read as data.
+"""Meaning across languages: a small encoder for English and fourteen others, read as data.
 
 Google's universal-sentence-encoder-multilingual, version 3, comes with the extra `languages` inside
 somebody else's package. Of that package two files are read, the vocabulary and the weights, after
