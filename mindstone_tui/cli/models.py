@@ -60,7 +60,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
 
 @models_app.command("list")
 def list_downloads(json: JsonOption = False) -> None:
-    """List the models that can be downloaded, with what each needs and can do."""
+    """List the models that can be downloaded, and what each needs."""
     home = places()
     found = catalogue(home, load(home, os.environ).settings.models)
     if json:
@@ -113,7 +113,7 @@ def try_(
     name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
     json: JsonOption = False,
 ) -> None:
-    """Ask a downloaded model three questions: its answers, its speed, its memory."""
+    """Ask a downloaded model three questions; see how fast it is."""
     home = places()
     full, _ = fetched(home, name)
     asyncio.run(_try(home, full, json=json))
