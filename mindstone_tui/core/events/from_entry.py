@@ -189,11 +189,13 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
     match line.entry:
         case conversation.UserMessage(text=text, queued=queued):
             return [ev.TurnStarted(turn=turn, entry=line.id, text=text, queued=queued)]
-        case conversation.AssistantMessage(text=text, calls=calls, thinking=thinking):
-            thoughts = [each.text for each in thinking if each.text]
+        case conversation.AssistantMessage(text=text, calls=calls, finish=finish) as said:
+            thoughts = [each.text for each in said.thinking if each.text]
             return [
                 *(ev.ThinkingDelta(turn=turn, text=thought) for thought in thoughts),
-                ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=len(calls)),
+                ev.AnswerRecorded(
+                    turn=turn, entry=line.id, text=text, calls=len(calls), finish=finish
+                ),
             ]
         case conversation.AssistantPartial(text=text):
             return [ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=0, partial=True)]

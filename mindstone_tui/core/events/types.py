@@ -72,7 +72,7 @@ class AnswerRecorded(Event):
     finish: str = "stop"
     """Why it ended, in the provider's word: `length` when it reached the longest allowed."""
     last: bool = False
-    """Nothing follows it in its turn but the end."""
+    """Nothing follows it in its turn but the end; only whoever takes the turn can tell."""
 
 
 class ModelCalled(Event):

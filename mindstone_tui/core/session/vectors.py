@@ -19,6 +19,7 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.multilingual import open_multilingual
 from mindstone_tui.core.recall.store import count_waiting
 
@@ -54,7 +55,10 @@ def pending_in(index: Path) -> int:
     except apsw.Error:
         return 0
     try:
-        languages = open_multilingual() is not None
+        found = database.execute("select value from facts where name = 'model'").fetchone()
+        # Only the built-in embedder has another beside it for what it does not understand.
+        is_ours = found is None or found[0] in ("", EmbeddedModel.name)
+        languages = is_ours and open_multilingual() is not None
         row = database.execute(count_waiting(languages=languages)).fetchone()
         return int(row[0]) if row else 0
     except apsw.Error:
