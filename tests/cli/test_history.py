@@ -71,6 +71,25 @@ def test_a_session_with_a_broken_end_is_listed_as_what_it_is(home: Path, capsys:
     assert "mindstone verify -s agent:default:main" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (["/clear", "<command-name>/model</command-name>", "fix the parser"], "fix the parser"),
+        (["<system-reminder>a\nb</system-reminder>\nadd a test"], "add a test"),
+        (["/etc/hosts is wrong"], "/etc/hosts is wrong"),
+        (["/clear"], "/clear"),
+    ],
+)
+def test_a_title_is_what_was_asked_and_no_command(
+    home: Path, capsys: Capture, said: list[str], title: str
+) -> None:
+    transcript = transcript_in(home)
+    for each in said:
+        say(transcript, each, "ok")
+    assert run(["sessions", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sessions"][0]["title"] == title
+
+
 def test_folders_that_no_name_leads_to_are_not_sessions(home: Path, capsys: Capture) -> None:
     say(transcript_in(home), "question", "answer")
     folder = places_in(home).folder

@@ -19,6 +19,8 @@ from mindstone_tui.core.entries import Part, Usage
 from mindstone_tui.core.lockdown import litellm_folder
 
 _FILE: Final = "model_prices_and_context_window_backup.json"
+_DATE: Final = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
+"""How providers name one day's version of a model."""
 _TIER: Final = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
@@ -99,9 +101,13 @@ def price_of(model: str, settings: ModelSettings) -> Prices | None:
 
 
 def _spellings(model: str) -> list[str]:
-    """`openrouter/a/b` → itself, `a/b`, `b`: the list is not consistent about prefixes."""
-    parts = model.split("/")
-    return ["/".join(parts[at:]) for at in range(len(parts))]
+    """`openrouter/a/b` → itself, `a/b`, `b`: the list is not consistent about prefixes.
+
+    A model of a date that is not listed is taken for the one without a date.
+    """
+    undated = _DATE.sub("", model)
+    parts = [each.split("/") for each in (model, undated)[: 1 + (undated != model)]]
+    return ["/".join(each[at:]) for each in parts for at in range(len(each))]
 
 
 def _is_of(facts: Mapping[str, Any], model: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,10 @@ _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
 _FIRST_REQUEST: Final = 64 << 10
+_PUT_BEFORE: Final = re.compile(
+    r"\A\s*(?:<(system-reminder|command-[a-z]+|local-command-[a-z]+)>.*?</\1>\s*)+", re.DOTALL
+)
+_COMMAND: Final = re.compile(r"\s*(?:/[a-z][\w:-]*(?:\s|\Z)|\Z)")
 """Bytes at the beginning in which the first request is looked for."""
 LONGEST_TITLE: Final = 120
 
@@ -126,12 +131,21 @@ def _title_of(places: SessionPlaces, fd: int) -> str:
     with contextlib.suppress(OSError):
         if named := one_line(read_regular(places.title).decode("utf-8", "replace"), LONGEST_TITLE):
             return named
+    first = ""
     for piece in os.pread(fd, _FIRST_REQUEST, 0).split(b"\n")[:-1]:
         with contextlib.suppress(Malformed):
             entry = decode_line(piece).entry
             if isinstance(entry, UserMessage):
-                return one_line(entry.text, LONGEST_TITLE)
-    return ""
+                if asked := _request_in(entry.text):
+                    return one_line(asked, LONGEST_TITLE)
+                first = first or one_line(entry.text, LONGEST_TITLE)
+    return first
+
+
+def _request_in(said: str) -> str:
+    """What a person asked in a message, without what programs put before it; no mere command."""
+    asked = _PUT_BEFORE.sub("", said)
+    return "" if _COMMAND.match(asked) else asked.strip()
 
 
 def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummary:

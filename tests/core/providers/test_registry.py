@@ -88,6 +88,14 @@ def test_the_models_we_suggest_are_in_the_catalogue(name: str) -> None:
     assert listing.prices.prompt is not None
 
 
+@pytest.mark.parametrize("day", ["-20991231", "@20991231", "-2099-12-31", "-latest"])
+def test_a_model_of_a_day_that_is_not_listed_is_its_family(day: str) -> None:
+    family = look_up("claude-sonnet-4-5")
+    assert family is not None
+    assert look_up(f"anthropic/claude-sonnet-4-5{day}") == family
+    assert look_up(f"anthropic/nobody-knows-it{day}") is None
+
+
 def test_a_listing_of_another_provider_is_not_taken() -> None:
     assert look_up("together_ai/gpt-4o") is None
 
