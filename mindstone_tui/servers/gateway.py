@@ -198,11 +198,14 @@ class Gateway:
         """A reply as it comes; `reply` is whole when this ends. Raises `TurnFailed`."""
         run.stage += 1
         calls: tuple[ToolCall, ...] = ()
-        asked = complete = False
+        asked = complete = used_tools = False
         while True:
             event = await run.events.get()
             match event:
                 case ev.TextDelta(text=text):
+                    if used_tools and reply.text:
+                        text = f"\n\n{text}"  # what was said before and after a tool of ours
+                    used_tools = False
                     reply.text += text
                     yield "text", text
                 case ev.ThinkingDelta(text=text):
@@ -210,7 +213,7 @@ class Gateway:
                     yield "thought", text
                 case ev.AnswerRecorded(entry=entry) if event.calls:
                     calls = await asyncio.to_thread(self._client_calls, run, entry)
-                    asked = bool(calls)
+                    asked, used_tools = bool(calls), not calls
                 case ev.AnswerRecorded(finish=finish):
                     reply.ending = "length" if finish == "length" else "stop"
                     complete = event.last

@@ -114,6 +114,20 @@ async def test_every_format_streams_or_not_and_goes_into_the_default_session(
         check_history(served.places())
 
 
+async def test_what_is_said_before_and_after_a_tool_stands_apart(
+    home: Path, tmp_path: Path
+) -> None:
+    looks = {"text": "Let me look.", "tool_calls": [{"name": "nothing", "arguments": {}}]}
+    async with residing(home, tmp_path, looks, {"text": "It is 8443."}) as served:
+        async with openai(served) as client:
+            first = (await complete(client, said("user", "port?"))).choices[0].message.content
+            assert first == "Let me look.\n\nIt is 8443."
+            await complete(
+                client, said("user", "port?"), said("assistant", first), said("user", "sure?")
+            )
+        assert len(served.kinds("main", "user_message")) == 2
+
+
 async def test_a_client_that_sends_all_it_knows_continues_and_nothing_is_doubled(
     home: Path, tmp_path: Path
 ) -> None:
