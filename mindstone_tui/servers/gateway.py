@@ -179,7 +179,7 @@ class Gateway:
         room = await self._room(key, asked.model, own_tools)
         await room.turn.acquire()
         try:
-            planned = await asyncio.to_thread(self._plan, key, marks)
+            planned = await asyncio.to_thread(self._plan, key, marks, self._marks.of(new))
             if planned.action == "rewound" and planned.to_turn > 0:
                 await room.command(f"/rewind turn {planned.to_turn}")
             elif planned.action != "appended":
@@ -294,10 +294,10 @@ class Gateway:
         self._records[key].look()
         return self._records[key]
 
-    def _plan(self, key: str, marks: list[str]) -> Plan:
+    def _plan(self, key: str, marks: list[str], new: str) -> Plan:
         with self._reading:
             record = self._record(key)
-            return plan(marks, record) if record is not None else Plan()
+            return plan(marks, record, new) if record is not None else Plan()
 
     # Turns
 

@@ -175,10 +175,10 @@ def turn_of_last(prior: Sequence[str], known: Sequence[KnownMessage]) -> int:
     return next((one.turn for one in reversed(known) if last in one.marks), 0)
 
 
-def plan(prior: Sequence[str], record: Record) -> Plan:
-    """How a request with this past goes into a session that it was given to."""
+def plan(prior: Sequence[str], record: Record, new: str = "") -> Plan:
+    """How a request with this past, and this new message, goes into its session."""
     if not prior:
-        return Plan()
+        return _again(record, new)
     known = count_known(prior, record.messages)
     root = digest(prior[:1])
     if known == len(prior):
@@ -191,6 +191,15 @@ def plan(prior: Sequence[str], record: Record) -> Plan:
     turn = turn_of_last(prior[:known], record.messages)
     later = [number for number in record.channels if number > turn]
     return _go_back(record, turn, root, known) if later else Plan(known=known)
+
+
+def _again(record: Record, new: str) -> Plan:
+    """A message that got no answer and is sent again takes the place of the first try."""
+    last = record.messages[-1] if record.messages else None
+    if last is None or new not in last.marks or not last.ours or last.turn < 2:
+        return Plan()
+    back = _go_back(record, last.turn - 1, digest([new]), 0)
+    return back if back.action == "rewound" else Plan()
 
 
 def _go_back(record: Record, turn: int, root: str, known: int) -> Plan:

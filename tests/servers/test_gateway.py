@@ -128,6 +128,23 @@ async def test_what_is_said_before_and_after_a_tool_stands_apart(
         assert len(served.kinds("main", "user_message")) == 2
 
 
+async def test_a_message_that_failed_and_is_sent_again_stands_once_in_the_prompt(
+    home: Path, tmp_path: Path
+) -> None:
+    replies = [{"text": "Hello."}, {"error": "auth"}, {"error": "auth"}, {"text": "It is 8443."}]
+    async with residing(home, tmp_path, *replies) as served, openai(served) as client:
+        await complete(client, said("user", "hello"))
+        for _ in range(2):
+            with pytest.raises(Exception, match="key"):
+                await complete(client, said("user", "port?"))
+        answer = (await complete(client, said("user", "port?"))).choices[0].message.content
+        assert answer == "It is 8443."
+        found = mindstone_tui.log(session="main", kinds=["client_matched"], home=home)
+        actions = [line.entry.action for line in found]  # type: ignore[union-attr]
+        assert actions == ["appended", "appended", "rewound", "rewound"]
+        check_history(served.places())
+
+
 async def test_a_client_that_sends_all_it_knows_continues_and_nothing_is_doubled(
     home: Path, tmp_path: Path
 ) -> None:
