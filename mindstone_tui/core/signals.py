@@ -1,4 +1,4 @@
-"""Signals that end a program: whoever is in the middle of something finishes it first."""
+"""How processes end: ours finishes what it is in the middle of, a child leaves nothing open."""
 
 from __future__ import annotations
 
@@ -27,3 +27,12 @@ def on_ending(act: Callable[[], None]) -> None:
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, asked, number)
+
+
+def let_go(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of a child's pipes, which a survivor may hold open for ever.
+
+    asyncio has no public way to do so.
+    """
+    if (transport := getattr(process, "_transport", None)) is not None:
+        transport.close()

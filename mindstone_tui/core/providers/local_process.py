@@ -20,6 +20,7 @@ import msgspec
 from mindstone_tui.core.disk import FILE_MODE, ensure_folder
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ProviderUnreachable
+from mindstone_tui.core.signals import let_go
 
 CHILD: Final = (sys.executable, "-P", str(Path(__file__).with_name("local_child.py")))
 _LOADING: Final = 180.0
@@ -96,6 +97,7 @@ class ModelProcess:
         if child.stdin is not None:
             child.stdin.close()
         await asyncio.shield(child.wait())
+        let_go(child)
 
     def failed(self, why: str, kind: type[ProviderUnreachable] = ProviderUnreachable) -> Exception:
         """What went wrong, with where more is told."""

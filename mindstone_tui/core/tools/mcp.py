@@ -24,10 +24,11 @@ import msgspec
 from mindstone_tui.core.bounded_json import is_too_deep
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import ConfigError, ToolError
+from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
 from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.shell import clean_environment, let_go, supervised
+from mindstone_tui.core.tools.shell import clean_environment, supervised
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -24,6 +24,7 @@ import msgspec
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import (
     Preview,
@@ -191,15 +192,6 @@ def supervised(confined: Confined, tree: ProcessTree | None = None) -> tuple[str
     group = str(tree.group) if tree and tree.group else None
     hold = json.dumps({"group": group, "landlock": confined.landlock})
     return (sys.executable, "-I", "-S", str(_SUPERVISOR), hold, *confined.command)
-
-
-def let_go(process: asyncio.subprocess.Process) -> None:
-    """Close our ends of a child's pipes, which a survivor may hold open for ever.
-
-    asyncio has no public way to do so.
-    """
-    if (transport := getattr(process, "_transport", None)) is not None:
-        transport.close()
 
 
 async def _start(
