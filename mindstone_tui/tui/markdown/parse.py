@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 BULLETS = ("•", "◦", "▪")
 MOST_BRACKETS = 4_000
-"""Opening brackets in a text; with more of them no link is looked for, since each one costs a search
-for its end and the screen stands still meanwhile."""
+"""Opening brackets in a text; with more of them no link is looked for, because each one costs a
+search for its end, and the screen stands still meanwhile."""
 
 
 class Piece(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, eq=False):

@@ -147,7 +147,7 @@ def test_torn_and_edited_handoffs_are_refused(home: Path, transcript: Transcript
                 load(path, SESSION, lambda _seq: "")
     for added in (whole + b"One more line.\n", b"A first line.\n" + whole):
         path.write_bytes(added)
-        with pytest.raises(ContinuityError, match="is edited: .* written"):
+        with pytest.raises(ContinuityError, match=r"is edited: .* written"):
             load(path, SESSION, lambda _seq: "")
     with pytest.raises(ContinuityError, match="no handoff"):
         newest_file(places_in(home, "agent:default:none"))
