@@ -96,8 +96,9 @@ class ModelProcess:
             child.kill()
         if child.stdin is not None:
             child.stdin.close()
-        await asyncio.shield(child.wait())
+        # Pipes first: waiting for the child also waits for whoever else holds an end of them.
         let_go(child)
+        await asyncio.shield(child.wait())
 
     def failed(self, why: str, kind: type[ProviderUnreachable] = ProviderUnreachable) -> Exception:
         """What went wrong, with where more is told."""
