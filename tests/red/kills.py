@@ -65,7 +65,7 @@ def _chat(base: Path, library: Path, points: list[int]) -> dict[int, int]:
 
 
 def _names_a_torn_end(ran: Ran) -> bool:
-    """Whether this is `verify`, telling of half a line and of nothing else before it is set aside."""
+    """Whether this is `verify`, telling of half a line at the end and of nothing else."""
     told = [line for line in ran.out.splitlines() if line.startswith(" ")]
     return ran.arguments[0] == "verify" and len(told) == 1 and ": torn: the last " in told[0]
 
