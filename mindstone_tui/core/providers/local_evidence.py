@@ -59,6 +59,7 @@ _IS_QUESTION: Final = re.compile(
 _SENTENCE: Final = re.compile(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
 _FIGURE: Final = re.compile(r"\d[\d.,:/-]*\d")
 _SHORTEST_NAME: Final = 3
+_ENDING: Final = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
 
 
 def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
@@ -70,7 +71,8 @@ def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
         return False
     if _IS_YES_OR_NO.match(question):
         return True
-    if _adds_nothing(answer, question):
+    added = _telling(answer) - _telling(question)
+    if not added or _is_of_another(notes, question, added):
         return False
     news = _without_figures_of(question, answer)
     return all(
@@ -102,11 +104,19 @@ def _without_figures_of(question: str, answer: str) -> str:
     return answer
 
 
-def _adds_nothing(answer: str, question: str) -> bool:
-    """Whether an answer only says the question again."""
-    return not _telling(answer) - _telling(question)
+def _is_of_another(notes: Sequence[str], question: str, added: set[str]) -> bool:
+    """Whether what an answer says stands only in notes that speak less of what was asked."""
+    asked = _telling(question)
+    spoken_of = [(len(asked & _telling(note)), bool(added & _telling(note))) for note in notes]
+    of_sources = [shared for shared, is_source in spoken_of if is_source]
+    return bool(of_sources) and max(of_sources) < max(shared for shared, _ in spoken_of)
 
 
 def _telling(text: str) -> set[str]:
-    """The words that say something, each by its first letters: backup and backups are one."""
-    return {word[:5] for word in plain_words(text) if word not in STOPWORDS}
+    """The words that say something, each by its root."""
+    return {_root(word) for word in plain_words(text) if word not in STOPWORDS}
+
+
+def _root(word: str) -> str:
+    """A word without its ending: picks, picked and picking are one."""
+    return _ENDING.sub("", word)

@@ -13,6 +13,9 @@ NOTES = (
     "The meeting moved from Tuesday to Thursday.",
     "Paul feeds the fish at 7 in the morning.",
     "Order 4412 waits for a part.",
+    "The green bike has a flat tyre.",
+    "The red bike is Tom's.",
+    "The staging server has 16 GB of memory.",
 )
 
 
@@ -26,6 +29,10 @@ NOTES = (
         ("What time does Paul feed the fish?", "At seven."),
         ("When are the fish fed?", "In the morning."),
         ("Is order 4412 late?", "Yes, order 4412 waits for a part."),
+        ("Whose is the red bike?", "It is Tom's."),
+        ("How much memory does staging have?", "It has 16 GB."),
+        ("How much memory does the staging server have?", "It has 16 GB."),
+        ("What does order 4412 wait for?", "A part."),
         ("Tell me about Redis.", "Redis was written by Salvatore in 2009."),
         ("Wann ist die Besprechung?", "Das steht in Kapitel 17 bei Anna."),
     ],
@@ -45,6 +52,7 @@ def test_what_the_notes_say_is_shown(question: str, answer: str) -> None:
         ("What time is the meeting?", "The meeting moved to Thursday."),
         ("When will order 4412 be sent?", "Order 4412 waits for a part."),
         ("How many fish are there?", "Paul feeds the fish."),
+        ("Whose is the green bike?", "The green bike is Tom's."),
         ("How long did order 4412 wait?", "It waited for 60 days."),
     ],
 )
