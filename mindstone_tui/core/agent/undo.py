@@ -29,7 +29,15 @@ from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
 from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.restore import Outlook, apply, finish, look, node_in
+from mindstone_tui.core.undo.restore import (
+    MANY,
+    Outlook,
+    apply,
+    clear_removed,
+    finish,
+    look,
+    node_in,
+)
 from mindstone_tui.core.undo.scan import (
     EMPTY,
     Limits,
@@ -53,8 +61,8 @@ _EVERYTHING: Final = 1 << 40
 _RECENT: Final = 256
 """Lines among which the record of an act that a crash cut short is looked for."""
 
-_Nodes = dict[bytes, tuple[str, int, str]]
-_Stamps = dict[bytes, tuple[int, int, int, int]]
+_Nodes = dict[bytes, Node]
+_Stamps = dict[bytes, Stamp]
 _Trees = dict[str, tuple[_Nodes, _Stamps]]
 
 
@@ -97,6 +105,7 @@ class FileKeeper:
         *,
         history: Callable[[], History],
         record: Callable[[Entry], Line],
+        many: int = MANY,
     ) -> None:
         self._folder = places.files
         self._workspace = workspace
@@ -104,8 +113,11 @@ class FileKeeper:
         self._limits = Limits(settings.files, settings.file_bytes)
         self._history = history
         self._record = record
+        self._many = many
         self.store = ObjectStore(places.files, limit=settings.store_bytes)
         self._trees: dict[str, TreeState] | None = None
+        self._seen: dict[Path, TreeState] = {}
+        """Folders after a call, which become the known ones once that is written down."""
         self._told: set[str] = set()
         self._trouble: list[str] = []
 
@@ -171,15 +183,19 @@ class FileKeeper:
         except (UndoError, OSError) as error:
             self._complain(f"What was changed cannot be undone: {error}")
             return []
-        return self._write_down(found, recovered=False)
+        lines = self._write_down(found, recovered=False)
+        with contextlib.suppress(MindstoneError, OSError):  # a cache
+            await asyncio.to_thread(self._take_over)
+        return lines
 
     def _compare(self, watched: Sequence[_Watched]) -> list[tuple[_Watched, ChangeSet]]:
         found: list[tuple[_Watched, ChangeSet]] = []
+        self._seen.clear()
         for one in watched:
             root = Path(os.fsdecode(one.root))
             if one.paths is None:
-                before = self._tree(root)
-                changes = between(root, before, self._scan(root), self.store)
+                seen = self._seen[root] = self._scan(root)
+                changes = between(root, self._tree(root), seen, self.store)
             else:
                 changes = self._differing(root, one.paths)
             if changes:
@@ -227,6 +243,7 @@ class FileKeeper:
         if not self._folder.is_dir():
             return []
         lines: list[Line] = []
+        clear_removed(self._folder)
         with contextlib.suppress(UndoError, OSError):
             if (restoring := _noted(self._act, _Restoring)) is not None:
                 self.store.refresh()
@@ -243,7 +260,7 @@ class FileKeeper:
         root = Path(each.root)
         if root not in self.roots:
             return []
-        finish(root, each.changes, self.store, self._limits.file_bytes)
+        finish(root, each.changes, self.store, self._limits.file_bytes, many=self._many)
         written = any(entry.token == act.token for entry in self._recent(FilesRestored))
         lines = [] if written else [self._record(_restored(act, each))]
         self._act.unlink(missing_ok=True)
@@ -275,7 +292,8 @@ class FileKeeper:
                 f"These changes were made in {each.root}, which is not the workspace now.",
                 f"Open this session there: `mindstone --cwd {each.root}`.",
             )
-        found = look(root, each.changes, self._limits.file_bytes, self.store)
+        known = self._tree(root)
+        found = look(root, each.changes, self._limits.file_bytes, self.store, known)
         self.store.save()
         return found
 
@@ -293,10 +311,11 @@ class FileKeeper:
         self.store.save()
         act = _Restoring(fresh_nonce(), direction, turns, manifest, left)
         replace_file(self._act, msgspec.msgpack.encode(act))
-        problems = apply(Path(root), each.changes, self.store)
+        problems = apply(Path(root), each.changes, self.store, many=self._many)
         act = msgspec.structs.replace(act, left=(*left, *map(exact, problems)))
         line = self._record(_restored(act, each))
         self._act.unlink(missing_ok=True)
+        clear_removed(self._folder)
         return PutBack(line, each.changes, act.left)
 
     # The kept state of each tree, a cache: without it every file is read again
@@ -321,13 +340,20 @@ class FileKeeper:
         return self._trees.get(str(root), EMPTY)
 
     def _save_tree(self, root: Path, tree: TreeState) -> None:
-        if tree == self._tree(root):
-            return
-        self.store.save()
+        """Know a folder as it is; on disk as well, where anything but stamps is different."""
+        same = tree.nodes == self._tree(root).nodes
         assert self._trees is not None
         self._trees[str(root)] = tree
+        if same:
+            return
+        self.store.save()
         stored = {name: _stored_tree(each) for name, each in self._trees.items()}
         replace_file(self._folder / "trees.msgpack", msgspec.msgpack.encode(stored))
+
+    def _take_over(self) -> None:
+        """Know the folders as a call left them: its note, which needs them as before, is gone."""
+        while self._seen:
+            self._save_tree(*self._seen.popitem())
 
     def _complain(self, what: str) -> None:
         if what not in self._told:
@@ -366,8 +392,8 @@ def _stored_tree(tree: TreeState) -> tuple[_Nodes, _Stamps]:
 
 def _read_tree(nodes: _Nodes, stamps: _Stamps) -> TreeState:
     return TreeState(
-        {os.fsdecode(path): Node(*node) for path, node in nodes.items()},
-        {os.fsdecode(path): Stamp(*stamp) for path, stamp in stamps.items()},
+        {os.fsdecode(path): node for path, node in nodes.items()},
+        {os.fsdecode(path): stamp for path, stamp in stamps.items()},
     )
 
 

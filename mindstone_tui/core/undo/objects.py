@@ -27,7 +27,7 @@ class ObjectStore:
     """The contents that one session keeps."""
 
     def __init__(self, folder: Path, *, limit: int, disk: Disk = REAL) -> None:
-        self._folder = folder
+        self.folder = folder
         self._pack = folder / "objects.pack"
         self._table = folder / "objects.table"
         self._limit = limit
@@ -80,7 +80,7 @@ class ObjectStore:
         """Make everything that was put survive a power cut."""
         if not self._waiting:
             return
-        ensure_folder(self._folder, self._disk)
+        ensure_folder(self.folder, self._disk)
         try:
             self._append(self._waiting)
         except OSError as error:
@@ -113,7 +113,7 @@ class ObjectStore:
         finally:
             self._disk.close(table)
         if not self._read:
-            self._disk.sync_folder(self._folder)
+            self._disk.sync_folder(self.folder)
         self._places |= places
         self._size = offset
         self._read = at + len(places) * _PLACE.size
@@ -129,7 +129,7 @@ class ObjectStore:
                 data = os.pread(self._opened(), place[1], place[0])
         if place is None or hashlib.sha256(data).hexdigest() != digest:
             raise UndoError(
-                f"The content {digest[:12]} of an earlier state is not in {self._folder}.",
+                f"The content {digest[:12]} of an earlier state is not in {self.folder}.",
                 "That file cannot be put back; `/diff` shows what the transcript knows of it.",
             )
         return data

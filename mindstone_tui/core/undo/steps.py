@@ -6,7 +6,8 @@ A fold over the two kinds of entries that tell of files; the contents are in the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, NamedTuple
+from functools import cached_property
+from typing import Final, Literal
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.workspace import FileChange, FilesChanged, FilesRestored
@@ -19,15 +20,39 @@ _MOST_NAMED: Final = 50
 """Changes that stand in the entry itself."""
 
 
-class FileStep(NamedTuple):
-    """One entry and what it says, whole."""
+class FileStep:
+    """One entry and what it says; its list is read from the store when somebody asks for it."""
 
-    seq: int
-    turn: int
-    by: str
-    """The tool and its call, or who put it back."""
-    changes: ChangeSet
-    restored: FilesRestored | None = None
+    def __init__(
+        self, line: Line, entry: FilesChanged | FilesRestored, get: Callable[[str], bytes]
+    ) -> None:
+        self.seq = line.seq
+        self.turn = line.turn
+        self.root = entry.root
+        self.restored = entry if isinstance(entry, FilesRestored) else None
+        self.by = _maker(entry)
+        """The tool and its call, or who put it back."""
+        self._manifest = entry.manifest
+        self._get = get
+
+    @cached_property
+    def changes(self) -> tuple[PathChange, ...]:
+        """The list, whole; raises `UndoError` where it is lost."""
+        return ChangeSet.decode(self._get(self._manifest)).changes
+
+    @property
+    def known_changes(self) -> tuple[PathChange, ...]:
+        """The list, empty where it is lost."""
+        try:
+            return self.changes
+        except UndoError:
+            return ()
+
+
+def _maker(entry: FilesChanged | FilesRestored) -> str:
+    if isinstance(entry, FilesRestored):
+        return f"/{entry.direction}"
+    return f"{entry.name} ({entry.call})" if entry.call else entry.name
 
 
 class FileSteps:
@@ -60,7 +85,7 @@ class FileSteps:
         by_root: dict[str, list[tuple[PathChange, ...]]] = {}
         for step in self.steps:
             if step.restored is None and step.turn in wanted:
-                by_root.setdefault(step.changes.root, []).append(step.changes.changes)
+                by_root.setdefault(step.root, []).append(step.changes)
         found = [ChangeSet(root, together(sets)) for root, sets in by_root.items()]
         return [each for each in found if each.changes]
 
@@ -71,8 +96,8 @@ class FileSteps:
         for step in self.steps:
             # What a person put back after a turn bears that turn's number and came after its end.
             past = step.turn < turn if step.restored else step.turn <= turn
-            for each in step.changes.changes:
-                key = (step.changes.root, each.path)
+            for each in step.known_changes:
+                key = (step.root, each.path)
                 if past:
                     states[key] = each.after
                 else:
@@ -82,31 +107,18 @@ class FileSteps:
     def why(self, root: str, path: str) -> FileStep | None:
         """The newest step that made a path what it is."""
         for step in reversed(self.steps):
-            if step.changes.root == root and any(c.path == path for c in step.changes.changes):
+            if step.root == root and any(each.path == path for each in step.known_changes):
                 return step
         return None
 
 
 def read_steps(lines: Iterable[Line], get: Callable[[str], bytes]) -> FileSteps:
-    """The story from its entries, oldest first; `get` reads a list from the store.
-
-    A step whose list is lost can no longer be put back and is left out.
-    """
-    steps: list[FileStep] = []
-    for line in lines:
-        entry = line.entry
-        if not isinstance(entry, FilesChanged | FilesRestored):
-            continue
-        try:
-            changes = ChangeSet.decode(get(entry.manifest))
-        except UndoError:
-            continue
-        if isinstance(entry, FilesChanged):
-            by = f"{entry.name} ({entry.call})" if entry.call else entry.name
-            steps.append(FileStep(line.seq, line.turn, by, changes))
-        else:
-            steps.append(FileStep(line.seq, line.turn, f"/{entry.direction}", changes, entry))
-    return FileSteps(steps)
+    """The story from its entries, oldest first; `get` reads a list from the store."""
+    return FileSteps(
+        FileStep(line, line.entry, get)
+        for line in lines
+        if isinstance(line.entry, FilesChanged | FilesRestored)
+    )
 
 
 def named(changes: tuple[PathChange, ...]) -> tuple[FileChange, ...]:
