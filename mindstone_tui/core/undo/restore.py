@@ -154,8 +154,19 @@ def finish(
         for folder in sorted({"", *(each.path.rpartition("/")[0] for each in changes)}):
             tree.sweep(folder)
     found = look(root, changes, file_bytes)
-    torn = [each.wanted for each in found.conflicts if _is_torn(root, each.wanted, store)]
+    torn = [each.wanted for each in found.conflicts if _is_on_the_way(root, each, store)]
     apply(root, (*found.ready, *torn), store, many=many)
+
+
+def _is_on_the_way(root: Path, found: Conflict, store: ObjectStore) -> bool:
+    """Whether a path has neither state because the crash came while it went from one to the other.
+
+    A folder goes before a file can come in its place, and a file before a folder.
+    """
+    change, now = found
+    if now is None:
+        return change.after is not None and _must_go_first(change.before, change.after)
+    return _is_torn(root, change, store)
 
 
 def _is_torn(root: Path, change: PathChange, store: ObjectStore) -> bool:
