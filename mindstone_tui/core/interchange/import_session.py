@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.interchange.describe import Description
 from mindstone_tui.core.interchange.formats import format_of
@@ -197,13 +196,10 @@ def import_records(
 
 def _blackened_after(transcript: Transcript, seq: int) -> dict[int, int]:
     """How many places of which lines after this one were blacked out."""
+    found: dict[int, int] = {}
     with transcript.history() as history:
-        lines = [
-            line
-            for line in history.read(seq + 1)
-            if isinstance(line, Line) and (b"[redacted:" in line.raw or b'"blobs":' in line.raw)
-        ]
-        found = {line.seq: len(blackened_in(history.whole(line).entry)) for line in lines}
+        for line in history.holding((b"[redacted:", b'"blobs":'), seq + 1):
+            found[line.seq] = len(blackened_in(history.whole(line).entry))
     return {number: count for number, count in found.items() if count}
 
 

@@ -331,6 +331,14 @@ class History:
         """Where the first line numbered higher than `seq` begins, or will."""
         return 0 if seq < 0 else self._start_of(seq + 1)
 
+    def holding(self, marks: Collection[bytes], first: int) -> Iterator[Line]:
+        """Lines from number `first` on in which one of the marks stands; no other is decoded."""
+        for start, raw in self.raw_from(self.offset_after(first - 1)):
+            if any(mark in raw for mark in marks):
+                line = read_line(raw, start)
+                if isinstance(line, Line):
+                    yield line
+
     def back(self) -> Iterator[Line | Damaged]:
         """Lines from the newest to the oldest; a torn end is not handed over."""
         for start, _, raw, whole in backwards(self._read, self.size, _CHUNK):
@@ -341,8 +349,7 @@ class History:
         """Lines of some kinds among the newest `within`, newest first; no other is decoded."""
         wanted = {kind.encode() for kind in kinds}
         for start, _, raw, whole in islice(backwards(self._read, self.size, _CHUNK), within):
-            at = raw.find(_KIND) + len(_KIND)
-            if whole and raw[at : raw.find(b'"', at)] in wanted:
+            if whole and named_kind(raw) in wanted:
                 line = read_line(raw, start)
                 if isinstance(line, Line):
                     yield self.whole(line)
@@ -476,6 +483,12 @@ class History:
 
     def _read(self, size: int, offset: int) -> bytes:
         return os.pread(self._fd, size, offset)
+
+
+def named_kind(raw: bytes) -> bytes:
+    """The kind that a line names, without decoding it."""
+    at = raw.find(_KIND) + len(_KIND)
+    return raw[at : raw.find(b'"', at)]
 
 
 def read_line(raw: bytes, offset: int) -> Line | Damaged:
