@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.interchange.describe import Description
 from mindstone_tui.core.interchange.formats import format_of
@@ -38,6 +39,7 @@ from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.text import one_line, without_injected
 from mindstone_tui.core.transcript import Transcript, blackened_in
 from mindstone_tui.core.transcript.encode import Clean
+from mindstone_tui.core.transcript.reader import read_line
 
 MOST_SKIPPED: Final = 1_000
 """Skipped records that a report lists; more are only counted."""
@@ -198,8 +200,13 @@ def _blackened_after(transcript: Transcript, seq: int) -> dict[int, int]:
     """How many places of which lines after this one were blacked out."""
     found: dict[int, int] = {}
     with transcript.history() as history:
-        for line in history.holding((b"[redacted:", b'"blobs":'), seq + 1):
-            found[line.seq] = len(blackened_in(history.whole(line).entry))
+        if not history.size:  # a rehearsal: nothing of it is on disk
+            return found
+        for start, raw in history.raw_from(history.offset_after(seq)):
+            if b"[redacted:" in raw or b'"blobs":' in raw:
+                line = read_line(raw, start)
+                if isinstance(line, Line):
+                    found[line.seq] = len(blackened_in(history.whole(line).entry))
     return {number: count for number, count in found.items() if count}
 
 

@@ -7,7 +7,7 @@ not touch a file for it. A sketch is both. It is dropped when the question is an
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Blob, Draft, Line
@@ -40,10 +40,6 @@ class SketchedHistory(History):
         """Lines `first` to `last`, both included, in order."""
         end = len(self._lines) if last is None else min(last + 1, len(self._lines))
         yield from self._lines[max(first, 0) : end]
-
-    def holding(self, marks: Collection[bytes], first: int) -> Iterator[Line]:
-        """Every line from that number on: they have no bytes to look at."""
-        yield from self._lines[first:]
 
     def back(self) -> Iterator[Line | Damaged]:
         """Lines from the newest to the oldest."""

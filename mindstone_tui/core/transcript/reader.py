@@ -331,14 +331,6 @@ class History:
         """Where the first line numbered higher than `seq` begins, or will."""
         return 0 if seq < 0 else self._start_of(seq + 1)
 
-    def holding(self, marks: Collection[bytes], first: int) -> Iterator[Line]:
-        """Lines from number `first` on in which one of the marks stands; no other is decoded."""
-        for start, raw in self.raw_from(self.offset_after(first - 1)):
-            if any(mark in raw for mark in marks):
-                line = read_line(raw, start)
-                if isinstance(line, Line):
-                    yield line
-
     def back(self) -> Iterator[Line | Damaged]:
         """Lines from the newest to the oldest; a torn end is not handed over."""
         for start, _, raw, whole in backwards(self._read, self.size, _CHUNK):
