@@ -371,13 +371,17 @@ async def test_silence_is_an_error(make: Make) -> None:
     assert isinstance(broken.value.error, ProviderUnreachable)
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def test_closing_leaves_no_pipe_open_even_if_somebody_below_holds_its_end(make: Make) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_files()
     provider = make(start=f"import subprocess; subprocess.Popen(['sleep', '30'])\n{READY}")
     await hear(provider, ask())
     async with asyncio.timeout(15):
         await provider.close()
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    assert open_files() <= before
 
 
 async def test_without_its_file_it_says_how_to_get_it(places: Places) -> None:
