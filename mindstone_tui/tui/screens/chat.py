@@ -95,8 +95,8 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
-        self._early = ""
-        """What was sent before the session was open; it waits in the prompt."""
+        self._early: dict[str, Prompt.Submitted] = {}
+        """What was sent before the session was open, in order; it waits in the queue."""
         self._following: Worker[None] | None = None
         self._look_at = host.at
         self._then = ""
@@ -140,7 +140,8 @@ class ChatScreen(Screen[None]):
 
     def _close_down(self) -> None:
         """Nothing can be said here: the prompt is closed, and the last line says so."""
-        self.status.model = "not open"
+        self.status.model, self.status.doing = "not open", ""
+        self.input_area.prompt.write("\n".join(each.text for each in self._early.values()))
         self.input_area.prompt.read_only = True
         self.input_area.prompt.placeholder = Content("No session is open. Ctrl+Q leaves.")
 
@@ -220,10 +221,23 @@ class ChatScreen(Screen[None]):
             if welcome.is_attached:
                 welcome.offer(found)
 
+    def _wait_in_line(self, event: Prompt.Submitted) -> None:
+        """Hold what was sent too early, in view, until the session is open."""
+        entry = f"early {len(self._early)}"
+        self._early[entry] = event
+        self.status.doing = "will be sent when the session is open"
+        self._show_queue(ev.MessageQueued(entry=entry, text=event.text))
+
+    @work(group="queue", exit_on_error=False)
+    async def _show_queue(self, event: ev.MessageQueued | ev.MessageWithdrawn) -> None:
+        await self.input_area.waiting.show(event)
+        self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
+
     def _send_early(self) -> None:
-        early, self._early, self.status.doing = self._early, "", self._doing
-        if early and self.input_area.prompt.text == early:
-            self.input_area.prompt.action_send()
+        early, self._early, self.status.doing = self._early, {}, self._doing
+        for entry, event in early.items():
+            self._show_queue(ev.MessageWithdrawn(entry=entry))
+            self._submitted(event)
 
     # the turn
 
@@ -330,12 +344,8 @@ class ChatScreen(Screen[None]):
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
-        if self.talk is None:
-            # What was typed since then stays behind it.
-            both = (event.text, self.input_area.prompt.text)
-            self._early = "\n".join(part for part in both if part)
-            self.input_area.prompt.write(self._early)
-            self.status.doing = "will be sent when the session is open"
+        if self.talk is None or self._early:
+            self._wait_in_line(event)
             return
         self.conversation.anchor()
         if event.text.startswith("!"):
@@ -366,7 +376,10 @@ class ChatScreen(Screen[None]):
         self._withdraw(event.entry)
 
     def _withdraw(self, entry: str) -> None:
-        if self.talk is not None:
+        if entry in self._early:
+            del self._early[entry]
+            self._show_queue(ev.MessageWithdrawn(entry=entry))
+        elif self.talk is not None:
             self.talk.withdraw(entry)
 
     @on(Card.Dropped)
@@ -445,14 +458,19 @@ class ChatScreen(Screen[None]):
     async def action_newest(self) -> None:
         await self.conversation.action_newest()
 
-    def on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         """Typing goes to the prompt, wherever the focus is.
 
         What the prompt itself takes never comes here. Of a burst, the first letter moves the focus
-        and the others still come from where it was.
+        and the others still come from where it was: Enter among them must not wait for the app's
+        own turn, or letters behind it would be sent with it.
         """
         prompt = self.input_area.prompt
-        if event.key in self.active_bindings or event.key.startswith("alt+"):
+        bound = self.active_bindings.get(event.key)
+        if bound is not None and bound.node is prompt:
+            event.stop()
+            await prompt.run_action(bound.binding.action)
+        if bound is not None or event.key.startswith("alt+"):
             return
         if event.is_printable and event.character and not prompt.read_only:
             event.stop()

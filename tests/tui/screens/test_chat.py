@@ -548,12 +548,18 @@ async def test_what_is_sent_while_the_session_opens_waits_in_view_and_is_sent_th
     async with app.run_test() as pilot:
         await pilot.press(*"early")
         assert app.chat.input_area.prompt.text == "early"
-        await pilot.press("enter")
-        assert app.chat.input_area.prompt.text == "early"
+        await pilot.press("enter", *"then", "enter", *"oops", "enter")
+        waiting = app.chat.input_area.waiting
+        await until(pilot, lambda: len(waiting.messages) == 3)
+        assert [one.text for one in waiting.messages] == ["early", "then", "oops"]
         assert app.chat.status.doing == "will be sent when the session is open"
+        await pilot.press("up")
+        assert app.chat.input_area.prompt.text == "oops"
         gate.set()
-        await until(pilot, lambda: talk.did == [("send", "early", (), False)])
-        assert app.chat.input_area.prompt.text == app.chat.status.doing == ""
+        sent = [("send", "early", (), False), ("send", "then", (), False)]
+        await until(pilot, lambda: talk.did == sent and not waiting.messages)
+        assert app.chat.input_area.prompt.text == "oops"
+        assert app.chat.status.doing == ""
 
 
 async def test_leaving_closes_the_session() -> None:
