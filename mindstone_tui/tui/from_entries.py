@@ -12,6 +12,7 @@ from typing import Final
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events.from_entry import events_of
+from mindstone_tui.core.text import as_written
 from mindstone_tui.core.transcript.reader import Damaged
 
 _BETWEEN = (
@@ -90,7 +91,8 @@ class ExchangeEvents:
     @property
     def question(self) -> str:
         """What was asked in it."""
-        return next((e.text for e in self.events if isinstance(e, ev.TurnStarted)), "")
+        asked = (e.text for e in self.events if isinstance(e, ev.TurnStarted))
+        return as_written(next(asked, ""))
 
 
 class Feed:

@@ -32,7 +32,7 @@ from mindstone_tui.core.events.types import (
     WindowEvent,
 )
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
-from mindstone_tui.core.text import one_line, plural, without_files
+from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
 
 LONGEST: Final = 400
@@ -186,7 +186,7 @@ def _worded(event: ev.AnyEvent) -> EventLine:
 def _of_turn(event: TurnEvent) -> EventLine:
     match event:
         case ev.TurnStarted(text=text):
-            return EventLine(sign="❯", text=without_files(text))
+            return EventLine(sign="❯", text=as_written(text))
         case ev.TextDelta(text=text):
             return EventLine(sign="●", text=text)
         case ev.ThinkingDelta(text=text):

@@ -29,7 +29,7 @@ from mindstone_tui.core.recall.index import (
 )
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.profile import SessionFilter, list_described
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import plain_words
 
@@ -138,11 +138,11 @@ def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[Sess
 def _said(line: Line) -> tuple[str, str] | None:
     match line.entry:
         case UserMessage(text=text, name=name):
-            return name or "user", text
+            return name or "user", as_written(text)
         case AssistantMessage(text=text, name=name):
             return name or "assistant", text
         case ToolReturned(text=text, name=name):
-            return name, text
+            return name, unfenced(text)
         case _:
             return None
 
@@ -294,7 +294,7 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         turn=hit.passage.turn,
         seq=hit.passage.seq,
         score=hit.score,
-        excerpt=one_line(hit.text, EXCERPT),
+        excerpt=one_line(unfenced(without_reminders(hit.text)), EXCERPT),
         ts=hit.passage.ts,
         speaker=hit.passage.speaker,
         says=hit.parts.get("words", 0.0) > 0,

@@ -103,6 +103,19 @@ def test_a_filter_takes_what_it_says(home: Path, wanted: SessionFilter, is_there
     assert bool(list_described(places, wanted)) == is_there
 
 
+def test_an_imported_session_in_which_one_goes_on_was_used_then(home: Path) -> None:
+    old = "2025-03-02T09:00:00.000Z"
+    transcript = transcript_in(home)
+    transcript.append(UserMessage(text="hello"), turn=1, ts=old)
+    transcript.append(SessionDescribed(program="codex", began=old, ended=old))
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    assert profile_of(transcript.places) is not None
+    assert [one.used for one in list_described(places)] == [old]
+    now = transcript.append(UserMessage(text="and on"), turn=2)
+    transcript.close()
+    assert [one.used for one in list_described(places)] == [now.ts]
+
+
 def test_what_is_no_date_is_refused() -> None:
     assert checked_day("2026-03-31") == "2026-03-31"
     with pytest.raises(UsageError, match="not a date"):
