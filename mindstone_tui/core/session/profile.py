@@ -265,7 +265,9 @@ def _salt(history: History) -> str:
 
 
 def _take(profile: SessionProfile, line: Line) -> None:
-    """Add one line to a profile."""
+    """Add one line to a profile; what a fork copied is counted where it was said."""
+    if line.parent:
+        return
     entry = line.entry
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     match entry:
