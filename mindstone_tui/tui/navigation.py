@@ -72,7 +72,7 @@ class Navigator:
             "replay": self._replay,
             "sessions": self._sessions,
             "session": self._session,
-            "open": self._session,
+            "open": self._go_on_in,
             "model": self._model,
             "models": self._model,
             "sample": self._sample,
@@ -140,9 +140,16 @@ class Navigator:
             else:
                 self._chat.command(line)
 
+        def open_session(at: str) -> None:
+            self._app.run_worker(self._chat.switch(session, look_at=at), group="switch")
+
         await self._app.push_screen(
             TranscriptScreen(
-                library.browse(session), session, where, command=command, elsewhere=elsewhere
+                library.browse(session),
+                session,
+                where,
+                command=command,
+                open_session=open_session if elsewhere else None,
             )
         )
 
@@ -177,6 +184,13 @@ class Navigator:
         """Leave this session and open another; a model after its key answers there if it is new."""
         key, _, model = argument.partition(" ")
         await self._chat.switch(key, model=model)
+
+    async def _go_on_in(self, argument: str) -> None:
+        """Open a session that was just begun from this one, and say so."""
+        before = self._chat.status.session
+        await self._session(argument)
+        key = argument.partition(" ")[0]
+        self._app.notify(f"You are in {key} now. {before} stays as it is.", timeout=8)
 
     async def _model(self, argument: str) -> None:
         if self._app.host.models is None:

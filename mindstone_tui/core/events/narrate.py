@@ -285,11 +285,12 @@ def _paths(event: ev.FilesChanged) -> str:
 
 def _of_window(event: WindowEvent) -> EventLine:
     match event:
-        case ev.RecallInjected(passages=passages, tokens=used):
+        case ev.RecallInjected(passages=passages, tokens=used, left_out=more):
             count = plural(len(passages), "passage")
+            full = f" · {more} weaker left out, memory's share is full" if more else ""
             return EventLine(
                 sign="↺",
-                text=f"{count} recalled · {tokens(used)} tokens",
+                text=f"{count} recalled · {tokens(used)} tokens{full}",
                 detail=_sources(passages),
             )
         case ev.WindowPruned():

@@ -175,6 +175,9 @@ class ChatScreen(Screen[None]):
                 self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
             case ev.MemoryProposed():
                 self.post_message(MemoryWaits(event))
+            case ev.CommandPrinted(text=text) if self.app.screen is not self:
+                # Whoever is on another screen does not see what the chat says.
+                self.notify(text, timeout=6)
             case ev.CommandEnded(ok=True, command=command):
                 self._forget_proposal(command)
         await self.conversation.show(event)
@@ -482,17 +485,20 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             await self.talk.close()
 
-    async def switch(self, key: str, *, then: str = "", model: str = "") -> None:
+    async def switch(
+        self, key: str, *, then: str = "", model: str = "", look_at: str = ""
+    ) -> None:
         """Leave this session and open another on a fresh screen; a command may follow.
 
-        A model that is named answers there unless the session has one of its own.
+        A model that is named answers there unless the session has one of its own. With a line to
+        look at, the transcript is opened there.
         """
         await self.close()
         if self._following is not None:
             await self._following.wait()
         self.talk = None
         self.host = msgspec.structs.replace(self.host, session=key)
-        self._then, self._keep_model = then, model
+        self._then, self._keep_model, self._look_at = then, model, look_at
         await self.recompose()
         self.on_mount()
         self.set_focus(self.input_area.prompt)
