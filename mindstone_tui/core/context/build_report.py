@@ -384,7 +384,10 @@ class _Account:
         if share == "tool_definitions":
             return "; turn some off with `/tools off NAME`"
         if share == "tool_results":
-            return "; older ones are shortened first"
+            step = self.room.tokens(self.view.settings.context.trim_step)
+            return (
+                f"; older ones are shortened once that frees {step:,}, or now by `/prune results`"
+            )
         files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
         if share != "system_prompt" or not files:
             return ""
