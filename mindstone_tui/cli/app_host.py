@@ -27,9 +27,9 @@ from mindstone_tui.tui.host import (
 )
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.replay.playback import Replay
     from mindstone_tui.core.session.downloads import Download
     from mindstone_tui.core.session.model_list import Availability
-    from mindstone_tui.core.replay.playback import Replay
 
 
 def host_for(

@@ -120,7 +120,7 @@ def question(asked: ev.ToolAsked) -> Item:
         "worst": asked.worst,
         "diff": asked.diff,
         "channel": asked.channel,
-        "options": [*options, {"id": "deny", "label": "Deny"}],
+        "options": [*options, {"id": "deny", "label": "Decline"}],
     }
 
 

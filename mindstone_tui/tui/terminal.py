@@ -64,13 +64,11 @@ class LastingDriver(LinuxDriver):
         self._file = LastingFile(same, encoding=shown.encoding, errors=shown.errors)
 
     def start_application_mode(self) -> None:
-        if not os.isatty(self.fileno):
-            super().start_application_mode()
-            return
-        before = termios.tcgetattr(self.fileno)
-        for event in XTermParser(self._debug).feed(typed_ahead(self.fileno)):
-            self.process_message(event)
-        super().start_application_mode()
+        before = termios.tcgetattr(self.fileno) if os.isatty(self.fileno) else None
+        if before is not None:
+            for event in XTermParser(self._debug).feed(typed_ahead(self.fileno)):
+                self.process_message(event)
+        super().start_application_mode()  # type: ignore[no-untyped-call]
         self.attrs_before = before
 
 

@@ -168,7 +168,10 @@ def test_a_message_is_shown_without_the_marks_of_what_a_command_printed() -> Non
         ("<system-reminder>\nToday is\n</system-reminder>\n\nadd a test", "add a test"),
         ("one\n<system-reminder>x</system-reminder>\n two", "one\ntwo"),
         ("<system-reminder>a</system-reminder><system-reminder>b</system-reminder>hi", "hi"),
-        ("<system-reminder>only this</system-reminder>", "<system-reminder>only this</system-reminder>"),
+        (
+            "<system-reminder>only this</system-reminder>",
+            "<system-reminder>only this</system-reminder>",
+        ),
         ("why does <system-reminder> stand here?", "why does <system-reminder> stand here?"),
         ("  as it is\n", "  as it is\n"),
     ],

@@ -40,7 +40,11 @@ LONGEST: Final = 400
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
 """Shares that do not grow with the conversation; the panel and `/budget` show them."""
 _NOT_SAVED: Final = "NOT SAVED"
-_SHARE_LEVELS: Final = {"hard": "over budget", "soft": "close to budget", "free": "within budget"}
+_SHARE_LEVELS: Final = {
+    "hard": "over their share",
+    "soft": "near their share",
+    "free": "within their share",
+}
 _BLOCKED: Final = {
     "protected": "everything left is protected",
     "unindexed": "the rest is not indexed yet",
@@ -109,7 +113,7 @@ def brief(event: ev.AnyEvent) -> str:
         case ev.SummaryDerived():
             return "older exchanges summarised"
         case ev.ZoneChanged(after=after):
-            return f"zone {after}"
+            return f"the window is {after} now"
         case ev.ShareCrossed(component=component, after=after):
             return f"{component.replace('_', ' ')} {_SHARE_LEVELS[after]}"
         case ev.VelocitySpiked(tokens=grown):
@@ -356,6 +360,10 @@ def _of_window(event: WindowEvent) -> EventLine:
             assert_never(event)
 
 
+_BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", "import")
+"""What makes exchanges leave without anything in their place."""
+
+
 def _pruned(event: ev.WindowPruned) -> EventLine:
     count = plural(sum(left.exchanges for left in event.left), "exchange")
     named = turn_names(turn for left in event.left for turn in left.turns)
@@ -364,9 +372,11 @@ def _pruned(event: ev.WindowPruned) -> EventLine:
         + (f", {plural(left.receipt.passages, 'passage')} read back" if left.receipt else "")
         for left in event.left
     ]
+    # Where a summary takes their place, the figure would leave that out.
+    size = f" · {_shrunk(event)}" if event.trigger in _BY_THEMSELVES else ""
     return EventLine(
         sign="↥",
-        text=f"{count} left the window: {named} · {_shrunk(event)}",
+        text=f"{count} left the window: {named}{size}",
         detail="still searchable; /restore brings one back",
         more=(f"policy {event.policy}, trigger {event.trigger}", *each),
     )

@@ -34,7 +34,7 @@ _FEW_TERMS: Final = 3
 _READ: Final = 4_000
 """Characters at each end of a long message that say what it is about."""
 RAISED: Final = (0.4, 0.6, 0.8)
-"""Shares of the best score that passages need, one after the other, while more is found than fits."""
+"""Shares of the best score that passages need, in turn, while more is found than fits."""
 _LONGEST_ABOUT: Final = 40
 """Characters of a tool's call in the heading of its result."""
 

@@ -214,9 +214,7 @@ class SessionRecall:
         self._catch_up()
         asked = self._ask(query)
         answers = [self.index.search(query, k, allowed=allowed, pinned_turns=pinned, asked=asked)]
-        past = ask_ancestors(
-            self._lineage, query, k, allowed, asked=asked, embedder=self._embedder
-        )
+        past = ask_ancestors(self._lineage, query, k, allowed, asked=asked, embedder=self._embedder)
         answers += [past] if past is not None else []
         others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 BULLETS = ("•", "◦", "▪")
+_LONGEST_LIST = 999
 
 
 class Piece(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, eq=False):
@@ -120,6 +121,8 @@ class _Walk:
         if kind == "ordered_list_open":
             self._lists[-1] = (kind, number + 1)
             sign = f"{number}. "
+            if number > _LONGEST_LIST:  # a number that ends a sentence, such as "8790."
+                return _Indent(sign, "")
         else:
             sign = BULLETS[min(len(self._lists), len(BULLETS)) - 1] + " "
         return _Indent(sign, " " * len(sign))

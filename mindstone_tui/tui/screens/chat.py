@@ -66,9 +66,9 @@ class ChatScreen(Screen[None]):
         Binding("f5", "want('model')", "Model", id="chat.model"),
         Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
         Binding("f7", "want('sample')", "Sample session", priority=True, id="chat.sample"),
-        Binding("f9", "want('key')", "Add an API key", id="chat.key"),
-        Binding("f10", "want('fetch')", "Download a small model", id="chat.fetch"),
         Binding("f8", "want('theme')", "Theme", id="chat.theme"),
+        Binding("f9", "want('key')", "Add an API key", id="chat.key"),
+        Binding("f10", "want('fetch')", "Download a model", id="chat.fetch"),
         Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
         Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
         Binding("alt+c", "want('copy')", "Copy the last answer", id="chat.copy"),
@@ -178,8 +178,10 @@ class ChatScreen(Screen[None]):
             case ev.CommandPrinted(text=text) if self.app.screen is not self:
                 # Whoever is on another screen does not see what the chat says.
                 self.notify(text, timeout=6)
-            case ev.CommandEnded(ok=True, command=command):
-                self._forget_proposal(command)
+            case ev.CommandEnded(ok=ok, command=command):
+                self.status.doing = self.status.doing if self.running else ""
+                if ok:
+                    self._forget_proposal(command)
         await self.conversation.show(event)
         await self.input_area.waiting.show(event)
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
@@ -354,7 +356,7 @@ class ChatScreen(Screen[None]):
         if event.text.startswith("!"):
             self.talk.command(f"/shell {event.text[1:].strip()}")
         elif event.text.startswith("/"):
-            self.talk.command(event.text)
+            self.command(event.text)
         else:
             self._send(event)
 
@@ -423,6 +425,8 @@ class ChatScreen(Screen[None]):
     def command(self, line: str) -> None:
         """Run a slash command."""
         if self.talk is not None:
+            if not self.running:  # some take a while, and a turn has a line of its own
+                self.status.doing = f"running {line.split(maxsplit=1)[0]}"
             self.talk.command(line)
 
     def action_want(self, screen: str, argument: str = "") -> None:
@@ -485,9 +489,7 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             await self.talk.close()
 
-    async def switch(
-        self, key: str, *, then: str = "", model: str = "", look_at: str = ""
-    ) -> None:
+    async def switch(self, key: str, *, then: str = "", model: str = "", look_at: str = "") -> None:
         """Leave this session and open another on a fresh screen; a command may follow.
 
         A model that is named answers there unless the session has one of its own. With a line to

@@ -91,7 +91,9 @@ class SessionsScreen(ModalScreen[Picked]):
         now = self._now()
         width = max((len(row.key) for row in rows), default=0)
         options = [Option(_session(row, row.key == self._current, now, width)) for row in rows]
-        options += [Option(_hit(hit)) for hit in hits]
+        places = [_place(hit) for hit in hits]
+        room = max((len(place) for place in places), default=0)
+        options += [Option(_hit(hit, place, room)) for hit, place in zip(hits, places, strict=True)]
         self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]
         self._list.clear_options()
         self._list.add_options(options)
@@ -119,8 +121,10 @@ def _found(sessions: int, places: int, typed: str) -> str:
     """How much was found, and which keys work."""
     if not sessions and not places:
         return "No session or message matches." if typed else "No sessions yet."
-    found = f" · {plural(places, 'place')} found" if typed else ""
-    return plural(sessions, "session") + found + " · Enter to open, Esc to go back"
+    named = [plural(sessions, "session")] if sessions or not typed else []
+    named += [f"{plural(places, 'place')} found"] if typed else []
+    how = "Enter reads it there" if not sessions else "Enter opens it"
+    return " · ".join([*named, f"{how}, Esc goes back"])
 
 
 def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
@@ -138,12 +142,15 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
     )
 
 
-def _hit(hit: SessionHit) -> Content:
-    # What was said matters more than the whole of a long name.
-    name = hit.key.removeprefix("agent:default:")
+def _place(hit: SessionHit) -> str:
+    """Session, turn and date; what was said matters more than the whole of a long name."""
+    name = show.line(hit.key.removeprefix("agent:"), 22).plain
+    return f"{name:<22} turn {hit.turn:<4} {numbers.day(hit.ts):>11}"
+
+
+def _hit(hit: SessionHit, place: str, width: int) -> Content:
     return Content.assemble(
         ("↺ ", "$context-recalled"),
-        show.line(name, 22, "$muted"),
-        (f" · turn {hit.turn} · {numbers.day(hit.ts)}  ", "$muted"),
+        (f"{place:<{width}}  ", "$muted"),
         show.line(f"{hit.speaker}: {hit.text}", 160),
     )

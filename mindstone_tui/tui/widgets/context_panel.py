@@ -218,7 +218,9 @@ def _left_title(report: ContextReport, width: int) -> Content:
     if outside.unindexed:
         state = f"{outside.unindexed} not indexed"
     elif outside.by_words:
-        state = f"found by words; by meaning\nonce {plural(outside.by_words, 'passage')} more are read"
+        state = (
+            f"found by words; by meaning\nonce {plural(outside.by_words, 'passage')} more are read"
+        )
     else:
         state = "all searchable"
     count = plural(outside.exchanges, "exchange")

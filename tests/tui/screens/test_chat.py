@@ -340,7 +340,8 @@ async def test_the_bookkeeping_of_a_turn_is_one_line_that_opens() -> None:
         await settle(pilot, talk)
         (row,) = app.screen.query(Bookkeeping)
         title = str(row.query_one(FoldTitle).render())
-        assert "zone yellow · checkpoint 4 saved · 2 exchanges left the window" in title
+        said = "the window is yellow now · checkpoint 4 saved · 2 exchanges left the window"
+        assert said in title
         assert not app.screen.query(Aside)
         row.opened = True
         await until(pilot, lambda: bool(row.query(".body")))
