@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -140,29 +142,19 @@ class Jobs:
     async def _stay(self, job: Job, log: _Log, context: ToolContext) -> None:
         """A command that outlives us: in a session of its own, its output straight to the file."""
         log.close()
-        with job.log.open("ab") as file:
-            process = await asyncio.create_subprocess_exec(
-                *("bash", "--noprofile", "--norc", "-c", job.command),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=file,
-                stderr=asyncio.subprocess.STDOUT,
-                cwd=context.workspace.cwd,
-                env=clean_environment(context.environ, context.passed),
-                start_new_session=True,
-            )
+        process = _on_its_own(job, context)
         stopped = asyncio.ensure_future(job.stop.wait())
-        gone = asyncio.ensure_future(process.wait())
+        gone = _end_of(process)
         try:
-            await asyncio.wait({stopped, gone}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {stopped, gone}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not gone.done():
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, 9)
-                await gone
-            job.code = process.returncode or 0
+            job.code = await gone
             self._ended(job, "interrupted" if job.stop.is_set() else "exited", None)
         finally:
             stopped.cancel()
-            gone.cancel()
 
     def _ended(self, job: Job, ending: str, finished: CommandFinished | None) -> None:
         job.ending = ending
@@ -290,3 +282,35 @@ def _confined(command: str, context: ToolContext) -> Confined:
         return unconfined(line)
     workspace = context.workspace
     return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
+
+
+def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
+    # Not asyncio's way: that kills a child which is forgotten while it still runs.
+    with job.log.open("ab") as file:
+        return subprocess.Popen(
+            ("bash", "--noprofile", "--norc", "-c", job.command),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=context.workspace.cwd,
+            env=clean_environment(context.environ, context.passed),
+            start_new_session=True,
+        )
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+    """The code that a process will end with; whoever waits for it may be gone by then."""
+    loop = asyncio.get_running_loop()
+    code: asyncio.Future[int] = loop.create_future()
+
+    def tell(ended: int) -> None:
+        if not code.done():
+            code.set_result(ended)
+
+    def wait() -> None:
+        ended = process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, ended)
+
+    threading.Thread(target=wait, name=f"job {process.pid}", daemon=True).start()
+    return code

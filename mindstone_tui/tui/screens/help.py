@@ -143,7 +143,7 @@ def commands_text(commands: Sequence[CommandHelp], width: int) -> Content:
     lines: list[Content] = [Content.styled("Commands", "bold $primary")]
     for command in by_use(commands):
         lines += _command(command, max(width, 40))
-    return Content("\n").join([*lines, Content("")])
+    return Content("\n").join(lines)
 
 
 def keys_text(families: Sequence[Family], keys: Mapping[str, str]) -> Content:

@@ -98,11 +98,11 @@ def ensure(connection: psycopg.Connection) -> None:
                     connection.execute(_noted(step))
     except psycopg.errors.InsufficientPrivilege as error:
         raise PlaceError(
-            "The history server has no tables for MindStone yet, or old ones, and this role may "
-            "not make them."
+            "The history server's tables are older than this program, and this role may not renew "
+            "them."
             if newest
-            else "The history server has no tables for MindStone yet, and this role may not make "
-            "them.",
+            else "The history server has no tables of MindStone that this role may use, and it may "
+            "not make them.",
             "Somebody who may runs once: `mindstone history schema --role YOUR_ROLE | psql "
             "ADMIN_URL`.",
         ) from error
