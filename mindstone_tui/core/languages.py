@@ -220,7 +220,7 @@ _MOSTLY_KANA: Final = 0.1
 """The share of kana from which on Chinese characters are Japanese."""
 
 
-@remembers(8_192)  # A passage is read when it is stored and whenever it is found.
+@remembers(4_096)  # A passage is read when it is stored and whenever it is found.
 def language_of(text: str) -> str:
     """The language as a code such as `de`; English where nothing tells otherwise."""
     read = text[:_READ]

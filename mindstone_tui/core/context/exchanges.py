@@ -159,7 +159,7 @@ class Referenced(msgspec.Struct):
     count: int = 0
 
 
-@remembers(8_192)
+@remembers(4_096)
 def names_in(text: str) -> frozenset[str]:
     """The names a text uses."""
     found = (word.strip("./-") for word in tokens_of(text[:_READ]))
