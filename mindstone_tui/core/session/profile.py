@@ -34,6 +34,7 @@ from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+from mindstone_tui.core.transcript.reader import named_kind, read_line
 
 OWN: Final = "mindstone"
 """The program of a session that began here."""
@@ -50,6 +51,8 @@ _PATH: Final = re.compile(
     r'"(?:file_?path|path|target_file|notebook_path|filename)"\s*:\s*"((?:[^"\\]|\\.){1,400})"',
     re.IGNORECASE,
 )
+_TELLS_NOTHING: Final = frozenset((b"tool_called", b"tool_returned", b"turn_ended"))
+"""Kinds of which there are many, and nothing is taken here; they are not decoded."""
 _PLACE: Final = re.compile(r"You work in (.{1,1000}) on \w+\.\Z")
 
 
@@ -275,10 +278,12 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
                 known = SessionProfile(salt=salt)
             if known.read == history.size:
                 return known
-            for line, end in history.read_with_ends(known.read):
-                known.read = end
-                if isinstance(line, Line):
-                    _take(known, line)
+            for start, raw in history.raw_from(known.read):
+                known.read = start + len(raw) + 1
+                if named_kind(raw) not in _TELLS_NOTHING:
+                    line = read_line(raw, start)
+                    if isinstance(line, Line):
+                        _take(known, line)
     except (MindstoneError, OSError):
         return None
     # A list that cannot be kept is made again next time.
