@@ -255,12 +255,20 @@ def _described(
         branch=profile.branch,
         models=tuple(profile.whole().models),
         began=profile.began,
-        used=profile.ended if profile.program != OWN and profile.ended else summary.updated,
+        used=_last_used(profile, summary),
         tokens=sum(known) if known else None,
         cost=usage.cost,
         started_by=profile.started_by,
         conversation=profile.conversation,
     )
+
+
+def _last_used(profile: SessionProfile, summary: SessionSummary) -> str:
+    """When somebody last said something; an import's own time is no sign of that."""
+    if profile.program == OWN or not profile.ended:
+        return summary.updated
+    # What is kept of a session may be older than what was said in it since.
+    return max(profile.ended, summary.said)
 
 
 def profile_of(places: SessionPlaces) -> SessionProfile | None:
@@ -306,7 +314,9 @@ def _salt(history: History) -> str:
 
 
 def _take(profile: SessionProfile, line: Line) -> None:
-    """Add one line to a profile."""
+    """Add one line to a profile; what a fork copied is counted where it was said."""
+    if line.parent:
+        return
     entry = line.entry
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     match entry:
