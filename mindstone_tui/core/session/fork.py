@@ -189,7 +189,9 @@ def _kept_beside(lines: list[Line]) -> Iterator[str]:
         match line.entry:
             case UserMessage(images=images):
                 yield from (image.sha256 for image in images)
-            case ToolReturned(full=full) if full:
-                yield full
+            case ToolReturned(full=full, images=images):
+                yield from (image.sha256 for image in images)
+                if full:
+                    yield full
             case _:
                 pass
