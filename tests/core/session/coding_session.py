@@ -7,7 +7,7 @@ so a session of 300 turns in a small window shows how still the window stays, an
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
