@@ -69,6 +69,7 @@ class MindstoneApp(App[int]):
         usable = wanted in self.available_themes
         self._theme_refused = "" if usable else themes.refusal(wanted, found)
         self.theme = wanted if usable else "basalt"
+        self.stylesheet = themes.ThemedStyles(variables=self.get_css_variables())
 
     def _limit_colours(self) -> None:
         """Use only the terminal's colours; Textual alone would draw greys for `NO_COLOR`."""
