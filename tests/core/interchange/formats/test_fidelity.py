@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -221,6 +222,49 @@ def test_older_databases_of_cursor_hold_composers_and_chats(home: Path, tmp_path
         ("user", "Why 8080?"),
         ("assistant", "By habit."),
     ]
+
+
+def test_the_store_of_cursors_command_line_is_walked_from_its_root(
+    home: Path, tmp_path: Path
+) -> None:
+    path = databases.cursor_store(tmp_path / "chats" / "p" / "7f" / "store.db")
+    before = path.read_bytes()
+    report = take_over(home, path)
+    assert (report.format, report.skipped) == ("cursor", ())
+    assert report.left_out == {"instructions of the program": 1}
+    began = "2026-03-01T09:00:00.000Z"
+    look = (("Read", '{"path":"config.toml"}'),)
+    thought = ("The config will tell.",)
+    assert _written(home) == [
+        Heard("user", "Which port?", began),
+        Heard("assistant", "I will look.", began, "example-large", look, thought),
+        Heard("result", "port = 8080", began),
+        Heard("assistant", "It uses port 8080.", began),
+    ]
+    assert report.described is not None
+    assert (report.described.title, report.described.folder, report.described.conversation) == (
+        "Finding the port",
+        "/home/ada/my tide",
+        "chat-7f",
+    )
+    assert_sound(home)
+    assert take_over(home, path).added == 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x0a", b"\x0a\xff\xff\xff", b"\xff" * 40, b"\x0b\x0c", b"\x0a\x20" + b"x" * 9],
+)
+def test_a_damaged_root_of_cursors_store_ends_and_is_named(
+    home: Path, tmp_path: Path, data: bytes
+) -> None:
+    path = databases.cursor_store(tmp_path / "chats" / "p" / "7f" / "store.db")
+    with sqlite3.connect(path) as connection:
+        (about,) = connection.execute("SELECT value FROM meta").fetchone()
+        root = json.loads(bytes.fromhex(about))["latestRootBlobId"]
+        connection.execute("UPDATE blobs SET data = ? WHERE id = ?", (data, root))
+    assert take_over(home, path).added == 0
 
 
 def test_a_folder_of_events_is_one_conversation(home: Path, tmp_path: Path) -> None:
