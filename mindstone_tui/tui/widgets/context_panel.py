@@ -110,7 +110,12 @@ class LeftLog(OptionList):
 
     def on_option_list_option_highlighted(self) -> None:
         """The panel scrolls, not the list in it."""
-        if self.has_focus and self.highlighted is not None and isinstance(self.parent, Widget):
+        if self.has_focus and self.highlighted is not None:
+            self.call_after_refresh(self._scroll_panel)
+
+    def _scroll_panel(self) -> None:
+        # Only after the list was laid out anew is it known where its rows are.
+        if self.highlighted is not None and isinstance(self.parent, Widget):
             row = Region(0, self.virtual_region.y + self.highlighted, 1, 1)
             self.parent.scroll_to_region(row, animate=False)
 
@@ -213,7 +218,7 @@ def _left_title(report: ContextReport) -> Content:
     if outside.unindexed:
         state = f"{outside.unindexed} not indexed"
     elif outside.by_words:
-        state = f"searchable, {outside.by_words:,} by words only so far"
+        state = f"found by words\n({plural(outside.by_words, 'passage')} not yet by meaning)"
     else:
         state = "all searchable"
     count = plural(outside.exchanges, "exchange")
@@ -221,7 +226,8 @@ def _left_title(report: ContextReport) -> Content:
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
         told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
     return Content.assemble(
-        ("Left the window\n", "bold $muted"),
+        ("Left the window", "bold $muted"),
+        ("  Tab, then r restores\n" if report.gone else "\n", "$faint"),
         (told, "$warning" if outside.unindexed else "$muted"),
-        ("\nturn   cost  request · r restores it" if report.gone else "", "$faint"),
+        ("\nturn   cost  request" if report.gone else "", "$faint"),
     )

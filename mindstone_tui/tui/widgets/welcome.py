@@ -26,7 +26,7 @@ _HINTS: Final = (
     ("/", "commands"),
     ("@", "files"),
     ("?", "every word on this screen"),
-    ("F1", "keys"),
+    ("F1", "help"),
 )
 
 
@@ -107,7 +107,11 @@ class Welcome(Vertical):
 
     def offer(self, found: Sequence[ModelChoice]) -> None:
         """List the models that could answer instead; none is used until it is chosen."""
-        others = [choice for choice in found if choice.name != self._ready.model and choice.usable]
+        others = [
+            choice
+            for choice in found
+            if choice.usable and choice.name != self._ready.model and not choice.unnamed
+        ]
         self.steps = [step for step in self.steps if step.screen != "switch"]
         self.steps += [
             Step("switch", choice.name, "", f"Switch to {choice.name}", _about(choice))
@@ -122,7 +126,7 @@ class Welcome(Vertical):
         width = max((len(step.name) for step in self.steps), default=0)
         options.add_options([Option(_drawn(step, min(width, 24))) for step in self.steps])
         options.highlighted = 0 if self.steps else None
-        said = "Write a message, press one of these keys, or choose with Tab and Enter."
+        said = "Write a message, press a key, or choose with Tab and Enter."
         choose = self.query_one("#choose", Static)
         choose.update(Content.styled(said if self.steps else "", "$muted"))
         choose.display = bool(self.steps)

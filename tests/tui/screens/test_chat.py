@@ -32,6 +32,7 @@ from tests.tui.staged import (
     around,
     asked,
     done,
+    drawn,
     passage,
     pruned,
     ready,
@@ -340,7 +341,8 @@ async def test_the_bookkeeping_of_a_turn_is_one_line_that_opens() -> None:
         await settle(pilot, talk)
         (row,) = app.screen.query(Bookkeeping)
         title = str(row.query_one(FoldTitle).render())
-        assert "zone yellow · checkpoint 4 saved · 2 exchanges left the window" in title
+        said = "the window is yellow now · checkpoint 4 saved · 2 exchanges left the window"
+        assert said in title
         assert not app.screen.query(Aside)
         row.opened = True
         await until(pilot, lambda: bool(row.query(".body")))
@@ -548,12 +550,18 @@ async def test_what_is_sent_while_the_session_opens_waits_in_view_and_is_sent_th
     async with app.run_test() as pilot:
         await pilot.press(*"early")
         assert app.chat.input_area.prompt.text == "early"
-        await pilot.press("enter")
-        assert app.chat.input_area.prompt.text == "early"
+        await pilot.press("enter", *"then", "enter", *"oops", "enter")
+        waiting = app.chat.input_area.waiting
+        await until(pilot, lambda: len(waiting.messages) == 3)
+        assert [one.text for one in waiting.messages] == ["early", "then", "oops"]
         assert app.chat.status.doing == "will be sent when the session is open"
+        await pilot.press("up")
+        assert app.chat.input_area.prompt.text == "oops"
         gate.set()
-        await until(pilot, lambda: talk.did == [("send", "early", (), False)])
-        assert app.chat.input_area.prompt.text == app.chat.status.doing == ""
+        sent = [("send", "early", (), False), ("send", "then", (), False)]
+        await until(pilot, lambda: talk.did == sent and not waiting.messages)
+        assert app.chat.input_area.prompt.text == "oops"
+        assert app.chat.status.doing == ""
 
 
 async def test_leaving_closes_the_session() -> None:
@@ -632,3 +640,28 @@ async def test_a_message_that_was_not_taken_in_goes_back_into_the_prompt() -> No
         talk.announce(ev.MessageReturned(text="do not\nlose me", path="/rescued"))
         await settle(pilot, talk)
         assert app.chat.input_area.prompt.text == "do not\nlose me\nnext"
+
+
+async def test_what_a_program_added_to_a_message_is_not_drawn() -> None:
+    said = "<system-reminder>\nUse the file.\n</system-reminder>\n\nwhich port is it?"
+    app, talk = staged(asked(1, said), recorded(1, "8443."), done(1))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: "which port is it?" in drawn(app))
+        assert "Use the file." not in drawn(app)
+        assert "reminder" not in drawn(app)
+        assert app.chat.text.startswith("> which port is it?")
+
+
+async def test_what_a_command_says_is_told_on_the_screen_where_it_was_given() -> None:
+    app, talk = staged(reported())
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f2")
+        await until(pilot, lambda: app.screen is not app.chat)
+        talk.announce(
+            ev.CommandPrinted(
+                command="restore", text="Turn 3 restored to the window.", repeats=True
+            )
+        )
+        await until(pilot, lambda: "Turn 3 restored to the window." in drawn(app))
