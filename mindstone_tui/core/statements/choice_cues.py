@@ -37,6 +37,8 @@ DECISION: Final = (
             _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without"
             r"|for now)\b",
             r"\binstead\b.{1,60}" + _LETS + r"\w",
+            _LETS
+            + r"(?:remove|delete|get rid of)\b.{2,60}\b(?:entirely|completely|altogether|for good)\b",
             _LETS + r"(?:do|write|return|show|render|store)\b.{0,60}`[^`]+`",
             r"(?:\A|\b(?:so|and|please) )don't (?:even )?bother (?:with|about|\w+ing)\b",
             r"\b(?:not|don't|no need to) worry about (?!it\b|that\b|me\b|this\b|them\b"
@@ -226,7 +228,7 @@ DECISION: Final = (
     cue(
         "decision",
         "We'll use Postgres for the analytics store.",
-        "based built created default done dropping going implemented keeping made moving sticking "
+        "based be built created default done dropping going implemented keeping made moving planning sticking "
         "switching targeting using we'll will written",
         within=(
             r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will"
@@ -250,6 +252,9 @@ DECISION: Final = (
             r"\b(?:i'm|i am|we're|we are) (?:not|no longer) using\b",
             r"\bshould (?:be )?(?:built|written|implemented|made|created|done) (?:using"
             r"|with|in|on top of)\b",
+            r"\b(?:app|backend|frontend|server|client|api|site|page|script|code|game|tool|database"
+            r"|tests?) should be (?:in|on) (?!the\b|a\b|my\b|one\b|line|sync|place)[\w+#.]+[.!]*\Z",
+            r"\b(?:i'm|i am|we're|we are) planning (?:to use|on using)\b",
         ),
     ),
     cue(
@@ -310,7 +315,8 @@ DECISION: Final = (
         "use",
         start=(
             r"use (?!this\b|that\b|it\b|the following|of\b"
-            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double))"
+            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double|research|search|look"
+            r"|test|verify|review|analy[sz]e|explore|understand|figure|learn)\b)"
             r"[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example|now)\w",
             r"use (?:an?|binary|plain|only) \w",
             r"use (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the"
@@ -327,6 +333,9 @@ DECISION: Final = (
             r"|(?= let's)) ?(?:just |let's |please )*(?:"
             + VERB
             + r"|do|go|have)\b(?! (?:this|that)\b[:.])",
+            r"actually (?:just )?(?!set\b|read\b|fix\b|check\b)"
+            + VERB
+            + r" (?:it|that|the|them|this|those) \w",
         ),
         anywhere=True,
     ),
@@ -423,7 +432,7 @@ CORRECTION: Final = (
             r"you(?:'re| are| have|'ve)? (?:just )?(?!know|see|can|could|should|must|may"
             r"|need|want|might|don't)\w+ .{2,70},? not (?:the |in |on |to |from |with "
             r"|an? )?[\w`]+(?: \w+){0,4}[.!]*\Z",
-            r"(?:it|that|those|these|they)(?:'s| is|'re| are| was| were| has"
+            r"(?:it|that|those|these|they|(?:that|those|these) \w+)(?:'s| is|'re| are| was| were| has"
             r"| have) already (?!\w+ing)\w",
             r"(?:this|that|it)(?:'s| is) not (?:an? |the |about |for )(?!problem|issue"
             r"|big|bad|good|great|surprise|lot|concern|bad|huge|must)\w",

@@ -30,6 +30,8 @@ _BARE_DENIAL: Final = re.compile(
     r"(?: just| still| all| simply| also| totally| completely| clearly| plain)?"
     r" (?:wrong|incorrect|false|not (?:right|true|correct|it|what i (?:meant|said|asked for)))"
     r"|you(?:'re| are)(?: still)? (?:wrong|mistaken|missing the point)"
+    r"|(?:this|that|these|those|it)(?: [\w.-]+){0,2} (?:is|are|'s|'re|was|were)(?:n't| not) "
+    r"what (?:i|we) (?:asked|wanted|meant|said)\b[\w ]{0,40}"
     r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
 )
 """It says that something is wrong, and nothing else: what is right comes next."""
@@ -254,7 +256,7 @@ def _after_no(clause: Clause) -> _Verdict:
     wanted = _WANTED.match(rest)
     tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
     ordered = cue is None and _ORDERED.match(rest) and not _ORDERS.match(rest)
-    if len(rest.split()) >= 3 and (wanted or tells or ordered):
+    if len(rest.split()) >= (2 if ordered else 3) and (wanted or tells or ordered):
         believes = _BELIEVES.match(rest)
         mine = not wanted and not believes and rest.startswith(_FIRST_PERSON)
         return (None, None) if mine else ("correction", None)

@@ -30,11 +30,22 @@ _NOT_SAID_OF_WORK: Final = (
 _PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
 """A permission with no order behind it."""
 
+_ONCE: Final = (
+    r"(?!.{0,90}\b(?:works?|working|wokrs|runs?|running|exists?|correct(?:ly)?|proper(?:ly)?|present"
+    r"|fixed|done|errors?|bugs?|permission|up to date|populated|get to the bottom|in sync|dark"
+    r"|bigger|smaller|visible|nice|good|clean|loads?|loading|displayed|shows? up|appears?)\b)"
+)
+"""What is to be seen to now, and is over once it is so: nothing that has to hold from then on."""
+_BINDS: Final = (
+    r"(?=.*\b(?:never|always|don't|do not|doesn't|only|every|each|any|all|no|not|nothing|without"
+    r"|stays?|remains?|keep|still|consistent|before|after|by default|whenever)\b)"
+)
+
 RULE: Final = (
     cue(
         "rule",
         "HTTP only through the client in src/api; no axios outside that file.",
-        "no only",
+        "it must no only",
         start=(
             r"(?!(?:it|this|that|i|we|they|he|she|there|you|if|when|the (?:error|issue|problem))\b)"
             r"[^,;?!]{2,60} only (?:via|through|from|imports?|uses?|calls?|composes?|drives?)\b",
@@ -44,6 +55,13 @@ RULE: Final = (
             r"(?:the |this |that |any )?(?:files?|screens?|components?|modules?|tasks?|tests?|code"
             r"|styles?)\b",
             r"\bshould be \w+ed only (?:for|if|when|by|in|from|after|once)\b",
+            r"\bno [\w`/-]+(?: [\w`/-]+){0,2},? (?:just|only) (?:the )?[\w`/-]+(?: [\w`/-]+)?[.!]*\Z",
+            r"\bonly (?:this|that|the|these|one) [\w`./-]+ (?:imports?|uses?|calls?|knows?|may|writes?"
+            r"|reads?|touches)\b",
+            r"\A(?!(?:it|this|that|i|we|they|he|she|there|you|if|when)\b)[\w`/.-]+(?: [\w`/.-]+){0,3}"
+            r" (?:calls?|uses?|imports?|reads?|writes?|returns?|shows?|takes?) only\b",
+            r"\A[\w-]+-only[;:.,]",
+            r"\b(?:but|and) it must be an? (?!bug|problem|mistake|issue|better|way|nice|good)\w",
         ),
     ),
     cue(
@@ -346,13 +364,18 @@ RULE: Final = (
         "Make sure the cache never grows past its limit.",
         "be careful ensure make sure",
         clause=(
-            r"(?:let'?s |always )?(?:make sure|be sure|ensure)\b(?! (?:that )?(?:it|it's"
+            r"(?:let'?s |always )?(?:make sure|be sure|ensure)\b(?:"
+            + _BINDS
+            + "|"
+            + _ONCE
+            + r")(?! "
+            r"(?:that )?(?:it|it's"
             r"|everything|everything's|this|that|things|your \w+|our \w+|they|we|you"
             r"|the \w+|these|those|all) ?(?:is|are|'s)? ?(?:all |actually |now "
             r"|still )?(?:correct|working|works?|fine|running|connecting|integrated|built"
             r"|ok|okay|properly|good|clear)\b)(?! (?:to get rid|we get rid|you (?:update"
             r"|find|keep going|don't quit)|there's lots))",
-            r"(?:make sure|be sure|ensure) (?:to (?!get rid)\w+|it (?:still|continues"
+            r"(?:make sure|be sure|ensure) (?:to (?!get rid|correctly|properly|account)\w+|it (?:still|continues"
             r"|keeps|stays)|(?:you|we) (?:use|keep|run|always|put|install)|(?:any"
             r"|all) new)\b",
             r"be (?:very |extra |really |more )?careful (?:not to|with|about)\b",
