@@ -12,7 +12,8 @@ _POINTS_ELSEWHERE: Final = (
 """Words that mean nothing without the message before."""
 _LETS: Final = r"\blet'?s (?:just |now |all |definitely |simply |maybe |instead |also )*"
 _MEASURED: Final = (
-    r"(?=an? (?!lot|great|good|pretty|another|nice|bit|issue)|the |called|named|not |just "
+    r"(?=for (?:an?other|the|my|our) |an? (?!lot|great|good|pretty|another|nice|bit|issue)|the "
+    r"|called|named|not |just "
     r"|optional|caused|[\"'`#]|[\w.-]*\d)(?!used\b|needed|tested|fixed|implemented|present"
     r"|done|added|created|working|going|doing|true|pretty|really|quite|kind|so\b|very"
     r"|already|use\b|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been"
@@ -37,8 +38,8 @@ DECISION: Final = (
             _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without"
             r"|for now)\b",
             r"\binstead\b.{1,60}" + _LETS + r"\w",
-            _LETS
-            + r"(?:remove|delete|get rid of)\b.{2,60}\b(?:entirely|completely|altogether|for good)\b",
+            _LETS + r"(?:remove|delete|get rid of|turn off|disable|stop using|kill)\b.{2,60}"
+            r"\b(?:entirely|completely|altogether|for good)\b",
             _LETS + r"(?:do|write|return|show|render|store)\b.{0,60}`[^`]+`",
             r"(?:\A|\b(?:so|and|please) )don't (?:even )?bother (?:with|about|\w+ing)\b",
             r"\b(?:not|don't|no need to) worry about (?!it\b|that\b|me\b|this\b|them\b"
@@ -228,7 +229,9 @@ DECISION: Final = (
     cue(
         "decision",
         "We'll use Postgres for the analytics store.",
-        "based be built created default done dropping going implemented keeping made moving planning sticking "
+        "based be built created default done dropping going implemented keeping made migrated "
+        "migrating moved moving planning should "
+        "sticking switched use "
         "switching targeting using we'll will written",
         within=(
             r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will"
@@ -255,6 +258,14 @@ DECISION: Final = (
             r"\b(?:app|backend|frontend|server|client|api|site|page|script|code|game|tool|database"
             r"|tests?) should be (?:in|on) (?!the\b|a\b|my\b|one\b|line|sync|place)[\w+#.]+[.!]*\Z",
             r"\b(?:i'm|i am|we're|we are) planning (?:to use|on using)\b",
+            r"\bwe(?:'ve| have|'re| are)? (?:now |just |already )?(?:switched|migrated|moved"
+            r"|migrating|switching)"
+            r" (?:over )?(?:(?:our|the) [\w ]{2,40} )?(?:to|from|away) (?!the (?:next|other)"
+            r"|another|next|this)\w",
+            r"(?:[,;–—-] *|\band )just use (?!it\b|this\b|that\b)\w+",
+            r"\A(?!(?:i|we|you|what|which|why|how|if|it|this"
+            r"|that)\b)[\w`'\" -]{2,40} should (?:only |just |also )?"
+            r"(?:use|be (?:an?|the)? ?[\w-]+ component)\b",
         ),
     ),
     cue(
@@ -315,10 +326,16 @@ DECISION: Final = (
         "use",
         start=(
             r"use (?!this\b|that\b|it\b|the following|of\b"
-            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double|research|search|look"
+            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double|research"
+            r"|search|look"
             r"|test|verify|review|analy[sz]e|explore|understand|figure|learn)\b)"
             r"[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example|now)\w",
             r"use (?:an?|binary|plain|only) \w",
+            r"use (?!this\b|that\b|it\b|your\b|me\b|the (?:following|above|attached|mcp|browser"
+            r"|terminal|"
+            r"tool|skill|command))(?:the |an? )?[\w.'`@-]+(?: [\w.'`@-]+){0,3} ?(?:(?:from|with"
+            r"|in|of|via)"
+            r" [^,;]{2,60})?(?<!available)(?<!needed)(?<!possible)[.!\"]*\Z",
             r"use (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the"
             r"|our)|[\w.+#-]+(?: [\w.:-]*\d[\w.]*)?[.!]*\Z)(?! (?:this|it|that)\b)",
         ),
@@ -380,9 +397,11 @@ CORRECTION: Final = (
             r"| clearly)? (?:not true|wrong|incorrect|false|not right"
             r"|not correct),? (?:because|since|as) .{6,}",
             r"wrong \w+[,.:;] .{4,}",
-            r"the (?:correct|right|actual|real) [\w ]{2,30} (?:is|are|should be|was) \S",
         ),
         within=(
+            r"(?<!sure )(?<!ensure )\bthe (?:correct|right|actual|real) (?!reason|problem|issue"
+            r"|question|way)[\w ]{2,30}"
+            r" (?:is|are|should be|was) \S",
             r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain "
             r"|a little |a bit |not quite |also )?(?:wrong|incorrect|false|imprecise"
             r"|a mistake|mistaken|inaccurate|outdated|not (?:right|true|correct|it"
@@ -432,8 +451,9 @@ CORRECTION: Final = (
             r"you(?:'re| are| have|'ve)? (?:just )?(?!know|see|can|could|should|must|may"
             r"|need|want|might|don't)\w+ .{2,70},? not (?:the |in |on |to |from |with "
             r"|an? )?[\w`]+(?: \w+){0,4}[.!]*\Z",
-            r"(?:it|that|those|these|they|(?:that|those|these) \w+)(?:'s| is|'re| are| was| were| has"
-            r"| have) already (?!\w+ing)\w",
+            r"(?:it|that|those|these|they|(?:that|those|these) \w+)(?:'s| is|'re| are| was| were"
+            r"| has"
+            r"| have) already (?!\w+ing|done|been|there|have|has|had|working)\w",
             r"(?:this|that|it)(?:'s| is) not (?:an? |the |about |for )(?!problem|issue"
             r"|big|bad|good|great|surprise|lot|concern|bad|huge|must)\w",
             r"(?:we|there|it|you|they) (?:have|has|are|is|need"

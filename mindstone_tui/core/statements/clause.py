@@ -35,13 +35,20 @@ _NOISES: Final = re.compile(
     r"|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally"
     r"|after some thought|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
 )
+_LABEL: Final = re.compile(
+    r"[a-z][\w&/-]*(?: [\w&/-]+){0,3}: (?=(?:please )?(?:use|do|don't|never|always|only|keep|no"
+    r"|avoid"
+    r"|must|should|explicitly|set|ensure|make|leave|prefer|pass|pull|go)\b)"
+)
+"""The heading of a point in a list of requirements: "Security: never log the key"."""
 _TAG_QUESTION: Final = re.compile(
     r"[,;.…-]? *\b(?:yeah|no|right|ok|okay|correct|agreed|make sense|wth|wtf|huh|eh|hm+|lol"
     r"|isn't it|aren't we|don't we)\? *\Z"
 )
 _PARTS: Final = re.compile(
     r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)"
-    r"|, +(?:and )?(?=(?:can|could|would|will|do|are) you\b|(?:can|should|shall|could|do) (?:i|we)\b"
+    r"|, +(?:and )?(?=(?:can|could|would|will|do|are) you\b|(?:can|should|shall|could|do) (?:i"
+    r"|we)\b"
     r"|(?:what|how|why|where|which|is there|is it|are there|does) )"
 )
 _JOINT: Final = re.compile(
@@ -84,6 +91,8 @@ _WRITTEN_OUT: Final = {
     "allways": "always", "alwyas": "always", "nevr": "never", "neevr": "never", "teh": "the",
     "jsut": "just", "wnat": "want", "remeber": "remember", "rember": "remember", "dnot": "don't",
     "dotn": "don't", "esure": "ensure", "enusre": "ensure", "actualy": "actually", "mkae": "make",
+    "chaning": "changing", "chagning": "changing", "changin": "changing", "whitout": "without",
+    "wihtout": "without", "withou": "without",
 }  # fmt: skip
 _SHORTHAND_WORDS: Final = frozenset(
     re.findall(
@@ -123,6 +132,8 @@ def read(sentence: str) -> Clause:
     whole, words = _folded(said)
     asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
     core = _stripped(_without_question(whole) if asks else whole)
+    if label := _LABEL.match(core):
+        core = _stripped(core[label.end() :])
     if not asks and _ASKS.match(core):
         asks, core = True, _stripped(_without_question(whole))
     return Clause(

@@ -17,7 +17,7 @@ _NOT_RULED_OUT: Final = (
 )
 """What "no" says of the world, and not of what is allowed."""
 _NOT_TOLD: Final = (
-    r"(?!.*\b(?:was|were|is|are|available|found|provided|given|yet[.!]*\Z|left|at all"
+    r"(?!.*\b(?:was|were|is|are|been|available|found|provided|given|yet[.!]*\Z|left|at all"
     r"|exists?|appears?|came)\b)"
 )
 """The same, told by what follows."""
@@ -31,7 +31,8 @@ _PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
 """A permission with no order behind it."""
 
 _ONCE: Final = (
-    r"(?!.{0,90}\b(?:works?|working|wokrs|runs?|running|exists?|correct(?:ly)?|proper(?:ly)?|present"
+    r"(?!.{0,90}\b(?:works?|working|wokrs|runs?|running|exists?|correct(?:ly)?|proper(?:ly)?"
+    r"|present"
     r"|fixed|done|errors?|bugs?|permission|up to date|populated|get to the bottom|in sync|dark"
     r"|bigger|smaller|visible|nice|good|clean|loads?|loading|displayed|shows? up|appears?)\b)"
 )
@@ -55,10 +56,13 @@ RULE: Final = (
             r"(?:the |this |that |any )?(?:files?|screens?|components?|modules?|tasks?|tests?|code"
             r"|styles?)\b",
             r"\bshould be \w+ed only (?:for|if|when|by|in|from|after|once)\b",
-            r"\bno [\w`/-]+(?: [\w`/-]+){0,2},? (?:just|only) (?:the )?[\w`/-]+(?: [\w`/-]+)?[.!]*\Z",
-            r"\bonly (?:this|that|the|these|one) [\w`./-]+ (?:imports?|uses?|calls?|knows?|may|writes?"
+            r"\bno [\w`/-]+(?: [\w`/-]+){0,2},? (?:just"
+            r"|only) (?:the )?[\w`/-]+(?: [\w`/-]+)?[.!]*\Z",
+            r"\bonly (?:this|that|the|these|one) [\w`./-]+ (?:imports?|uses?|calls?|knows?|may"
+            r"|writes?"
             r"|reads?|touches)\b",
-            r"\A(?!(?:it|this|that|i|we|they|he|she|there|you|if|when)\b)[\w`/.-]+(?: [\w`/.-]+){0,3}"
+            r"\A(?!(?:it|this|that|i|we|they|he|she|there|you|if"
+            r"|when)\b)[\w`/.-]+(?: [\w`/.-]+){0,3}"
             r" (?:calls?|uses?|imports?|reads?|writes?|returns?|shows?|takes?) only\b",
             r"\A[\w-]+-only[;:.,]",
             r"\b(?:but|and) it must be an? (?!bug|problem|mistake|issue|better|way|nice|good)\w",
@@ -285,6 +289,9 @@ RULE: Final = (
             r"|ve) to)\b(?! (?:i|we|you)\b)",
             r"\b(?:everything|everyone|nothing|nobody|no one)\b(?: but [\w ]{2,30}?"
             r"| except [\w ]{2,30}?)? (?:should|must|shall|needs? to|ha[sv]e? to|may)\b",
+            r"\A(?!(?:i|we|you|what|which|why|how|if|should)\b)[\w`'\" -]{2,40} should (?:also "
+            r"|then )?"
+            r"(?:follow|rely on|go through|respect|comply with|adhere to|conform to)\b",
             r"\bi need (?:every|all|each)\b.{2,60}\b(?:under|in|with|below|to be)\b",
             r"\bit(?:'s| is) (?:very |really |super )?(?:important|essential|crucial"
             r"|critical|vital) (?:that|so)\b",
@@ -375,7 +382,8 @@ RULE: Final = (
             r"|still )?(?:correct|working|works?|fine|running|connecting|integrated|built"
             r"|ok|okay|properly|good|clear)\b)(?! (?:to get rid|we get rid|you (?:update"
             r"|find|keep going|don't quit)|there's lots))",
-            r"(?:make sure|be sure|ensure) (?:to (?!get rid|correctly|properly|account)\w+|it (?:still|continues"
+            r"(?:make sure|be sure|ensure) (?:to (?!get rid|correctly|properly|account)\w+"
+            r"|it (?:still|continues"
             r"|keeps|stays)|(?:you|we) (?:use|keep|run|always|put|install)|(?:any"
             r"|all) new)\b",
             r"be (?:very |extra |really |more )?careful (?:not to|with|about)\b",
@@ -398,11 +406,11 @@ RULE: Final = (
             r"(?:please |always )?keep (?!up\b|on\b|at\b|me\b|in\b|it up|track|an eye"
             r"|this up|that up|that in|this in|it in|you |\w+ up\b|your (?:head|chin)"
             r"|(?!existing|remaining|following|pending|naming|spacing|logging|caching"
-            r"|padding|setting|testing|string|styling|heading)\w+in[g']\b)\w",
+            r"|padding|setting|testing|string|styling|heading)\w+in[g']\b)[\"'`]?\w",
             r"(?:please )?leave (?!it\b(?! as)|me\b|for\b|now|a\b|you\b"
             r"|room\b)(?:\w.{0,80}\b(?:as[- ]is|as (?:it|they) (?:is|are)|alone|untouched"
             r"|unchanged|in place|intact)\b|(?:the|all|my|any|our) \w)",
-            r"(?:preserve|retain|maintain (?:the|all|any|existing|current)) \w",
+            r"(?:preserve|retain|maintain (?!an?\b|it\b)) ?\w",
         ),
         within=(
             r"\b(?:remains?|stays?|keeps?|left|leave) (?:unchanged|as[- ]is|the same"
@@ -436,10 +444,17 @@ RULE: Final = (
     cue(
         "rule",
         "Ask me before you delete anything.",
-        "approval avoid avoiding before confirmation continuously first if need permission "
+        "after approval avoid avoiding before confirmation continuously first if need once "
+        "permission "
         "periodically regularly unless until when whenever without",
         start=(
             r"if any\b.{3,80}, (?:please )?" + VERB + r"\b",
+            r"when(?:ever)? (?!testing|running|trying|clicking|opening|using|looking"
+            r"|checking)\w+ing\b"
+            r".{3,80}, (?:please )?" + VERB + r"\b(?! (?:an?|this) error)",
+            r"(?:once|when(?:ever)?|after|if) (?:an?|any|each|every) [\w ]{3,50}, (?:please )?"
+            + VERB
+            + r"\b",
             r"(?:periodically|regularly|continuously),? " + VERB + r"\b",
             r"(?:when(?:ever)?|if) (?:you|in doubt|unsure|something)\b.{0,50}, (?:ask"
             r"|check|stop|tell|don't|use|prefer|please|always|never|just ask)\b",
@@ -452,7 +467,8 @@ RULE: Final = (
             r"(?:do|make|change|push|commit|delete|merge|start|proceed|write"
             r"|stop).{0,40}\b(?:unless|until) (?:i|you|we)\b",
             VERB + r"\b.{1,100}\bwithout (?:asking|my (?:ok|okay|approval|permission|consent)"
-            r"|touching|changing|breaking|modifying|using|adding|relying)\b",
+            r"|touching|changing|breaking|modifying|using|adding|relying|hurting|affecting"
+            r"|altering)\b",
         ),
         within=(
             r"\b(?:ask|check with|discuss with|confirm with|consult|tell|show|talk to"

@@ -15,6 +15,7 @@ MEMORY: Final = (
             r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|so|just|please|also"
             r"|always) )(?:remember|memori[sz]e)\b(?! (?:when (?!\w+ing .*\bthat\b)|how"
             r"|back|seeing|hearing|being|doing|having|reading|me\b)|[?.!]*\Z)",
+            r"\A(?:when|whenever|if|before|after|once)\b.{3,60},? remember (?:to|that)\b",
             r"\b(?:you should|you must|i want you to|i need you to|can you"
             r"|could you) (?:always |please )?remember (?!when|how|what)",
         ),
@@ -28,7 +29,7 @@ MEMORY: Final = (
         within=(
             r"(?<!i'll )(?<!will )\b(?:keep|bear|have|keeping|bearing) (?:it |that "
             r"|this )?in mind\b",
-            r"\bbe aware\b",
+            r"(?<!to )(?<!will )(?<!should )\bbe aware\b",
             r"\bbeware\b",
             r"\blet me point out\b",
         ),
@@ -142,6 +143,8 @@ PREFERENCE: Final = (
         within=(
             r"\bi(?:'d)? (?:want|like|expect) you to (?:be|answer|respond|reply|speak"
             r"|explain things|write in|always|never)\b",
+            r"\bi(?:'d)? (?:want|like|prefer) something (?:more |very |less )?(?!like\b|that\b"
+            r"|to\b|else\b)\w",
             r"\bi(?:'d)? (?:want|like|expect) (?:short|concise|brief|long|detailed"
             r"|your) (?:answers|replies|responses|explanations)\b",
         ),
