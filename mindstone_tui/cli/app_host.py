@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, overload
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.session.profile import list_described
+from mindstone_tui.core.session.filters import SessionFilter
+from mindstone_tui.core.session.profile import facts_of, list_described, whose_and_where
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.colours import palette_of
 from mindstone_tui.tui.history import HistoryBrowse
@@ -101,10 +102,10 @@ class HomeLibrary:
         self._home = home
         self._settings = settings
 
-    async def sessions(self) -> Sequence[SessionRow]:
-        """Every session, newest first."""
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+        """Every session that is meant, newest first."""
         await asyncio.to_thread(self._fetch_news)
-        found = await asyncio.to_thread(list_described, self._home)
+        found = await asyncio.to_thread(list_described, self._home, wanted)
         return [
             SessionRow(
                 key=each.session,
@@ -112,16 +113,19 @@ class HomeLibrary:
                 changed=each.used,
                 turns=each.turns,
                 size=each.size,
+                facts=facts_of(each),
             )
             for each in found
         ]
 
-    async def search(self, text: str) -> Sequence[SessionHit]:
+    async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         """The best places in all sessions, by words and by meaning."""
         from mindstone_tui.core.session.search import search_everywhere
 
         await asyncio.to_thread(self._fetch_news, elsewhere=True)
-        found = await asyncio.to_thread(search_everywhere, self._home, self._settings, text, 30)
+        found = await asyncio.to_thread(
+            search_everywhere, self._home, self._settings, text, 30, wanted
+        )
         return [
             SessionHit(
                 key=hit.session,
@@ -131,6 +135,7 @@ class HomeLibrary:
                 speaker=hit.speaker,
                 text=hit.excerpt,
                 score=hit.score,
+                facts=f"{hit.session} · {whose_and_where(hit.program, hit.folder)}",
             )
             for hit in found.hits
         ]

@@ -110,8 +110,8 @@ def compare_modes(
     """Compare what each context mode still remembers.
 
     One long session is held under several modes and asked for facts, sources, the user's
-    corrections, what would wrongly be taken for true, and reasons. The probes are the same every
-    time and ask nobody; --model lets a model summarise and judge, too.
+    corrections, what would wrongly be taken for true, and reasons. The questions are the same
+    every time, and no model is called; --model lets one write the summaries and judge, too.
     """
     chosen = [mode.strip() for mode in modes.split(",") if mode.strip()]
     if unknown := [mode for mode in chosen if mode not in MODES]:

@@ -104,8 +104,8 @@ def health(
 ) -> None:
     """Show health metrics, alerts and the trend.
 
-    `prometheus [FILE]` and `otlp [FILE]` export them; `judge` lets the model say how much of its
-    originals the newest summary still knows.
+    `prometheus [FILE]` and `otlp [FILE]` export them; `judge` asks the model how much of the
+    original the newest summary still holds.
     """
     _run("health", words or [], Asked(session, model, context_window, json))
 

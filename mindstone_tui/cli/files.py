@@ -40,8 +40,8 @@ def files(
 ) -> None:
     """Show files as they were after a turn.
 
-    Those that turns touched, that is. Nothing in the workspace is changed; `mindstone run "/undo"`
-    does that.
+    Only files that a turn touched are known. Nothing in the workspace is changed; `mindstone run
+    "/undo"` does that.
     """
     where = places().session(session_key(session))
     if not where.folder.exists():

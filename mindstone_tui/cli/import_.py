@@ -51,7 +51,8 @@ def import_(
     sample: SampleOption = False,
     json: JsonOption = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Without a path: import what is found, unasked.")
+        bool,
+        typer.Option("--yes", "-y", help="Without a path: import what is found without asking."),
     ] = False,
     no_wait: Annotated[
         bool,
@@ -65,8 +66,8 @@ def import_(
     Each conversation becomes a session of its own, named after the program and its id; with
     --session everything goes into that one. A second import of the same file adds nothing twice.
 
-    Without a path, it lists what other programs have on this machine and asks. Files that were
-    taken over before and did not change since are passed by.
+    Without a path, it lists what other programs have on this machine and asks. Files that
+    have not changed since the last import are skipped.
     """
     if path is not None and sample:
         raise UsageError("Give a file or a folder, or --sample.", "mindstone import --help")
@@ -133,7 +134,7 @@ def _import_found(session: str, origin: str, *, json: bool, yes: bool, wait: boo
         )
     chosen = [offer for offer in offers if offer.new and offer.is_read]
     if not chosen:
-        hint("All of it was taken over before.")
+        hint("All of it was imported before.")
         return
     if not yes and not (chosen := _asked(chosen)):
         return
@@ -328,5 +329,5 @@ def _print(report: ImportReport) -> None:
             f"`mindstone log --session {report.session} --redacted` shows where"
         )
     if report.left_out:
-        names = ", ".join(f"{count:,} {what}" for what, count in report.left_out.items())
+        names = ", ".join(f"{count:,} × {what}" for what, count in report.left_out.items())
         hint(f"no part of the conversation: {names}")

@@ -26,11 +26,15 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     port: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--port", metavar="N", min=-1, max=65_535, help="Port on 127.0.0.1; 0 for any free one."
+            "--port",
+            metavar="N",
+            min=0,
+            max=65_535,
+            help="Port on 127.0.0.1; 0 for any free one. Without it, serve.port.",
         ),
-    ] = -1,
+    ] = None,
     background: Annotated[
         bool,
         typer.Option(
@@ -62,7 +66,7 @@ def serve(
     from mindstone_tui.servers.resident import Resident, start_in_background
 
     settings = load(home.places, home.environ).settings
-    chosen = port if port >= 0 else settings.serve.port
+    chosen = settings.serve.port if port is None else port
     linger = settings.attach.linger if on_demand else 0.0
 
     def ready(told: Listening) -> None:

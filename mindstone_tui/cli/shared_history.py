@@ -112,7 +112,7 @@ def move(
     ],
     url: ServerOption = "",
 ) -> None:
-    """Copy one session, then keep it on the server, or in files, from now on.
+    """Move one session to the server, or back to files.
 
     Nothing is deleted on either side.
     """
@@ -132,7 +132,7 @@ def move(
 def index_sessions(
     sessions: SessionsArgument = None, every: AllOption = False, json: JsonOption = False
 ) -> None:
-    """Have the server find what sessions here say, for those who search it there.
+    """Make what sessions here say searchable on the server.
 
     Adds what is missing. Machines with history.search = server do so by themselves after a turn.
     """

@@ -61,7 +61,8 @@ def stats(
     dates, tokens and costs, as far as it wrote them down. Days are in UTC.
     """
     fetch_news()
-    found = stats_of(places(), session_filter(program, project, since, until, model))
+    wanted = session_filter(program=program, project=project, since=since, until=until, model=model)
+    found = stats_of(places(), wanted)
     if output is not None:
         replace_file(output.absolute(), stats_page(found).encode())
         hint(f"Written to {output}.")

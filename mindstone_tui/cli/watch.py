@@ -34,8 +34,8 @@ def watch(
 ) -> None:
     """Follow the sessions of other programs as they are written.
 
-    What changes from now on is taken over, message by message; `mindstone import` takes over what
-    is there already. Ctrl+C ends it; the next one goes on where this one stood.
+    What is written from now on is imported, message by message; `mindstone import` brings in what
+    is there already. Ctrl+C ends it; the next watch goes on where this one stopped.
     """
     home = places()
     settings = load(home, os.environ).settings

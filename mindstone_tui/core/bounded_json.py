@@ -8,7 +8,6 @@ parsed, and a live turn and its replay agree about everything that was ever writ
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 DEEPEST: Final = 100
 """Objects and lists within each other; real answers, arguments and files have a tenth of it."""
-_SIGNS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[\]{}]', re.DOTALL)
+_NO_SIGNS: Final = bytes(sign for sign in range(256) if sign not in b'{}[]"')
 
 
 def is_too_deep(text: bytes | str, deepest: int = DEEPEST) -> bool:
@@ -26,15 +25,20 @@ def is_too_deep(text: bytes | str, deepest: int = DEEPEST) -> bool:
     if data.count(b"{") + data.count(b"[") <= deepest:
         return False
     depth = 0
-    for found in _SIGNS.finditer(data):
-        sign = found[0]
-        if sign in (b"{", b"["):
+    for sign in _brackets(data):
+        if sign in b"{[":
             depth += 1
             if depth > deepest:
                 return True
-        elif sign in (b"}", b"]"):
+        else:
             depth -= 1
     return False
+
+
+def _brackets(data: bytes) -> bytes:
+    """The brackets outside of strings."""
+    signs = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_SIGNS)
+    return b"".join(signs.split(b'"')[::2])
 
 
 def read_json(text: bytes | str) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
@@ -74,6 +74,7 @@ _DENSE: Final = re.compile(
 )
 _ASCII_EDGES: Final = string.punctuation.replace("_", "")
 _ASCII_ALNUM: Final = re.compile("[A-Za-z0-9]+")
+_LINE_NUMBER: Final = re.compile(r"^[ \t]*\d+→", re.MULTILINE)
 _LONGEST_WHOLE: Final = 80
 _SYMBOL: Final = re.compile("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
 
@@ -93,15 +94,19 @@ def unmarked(text: str) -> str:
 
 def words_of(text: str) -> Iterator[str]:
     """Every word of a text, in order, with the parts and whole forms of compound ones."""
-    for chunk in text.split():
-        yield from _words_between_blanks(chunk)
+    for chunk in _without_numbers(text).split():
+        yield from _known[chunk].split()
 
 
 class _KnownChunks(dict[str, str]):
     """What stands between blanks → its words, joined: most of a long text was met before."""
 
     def __missing__(self, chunk: str) -> str:
-        words = " ".join(_words_between_blanks(chunk))
+        core = chunk if chunk.isascii() else chunk.strip(_PUNCTUATION)
+        if core.isascii() and core.isprintable():
+            words = _ascii_words(core)
+        else:
+            words = " ".join(_words_of_chunk(core.strip(_PUNCTUATION)))
         if len(chunk) <= _LONGEST_KNOWN:
             if len(self) >= _MOST_KNOWN:
                 self.clear()
@@ -109,9 +114,32 @@ class _KnownChunks(dict[str, str]):
         return words
 
 
-_MOST_KNOWN: Final = 20_000
+class _KnownSegments(dict[str, tuple[str, str]]):
+    """A part of such a chunk, in ASCII → its words, joined, and its whole form."""
+
+    def __missing__(self, segment: str) -> tuple[str, str]:
+        words: list[str] = []
+        runs = _ASCII_ALNUM.findall(segment)
+        for run in runs:
+            if run.islower() or run.isdigit():
+                words.append(run)
+            else:
+                words += [part.lower() for part in _HUMPS.split(run) if part]
+        whole = "".join(runs).lower()
+        if len(words) > 1:
+            words.append(whole)
+        found = " ".join(words), whole
+        if len(segment) <= _LONGEST_KNOWN:
+            if len(self) >= _MOST_KNOWN:
+                self.clear()
+            self[segment] = found
+        return found
+
+
+_MOST_KNOWN: Final = 10_000
 _LONGEST_KNOWN: Final = 60
 _known: Final = _KnownChunks()
+_segments: Final = _KnownSegments()
 
 
 def plain_words(text: str, shortest: int = 1) -> list[str]:
@@ -126,7 +154,12 @@ def tokens_of(text: str) -> list[str]:
 
 def indexed(text: str) -> str:
     """The text as it is handed to FTS5: `words_of`, joined."""
-    return " ".join(filter(None, map(_known.__getitem__, text.split())))
+    return " ".join(filter(None, map(_known.__getitem__, _without_numbers(text).split())))
+
+
+def _without_numbers(text: str) -> str:
+    """The text without the line numbers that tools print before an arrow."""
+    return _LINE_NUMBER.sub("", text) if "→" in text else text
 
 
 def query_terms(text: str) -> list[str]:
@@ -157,41 +190,22 @@ def quoted(terms: list[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
-def _words_between_blanks(chunk: str) -> Iterable[str]:
-    if not chunk.isalpha():
-        chunk = chunk.strip(_PUNCTUATION)
-    if not (chunk.isascii() and chunk.isprintable()):
-        return _words_of_chunk(chunk)
-    if chunk.isalpha() and (chunk.islower() or chunk[1:].islower()):
-        return (chunk.lower(),)
-    return _ascii_words(chunk)
-
-
-def _ascii_words(chunk: str) -> list[str]:
-    """What `_words_of_chunk` gives for plain ASCII, several times as fast."""
+def _ascii_words(chunk: str) -> str:
+    """What `_words_of_chunk` gives for plain ASCII, joined, several times as fast."""
     core = chunk.strip(_ASCII_EDGES)
-    words: list[str] = []
+    if core.isalpha() and (core.islower() or core[1:].islower()):
+        return core.lower()
+    beside: list[str] = []
     if "'" in core:
         core = _POSSESSIVE.sub("", core)
-        words += _beside_apostrophes(core)
+        beside = _beside_apostrophes(core)
         core = _APOSTROPHE.sub("", core)
-    joined: list[str] = []
-    for segment in _SEGMENT.split(core):
-        if not segment:
-            continue
-        whole = ""
-        before = len(words)
-        for run in _ASCII_ALNUM.findall(segment):
-            whole += run
-            if run.islower() or run.isdigit():
-                words.append(run)
-            else:
-                words += [part.lower() for part in _HUMPS.split(run) if part]
-        joined.append(whole.lower())
-        if len(words) - before > 1:
-            words.append(joined[-1])
-    if len(joined) > 1 and len(whole := "".join(joined)) <= _LONGEST_WHOLE:
-        words.append(whole)
+    if core.isalnum():
+        return " ".join([*beside, _segments[core][0]])
+    found = [_segments[segment] for segment in _SEGMENT.split(core) if segment]
+    words = " ".join([*beside, *[parts for parts, _ in found if parts]])
+    if len(found) > 1 and len(whole := "".join([each for _, each in found])) <= _LONGEST_WHOLE:
+        return f"{words} {whole}"
     return words
 
 

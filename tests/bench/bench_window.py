@@ -184,7 +184,7 @@ def filled(folder: Path, entries: int) -> Transcript:
         room=room_for(WINDOW, "measured", Settings().budget),
         settings=Settings(),
         receipt=Receipt(turn=1, passages=entries),
-        outside_tokens=entries * 100,
+        outside_tokens=lambda last: entries * 100,
         task=history.line(1),
         state=state,
     )

@@ -216,7 +216,7 @@ def test_without_a_path_it_lists_what_is_there_and_takes_over_only_what_is_new(
     assert run(["import", "--yes", "--no-wait"]) == 0
     assert "2 sessions, " in capsys.readouterr().out
     assert run(["import", "--yes", "--no-wait"]) == 0
-    assert "taken over before" in capsys.readouterr().err
+    assert "imported before" in capsys.readouterr().err
     with events.open("a") as stream:
         stream.write('{"type":"user.message","data":{"content":"And now?"},"id":"z"}\n')
     assert run(["import", "--yes", "--no-wait", "--json"]) == 0

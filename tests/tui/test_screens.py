@@ -8,12 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from textual.widgets import OptionList, ProgressBar, Static
+from textual.widgets import Input, OptionList, ProgressBar, Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, DownloadChoice, ModelChoice
 from mindstone_tui.tui.screens.approval import ApprovalScreen
@@ -231,6 +232,25 @@ async def test_the_picker_filters_names_and_searches_what_was_said(home: Path) -
         await pilot.press(*"web")
         await until(pilot, lambda: shelf.asked == ["web"] and rows.option_count == 2)
         assert "agent:default:website" in str(rows.get_option_at_index(0).prompt)
+
+
+async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:
+    given, shelf = on_shelf(home)
+    app, talk = staged(given=given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        field = app.screen.query_one(Input)
+        note = app.screen.query_one("#note", Static)
+        field.value = "program:codex since:2026-01-01 port"
+        wanted = SessionFilter(program="codex", since="2026-01-01")
+        await until(pilot, lambda: shelf.wanted[-2:] == [wanted, wanted])
+        assert shelf.asked == ["port"]
+        facts = app.screen.query_one("#facts", Static)
+        await until(pilot, lambda: "codex · /work/api" in str(facts.render()))
+        field.value = "since:2026-13"
+        await until(pilot, lambda: "2026-13 is not a date" in str(note.render()))
 
 
 async def test_picking_a_session_closes_this_one_and_opens_the_other(home: Path) -> None:

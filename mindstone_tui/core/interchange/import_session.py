@@ -39,6 +39,7 @@ from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.text import one_line, without_injected
 from mindstone_tui.core.transcript import Transcript, blackened_in
 from mindstone_tui.core.transcript.encode import Clean
+from mindstone_tui.core.transcript.reader import read_line
 
 MOST_SKIPPED: Final = 1_000
 """Skipped records that a report lists; more are only counted."""
@@ -197,13 +198,15 @@ def import_records(
 
 def _blackened_after(transcript: Transcript, seq: int) -> dict[int, int]:
     """How many places of which lines after this one were blacked out."""
+    found: dict[int, int] = {}
     with transcript.history() as history:
-        lines = [
-            line
-            for line in history.read(seq + 1)
-            if isinstance(line, Line) and (b"[redacted:" in line.raw or b'"blobs":' in line.raw)
-        ]
-        found = {line.seq: len(blackened_in(history.whole(line).entry)) for line in lines}
+        if not history.size:  # a rehearsal: nothing of it is on disk
+            return found
+        for start, raw in history.raw_from(history.offset_after(seq)):
+            if b"[redacted:" in raw or b'"blobs":' in raw:
+                line = read_line(raw, start)
+                if isinstance(line, Line):
+                    found[line.seq] = len(blackened_in(history.whole(line).entry))
     return {number: count for number, count in found.items() if count}
 
 

@@ -27,7 +27,7 @@ from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
 from mindstone_tui.core.interchange.pictures import keep_pictures
 from mindstone_tui.core.transcript import Transcript
-from mindstone_tui.core.transcript.encode import Clean
+from mindstone_tui.core.transcript.encode import Clean, visible
 
 _MOST_OPEN: Final = 64
 """Steps that may wait for results, and calls that pieces may add to one; it bounds the buffer."""
@@ -311,12 +311,6 @@ def name_of(entry: Message, ts: str, shown: Callable[[str], str] = str) -> str:
     call = entry.call if isinstance(entry, ToolReturned) else ""
     parts = (entry.source_id, "" if entry.source_id else ts, call, entry.text)
     return "\x00".join((entry.kind, *map(shown, parts)))
-
-
-def visible(text: str) -> str:
-    """The text as a line of the transcript shows it: NULs and lone surrogates replaced."""
-    text = text.replace("\x00", "\u2400")
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _hash(name: str, occurrence: int) -> int:

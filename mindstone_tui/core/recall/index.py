@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 CHUNKING: Final = "4"
 """Counts up when passages are cut or worded differently: an older index then starts anew."""
-WORDING: Final = "2"
+WORDING: Final = "3"
 """Counts up when text is cut into words differently: an older index then gets its words anew."""
 EVERYTHING: Final = Filter()
 AT_FIRST: Final = 400
@@ -508,7 +508,7 @@ class InMemoryIndex(RecallIndex):
             return work()
 
 
-AT_ONCE: Final = 256
+AT_ONCE: Final = 2_048
 """Passages stored in one transaction while catching up."""
 
 ReadFrom = Callable[[int], Iterable[Line]]

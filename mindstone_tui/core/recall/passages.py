@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -90,6 +91,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(self.indexed_text.encode("utf-8", "replace")).digest()[:16]
 
 
+@lru_cache(256)
 def parse_time(ts: str) -> datetime | None:
     """An ISO 8601 time in UTC, or None when it is not one."""
     try:
@@ -105,6 +107,7 @@ def epoch(ts: str) -> float:
     return moment.timestamp() if moment else 0.0
 
 
+@lru_cache(256)
 def spoken_date(ts: str) -> str:
     """`8 May 2023`: a date in the words that people use for it, whatever the locale."""
     moment = parse_time(ts)
@@ -134,7 +137,8 @@ def pieces_of(text: str, longest: int = LONGEST_PIECE) -> list[tuple[str, Form]]
 
 def _blocks(text: str) -> Iterator[tuple[str, Form]]:
     at = 0
-    for fence in _FENCE.finditer(text):
+    fenced = "```" in text or "~~~" in text
+    for fence in _FENCE.finditer(text) if fenced else ():
         yield text[at : fence.start()], "prose"
         yield fence[0], "code"
         at = fence.end()
@@ -153,7 +157,10 @@ def _cut_block(text: str, longest: int) -> Iterator[str]:
 def _pause(text: str, start: int, limit: int) -> int:
     """The last good place to stop before `limit`: a paragraph, a line, a sentence, a word."""
     earliest = start + int((limit - start) * _LEAST)
-    for pause in _PAUSES:
+    newlines = text.count("\n", earliest, limit)
+    if newlines == 1:
+        return text.rfind("\n", earliest, limit) + 1
+    for pause in _PAUSES if newlines else _PAUSES[2:]:
         ends = [found.end() for found in pause.finditer(text, earliest, limit)]
         if ends:
             return ends[-1]
@@ -169,19 +176,27 @@ TOLD: Final = 2
 """Pieces for the telling words of what lies between."""
 _CALL_SHOWN: Final = 200
 
+_TROUBLE: Final = (
+    *("error", "exception", "traceback", "fail", "fatal", "panic", "warning", "denied", "refused"),
+    *("not found", "cannot"),
+)
+"""What stands in a line that tells of an error."""
 _ERROR: Final = re.compile(
-    r"\b(?:error|exception|traceback|fail(?:ed|ure)|fatal|panic|warning|denied|refused|not found"
-    r"|cannot|E[A-Z]{4,})\b",
-    re.IGNORECASE,
+    r"\b(?i:error|exception|traceback|fail(?:ed|ure)|fatal|panic|warning|denied|refused|not found"
+    r"|cannot)\b|\bE[A-Z]{4,}\b"
 )
+_ERRNO: Final = re.compile(r"E[A-Z]{4}")
+_LONGEST_ERROR: Final = 160
 _TELLING: Final = re.compile(
-    r"(?:[\w.~-]+)?(?:[/\\][\w.@-]+){2,}(?::\d+)?"  # paths
-    r"|\b[\w-]+\.(?:[a-z]{1,4}\d?)(?::\d+)\b"  # file.ts:42
-    r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase
-    r"|\b(?:[A-Z][a-z0-9]+){2,}\b"  # PascalCase
-    r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b"  # snake_case
-    r"|\bE[A-Z]{4,}\b|\b[0-9a-f]{7,40}\b"
+    r"(?<![\w.~-])[\w.~-]*+(?:[/\\][\w.@-]++){2,}+(?::\d++)?"  # paths
+    r"|\b(?:[\w-]++\.[a-z]{1,4}\d?:\d++\b"  # file.ts:42
+    r"|[a-z]++(?:[A-Z][a-z0-9]++)++\b"  # camelCase
+    r"|(?:[A-Z][a-z0-9]++){2,}+\b"  # PascalCase
+    r"|[A-Za-z]++(?:_[A-Za-z0-9]++)++\b"  # snake_case
+    r"|E[A-Z]{4,}+\b|[0-9a-f]{7,40}+\b)"
 )
+_LEAST_ROOM: Final = 12
+"""With less room than this hardly a telling word fits."""
 
 
 class Chunker:
@@ -269,19 +284,50 @@ def passages_of_file(
 
 def telling_words(text: str, longest: int = TOLD * LONGEST_PIECE) -> str:
     """Error lines, then distinct paths and identifiers: what a long output is remembered by."""
-    kept: list[str] = []
+    kept: dict[str, None] = {}
     room = longest
     for word in _most_telling(text):
-        if len(word) < room:
-            kept.append(word)
+        if len(word) < room and word not in kept:
+            kept[word] = None
             room -= len(word) + 1
+            if room < _LEAST_ROOM:
+                break
     return "\n".join(kept)
 
 
 def _most_telling(text: str) -> Iterator[str]:
-    errors = (line.strip()[:160] for line in text.splitlines() if _ERROR.search(line))
-    words = (found[0] for found in _TELLING.finditer(text))
-    yield from dict.fromkeys((*errors, *words))
+    for start, end in sorted(_troubled(text)):
+        for line in text[start:end].splitlines():
+            if _ERROR.search(line):
+                yield line.strip()[:_LONGEST_ERROR]
+    known: set[str] = set()
+    for line in text.splitlines():
+        for chunk in line.split():
+            if chunk in known or (chunk.isalpha() and (chunk.islower() or chunk[1:].islower())):
+                continue
+            known.add(chunk)
+            for found in _TELLING.finditer(chunk):
+                yield found[0]
+
+
+def _troubled(text: str) -> set[tuple[int, int]]:
+    """The lines that may tell of an error; few have to be looked at closely."""
+    folded = text.lower()
+    if len(folded) != len(text):  # some capitals become two letters
+        return {(0, len(text))}
+    lines = {_line_around(text, found.start()) for found in _ERRNO.finditer(text)}
+    for word in _TROUBLE:
+        at = folded.find(word)
+        while at >= 0:
+            line = _line_around(text, at)
+            lines.add(line)
+            at = folded.find(word, line[1])
+    return lines
+
+
+def _line_around(text: str, at: int) -> tuple[int, int]:
+    end = text.find("\n", at)
+    return text.rfind("\n", 0, at) + 1, len(text) if end < 0 else end
 
 
 def _cut(

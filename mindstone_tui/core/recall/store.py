@@ -10,7 +10,8 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -148,7 +149,7 @@ def _open(path: Path) -> tuple[apsw.Connection, bool]:
         database.execute("pragma journal_mode = wal").fetchall()
         database.execute("pragma synchronous = normal").fetchall()
         # The kernel keeps what was read anyway; a larger cache here only holds it twice.
-        database.execute("pragma cache_size = -4000").fetchall()
+        database.execute("pragma cache_size = -2000").fetchall()
         _migrate(database)
         return database, _load_vectors(database)
     except BaseException:
@@ -218,6 +219,10 @@ PASSAGE_COLUMNS: Final = (
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
+_STORED: Final = f"row, hash, at, sitting, vector, other, {PASSAGE_COLUMNS}"
+_INSERT_PASSAGE: Final = (
+    f"insert into passages ({_STORED}) values ({', '.join('?' for _ in _STORED.split(', '))})"
+)
 
 
 class IndexMark(msgspec.Struct, frozen=True):
@@ -251,8 +256,7 @@ class Tables:
         with writing(self._database):
             if alone:
                 self._keep({passage.id for passage in passages})
-            for passage in passages:
-                self._store_one(passage)
+            self._store_new(passages)
             if mark is not None:
                 self.remember(seq=str(mark.seq), hash=mark.hash)
 
@@ -345,7 +349,7 @@ class Tables:
                 text = passage.indexed_text
                 if not text.isascii() or "'" in text:
                     self._database.execute("delete from words where rowid = ?", (row,))
-                    self._store_words(row, passage)
+                    self._store_words([(row, passage, passage.content_hash)])
             self.remember(wording=wording)
 
     # Vectors
@@ -431,49 +435,63 @@ class Tables:
                 rows,
             )
 
-    def _store_one(self, passage: Passage) -> None:
-        content = passage.content_hash
-        known = self._database.execute(
-            "select row, hash from passages where id = ?", (passage.id,)
-        ).fetchone()
-        if known is not None:
-            if known[1] == content:
-                return
-            self._remove(known[0])
-        at = epoch(passage.ts)
-        self._database.execute(
-            f"insert into passages (hash, at, sitting, vector, other, {PASSAGE_COLUMNS})"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                content,
-                at,
-                self._sitting(at),
-                PENDING if passage.meaning else UNWANTED,
-                NOT_READ if passage.meaning else UNWANTED,
-                *msgspec.structs.astuple(passage)[:15],
-            ),
-        )
-        self._store_words(self._database.last_insert_rowid(), passage)
+    def _store_new(self, passages: Sequence[Passage]) -> None:
+        """Add what is not there yet, each text read once and each table written in one go."""
+        if not passages:
+            return
+        known = self._between(passages)
+        fresh: dict[str, tuple[Passage, bytes]] = {}
+        for passage in passages:
+            content = passage.content_hash
+            before = known.get(passage.id)
+            if before is not None and before[1] == content:
+                continue
+            if before is not None:
+                self._remove(before[0])
+                del known[passage.id]
+            fresh[passage.id] = (passage, content)
+        row, sitting, latest = self._newest()
+        rows: list[tuple[object, ...]] = []
+        texts: list[tuple[int, Passage, bytes]] = []
+        for passage, content in fresh.values():
+            at = epoch(passage.ts)
+            if row:
+                sitting += abs(at - latest) > SITTING_GAP
+            row, latest = row + 1, at
+            vector, other = (PENDING, NOT_READ) if passage.meaning else (UNWANTED, UNWANTED)
+            columns = msgspec.structs.astuple(passage)[: len(_FIELDS)]
+            rows.append((row, content, at, sitting, vector, other, *columns))
+            texts.append((row, passage, content))
+        self._database.executemany(_INSERT_PASSAGE, rows)
+        self._store_words(texts)
 
-    def _store_words(self, row: int, passage: Passage) -> None:
-        self._database.execute(
+    def _store_words(self, rows: Iterable[tuple[int, Passage, bytes]]) -> None:
+        self._database.executemany(
             "insert into words (rowid, body, hash) values (?, ?, ?)",
-            (row, indexed(passage.indexed_text), _hash_word(passage.content_hash)),
+            ((row, _words_of(passage), _hash_word(content)) for row, passage, content in rows),
         )
+
+    def _between(self, passages: Sequence[Passage]) -> dict[str, tuple[int, bytes]]:
+        """What is there of the lines that these passages come from: id → row and hash."""
+        lines = [passage.seq for passage in passages]
+        found = self._database.execute(
+            "select id, row, hash from passages where seq between ? and ?", (min(lines), max(lines))
+        )
+        return {name: (row, content) for name, row, content in found}
+
+    def _newest(self) -> tuple[int, int, float]:
+        """Row, sitting and moment of the newest passage; row 0 where there is none.
+
+        A new sitting begins after an hour of silence.
+        """
+        found = self._database.execute(
+            "select row, sitting, at from passages order by row desc limit 1"
+        ).fetchone()
+        return (0, 0, 0.0) if found is None else found
 
     def _all(self) -> list[tuple[int, Passage]]:
         found = self._database.execute(f"select row, {PASSAGE_COLUMNS} from passages")
         return [(row, passage_from(columns)) for row, *columns in found]
-
-    def _sitting(self, at: float) -> int:
-        """Which sitting a moment belongs to: a new one after an hour of silence."""
-        last = self._database.execute(
-            "select sitting, at from passages order by row desc limit 1"
-        ).fetchone()
-        if last is None:
-            return 0
-        sitting, latest = last
-        return int(sitting) + int(abs(at - latest) > SITTING_GAP)
 
     def _keep(self, ids: Collection[str]) -> None:
         known: list[tuple[int, str]] = list(self._database.execute("select row, id from passages"))
@@ -518,6 +536,18 @@ def _lacks(*, languages: bool) -> str:
 def passage_from(columns: Sequence[object]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
     return msgspec.convert(dict(zip(_FIELDS, columns, strict=True)), Passage)
+
+
+def _words_of(passage: Passage) -> str:
+    """The words of a passage's indexed text; many pieces of one output share a heading."""
+    text = indexed(passage.text)
+    heading = passage.heading
+    return " ".join(filter(None, (_heading_words(heading), text))) if heading else text
+
+
+@lru_cache(64)
+def _heading_words(heading: str) -> str:
+    return indexed(f"{heading}:")
 
 
 def _hash_word(content: bytes) -> str:

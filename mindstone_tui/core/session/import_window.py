@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -15,8 +16,8 @@ from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.window_view import open_fold, reader
-from mindstone_tui.core.entries import Line, Span
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries import WINDOW_CHANGES, Line, Span
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Left,
@@ -28,9 +29,11 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import passages_of
-from mindstone_tui.core.tokens import UNCALIBRATED, Counter, counter_for, rough_count
+from mindstone_tui.core.tokens import UNCALIBRATED, Counter, LengthCounter
+from mindstone_tui.core.tokens.count import CHARACTERS_IN_TWO_TOKENS
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
+from mindstone_tui.core.transcript.reader import named_kind
 
 
 class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,15 +52,15 @@ def initial_prune(
     room: budget.Room,
     settings: Settings,
     receipt: Receipt | None,
-    outside_tokens: int = 0,
+    outside_tokens: Callable[[int], int] = lambda last: 0,
     task: Line | None = None,
     state: WindowState | None = None,
 ) -> ContextWindowPruned | None:
     """The prune that ends an import: the newest exchanges that fit under the floor stay.
 
     Reads only as many lines as the window holds. `receipt` proves that the imported turns were
-    indexed before this is written; `task` is the first user message; `state` names what the session
-    had before. None when everything fits.
+    indexed before this is written; `outside_tokens` tells how much was said up to a line; `task` is
+    the first user message; `state` names what the session had before. None when everything fits.
     """
     marks = budget.marks(room, settings.context, settings.zones)
     found = _newest_that_fit(newest_first, TokenCache(counter), marks.floor)
@@ -68,15 +71,16 @@ def initial_prune(
     if task is not None:
         spans = merged((*spans, Span(task.seq, task.seq)))
     out = found.first_out.turn
+    said_outside = outside_tokens(found.first_out.seq)
     outside = Outside(
-        exchanges=out, tokens=outside_tokens, unindexed=0 if receipt is not None else out
+        exchanges=out, tokens=said_outside, unindexed=0 if receipt is not None else out
     )
     return ContextWindowPruned(
         left=(
             Left(
                 turn=out,
                 span=Span(0, found.first_out.seq),
-                tokens=outside_tokens,
+                tokens=said_outside,
                 score=0.0,
                 reason="imported before the window",
                 receipt=receipt,
@@ -90,7 +94,7 @@ def initial_prune(
             task=task.seq if task is not None else before.task,
             outside=outside,
         ),
-        tokens_before=found.tokens + outside_tokens,
+        tokens_before=found.tokens + said_outside,
         tokens_after=found.tokens,
         policy="fifo",
         trigger="import",
@@ -120,7 +124,9 @@ def _newest_that_fit(
 
 
 CHANNEL: Final = "import"
-_CHARACTERS_IN_TWO_TOKENS: Final = 7
+_SAID: Final = frozenset((b"user_message", b"assistant_message", b"tool_returned"))
+_AROUND_TEXT: Final = 520
+"""Bytes of a line that are not what was said."""
 
 
 def plan_imported_window(
@@ -132,28 +138,23 @@ def plan_imported_window(
 ) -> None:
     """Write down which part of an imported history is in the window.
 
-    Runs after indexing: the newest exchange that stays outside is read back from the index, and
-    the index has come at least as far, so everything before it is there too.
+    Runs after indexing: the first exchange is read back from the index, and the index has come to
+    the end, so everything between is there too. Sizes are estimated from lengths, which costs a
+    hundredth of counting; the first turn counts what is in the window.
     """
     with History(places, may_store_offsets=True) as history:
-        before = _state_before(history)
         window, label = resolve_window(settings.context.window)
-
-        def plan(outside_tokens: int) -> ContextWindowPruned | None:
-            return initial_prune(
-                _newest_first(history),
-                counter=counter_for(""),
-                room=room_for(window, label, settings.budget, settings.context.max_tokens),
-                settings=settings,
-                receipt=_proof(history, index),
-                outside_tokens=outside_tokens,
-                task=_first_message(history),
-                state=before,
-            )
-
-        prune = plan(0)
-        if prune is not None:
-            prune = plan(_tokens_through(history, prune.left[-1].span.last))
+        first = _first_message(history)
+        prune = initial_prune(
+            _newest_first(history),
+            counter=LengthCounter(),
+            room=room_for(window, label, settings.budget, settings.context.max_tokens),
+            settings=settings,
+            receipt=_proof(history, index, first),
+            outside_tokens=lambda last: _tokens_through(history, last),
+            task=first,
+            state=_state_before(history),
+        )
         transcript = Transcript(places, channel=CHANNEL, create=False, upstream=upstream)
         transcript.hold(grant)
         try:
@@ -168,26 +169,27 @@ def _state_before(history: History) -> WindowState | None:
     Imported lines are passed over: which of them are in the window is decided here, and holding
     them would cost as much memory as the file that they came from.
     """
-    for item in history.back():
-        if isinstance(item, Line) and state_of(item) is not None:
-            fold = Fold.from_state(history.whole(item), reader(history))
-            for later in history.read(item.seq + 1):
-                if isinstance(later, Line) and later.channel != CHANNEL:
-                    fold.add(history.whole(later))
-            return fold.state
-    return None
+    changes = history.newest(WINDOW_CHANGES, sys.maxsize)
+    newest = next((line for line in changes if state_of(line) is not None), None)
+    if newest is None:
+        return None
+    fold = Fold.from_state(newest, reader(history))
+    for later in history.read(newest.seq + 1):
+        if isinstance(later, Line) and later.channel != CHANNEL:
+            fold.add(history.whole(later))
+    return fold.state
 
 
 def _tokens_through(history: History, last: int) -> int:
     """Roughly how much was said up to a line: nobody needs it exactly, and history is long."""
-    return sum(
-        len(item.entry.text) * 2 // _CHARACTERS_IN_TWO_TOKENS
-        if item.entry.text.isascii()
-        else rough_count(item.entry.text)
-        for item in history.read(0, last)
-        if isinstance(item, Line)
-        and isinstance(item.entry, UserMessage | AssistantMessage | ToolReturned)
-    )
+    end = history.offset_after(last)
+    size = 0
+    for start, raw in history.raw_from(0):
+        if start >= end:
+            break
+        if named_kind(raw) in _SAID:
+            size += max(len(raw) - _AROUND_TEXT, 0)
+    return size * 2 // CHARACTERS_IN_TWO_TOKENS
 
 
 def _newest_first(history: History) -> Iterator[Line]:
@@ -203,9 +205,8 @@ def _first_message(history: History) -> Line | None:
     return None
 
 
-def _proof(history: History, index: RecallIndex) -> Receipt | None:
+def _proof(history: History, index: RecallIndex, first: Line | None) -> Receipt | None:
     """A receipt for the first exchange, read back now, if the index has come to the end."""
-    first = _first_message(history)
     if first is None or index.mark.seq < first.seq:
         return None
     found = index.receipts(passages_of(history.turn(first.turn)))

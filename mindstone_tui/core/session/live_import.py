@@ -14,7 +14,6 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Final
@@ -32,11 +31,10 @@ from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import bring_up_to_date
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.profile import profile_of
-from mindstone_tui.core.session.take_over import Importer, upstream_of
+from mindstone_tui.core.session.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.transcript import Transcript
 
 _CHUNK: Final = 1 << 20
@@ -46,8 +44,6 @@ _SMALL: Final = 1 << 19
 """A file up to this size is read whole every time."""
 _BACK: Final = 3
 """Prompts that are read again, for what came late."""
-_REMEMBERED: Final = 4_096
-_SHORT: Final = 20_000
 _MOST_OPEN: Final = 64
 
 _PROMPT: Final = {
@@ -57,21 +53,6 @@ _PROMPT: Final = {
 """What a line with a prompt has; other formats are read from their beginning."""
 _NO_PROMPT: Final = re.compile(rb'"tool_use_id"|"isMeta"\s*:\s*true')
 _CONTEXT: Final = re.compile(rb'"type"\s*:\s*"turn_context"')
-
-
-class Cleaner:
-    """Blacks out secrets, and remembers what it did to short texts."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._redactor = Redactor(secrets_of(environ))
-        self._short = lru_cache(_REMEMBERED)(self._cleaned)
-
-    def __call__(self, text: str) -> str:
-        """The text without its secrets."""
-        return self._short(text) if len(text) <= _SHORT else self._cleaned(text)
-
-    def _cleaned(self, text: str) -> str:
-        return self._redactor.redact(text).text
 
 
 class _Known(msgspec.Struct, frozen=True):

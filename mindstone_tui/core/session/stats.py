@@ -9,24 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date, timedelta
-from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.paths import CHILD, Places
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.session.profile import (
+    NO_NAME,
     DayProfile,
     ListedSession,
-    SessionFilter,
     SessionProfile,
     profiles_of,
 )
-
-NO_NAME: Final = "unknown"
-"""Stands where a session names no project, or an answer no model."""
-_DAY: Final = len("2026-03-31")
 
 
 class StatsRow(msgspec.Struct, kw_only=True):
@@ -96,7 +91,7 @@ def add_up(
     files: Counter[str] = Counter()
     sub_agents = 0
     for listed, profile in sessions:
-        days = _days(profile, since, until)
+        days = profile.days_between(since, until)
         if not days:
             continue
         sub_agents += bool(listed.started_by) or CHILD in listed.main
@@ -107,6 +102,7 @@ def add_up(
         )
         for row in rows:
             row.sessions += 1
+        answering: set[str] = set()
         for name, day in days:
             on_day = _row(tables["day"], name)
             on_day.sessions += 1
@@ -114,12 +110,13 @@ def add_up(
                 _add(row, day)
             for model, usage in day.used.items():
                 _row(tables["model"], model).use(usage)
-        for model, answers in profile.models.items():
-            row = _row(tables["model"], model)
-            row.sessions += 1
-            row.messages += answers
-        tools.update(profile.tools)
-        files.update(profile.files)
+            for model, answers in day.models.items():
+                _row(tables["model"], model).messages += answers
+            answering.update(day.models)
+            tools.update(day.tools)
+            files.update(day.files)
+        for model in answering:
+            _row(tables["model"], model).sessions += 1
     days_seen = sorted(name for name in tables["day"] if name != NO_NAME)
     return Stats(
         total=total,
@@ -133,25 +130,6 @@ def add_up(
         tools=_counted(tools),
         files=_counted(files),
     )
-
-
-def _days(profile: SessionProfile, since: str, until: str) -> list[tuple[str, DayProfile]]:
-    """The days of a session that count; what has no date counts for the day it was last used."""
-    spare = profile.ended[:_DAY] or profile.began[:_DAY] or NO_NAME
-    merged: dict[str, DayProfile] = {}
-    for name, day in (*profile.days.items(), *profile.described.items()):
-        kept = merged.setdefault(name or spare, DayProfile())
-        kept.turns += day.turns
-        kept.messages += day.messages
-        for model, usage in day.used.items():
-            kept.used = {**kept.used, model: added(kept.used.get(model, Usage()), usage)}
-    return [
-        (name, day)
-        for name, day in merged.items()
-        if (day.turns or day.messages or day.used)
-        and (not since or name >= since)
-        and (not until or name <= until)
-    ]
 
 
 def _add(row: StatsRow, day: DayProfile) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +30,32 @@ from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _CHUNK: Final = 1 << 20
-_REMEMBERED: Final = 512
-_SHORT: Final = 20_000
-"""Characters of a text that is remembered clean."""
+_REMEMBERED: Final = 8_000_000
+"""Characters of texts that are remembered clean: those of a batch, and a few before it."""
+
+
+class Cleaner:
+    """Blacks out secrets, and remembers what it did of late.
+
+    Whoever reads a file compares each message clean, and the transcript cleans it once more.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._redactor = Redactor(secrets_of(environ))
+        self._known: dict[str, str] = {}
+        self._room = _REMEMBERED
+
+    def __call__(self, text: str) -> str:
+        """The text without its secrets."""
+        clean = self._known.get(text)
+        if clean is None:
+            clean = self._redactor.redact(text).text
+            self._room -= len(text) + 1
+            if self._room < 0:
+                self._known.clear()
+                self._room = _REMEMBERED
+            self._known[text] = clean
+        return clean
 
 
 class Importer:
@@ -57,9 +79,7 @@ class Importer:
         self._progress = progress
         self._on_busy = on_busy
         self._embedder = open_embedder(settings.recall.embedder)
-        self._redactor = Redactor(secrets_of(environ))
-        # The reader compares a message clean, and the transcript cleans it again.
-        self._clean_short = lru_cache(_REMEMBERED)(self._cleaned)
+        self._clean = Cleaner(environ)
         self._lease: Lease | None = None
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
@@ -135,12 +155,6 @@ class Importer:
         if self._lease is not None:
             self._lease.close()
             self._lease = None
-
-    def _clean(self, text: str) -> str:
-        return self._clean_short(text) if len(text) <= _SHORT else self._cleaned(text)
-
-    def _cleaned(self, text: str) -> str:
-        return self._redactor.redact(text).text
 
 
 def upstream_of(home: Places, history: HistorySettings, key: SessionKey) -> HistoryStore | None:

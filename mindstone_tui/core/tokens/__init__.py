@@ -8,11 +8,13 @@ from mindstone_tui.core.tokens.count import (
     UNCALIBRATED,
     Calibration,
     Counter,
+    LengthCounter,
     TokenCounter,
     counter_for,
     detect_cut,
     encoding_for,
     error_percent,
+    quick_count,
     rough_count,
 )
 
@@ -20,10 +22,12 @@ __all__ = [
     "UNCALIBRATED",
     "Calibration",
     "Counter",
+    "LengthCounter",
     "TokenCounter",
     "counter_for",
     "detect_cut",
     "encoding_for",
     "error_percent",
+    "quick_count",
     "rough_count",
 ]

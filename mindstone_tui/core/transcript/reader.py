@@ -341,8 +341,7 @@ class History:
         """Lines of some kinds among the newest `within`, newest first; no other is decoded."""
         wanted = {kind.encode() for kind in kinds}
         for start, _, raw, whole in islice(backwards(self._read, self.size, _CHUNK), within):
-            at = raw.find(_KIND) + len(_KIND)
-            if whole and raw[at : raw.find(b'"', at)] in wanted:
+            if whole and named_kind(raw) in wanted:
                 line = read_line(raw, start)
                 if isinstance(line, Line):
                     yield self.whole(line)
@@ -476,6 +475,12 @@ class History:
 
     def _read(self, size: int, offset: int) -> bytes:
         return os.pread(self._fd, size, offset)
+
+
+def named_kind(raw: bytes) -> bytes:
+    """The kind that a line names, without decoding it."""
+    at = raw.find(_KIND) + len(_KIND)
+    return raw[at : raw.find(b'"', at)]
 
 
 def read_line(raw: bytes, offset: int) -> Line | Damaged:

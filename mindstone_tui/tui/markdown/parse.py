@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 
 BULLETS = ("•", "◦", "▪")
+MOST_BRACKETS = 4_000
+"""Opening brackets in a text; with more of them no link is looked for, because each one costs a
+search for its end, and the screen stands still meanwhile."""
 
 
 class Piece(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, eq=False):
@@ -54,13 +57,14 @@ class _Indent(msgspec.Struct):
 
 
 @cache
-def parser() -> MarkdownIt:
+def parser(*, links: bool = True) -> MarkdownIt:
     """CommonMark with tables and strikethrough, and without anything that hides text."""
     # It takes a tenth of the start, and nothing needs it before the first answer.
     from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    return markdown.disable(["reference", "html_block", "html_inline", "entity"])
+    markdown.disable(["reference", "html_block", "html_inline", "entity"])
+    return markdown if links else markdown.disable(["link", "image"])
 
 
 def parse(source: str, *, streaming: bool = False) -> tuple[list[Piece], int]:
@@ -68,7 +72,7 @@ def parse(source: str, *, streaming: bool = False) -> tuple[list[Piece], int]:
 
     While a text grows, only that last block can still change.
     """
-    tokens = parser().parse(source)
+    tokens = parser(links=source.count("[") <= MOST_BRACKETS).parse(source)
     last_line = next((t.map[0] for t in reversed(tokens) if t.map and t.level == 0), 0)
     return list(_Walk(streaming).over(tokens)), last_line
 

@@ -176,7 +176,7 @@ def test_an_imported_session_gets_a_small_first_window(home: Path) -> None:
         room=room_for(4_000, "measured", stage.settings.budget),
         settings=stage.settings,
         receipt=Receipt(turn=1, passages=700),
-        outside_tokens=15_000,
+        outside_tokens=lambda last: 15_000,
         task=history.turn(1)[0],
         state=stage.window.fold.state,
     )

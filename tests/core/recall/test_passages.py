@@ -110,3 +110,20 @@ def test_pieces_are_bounded_and_lose_nothing_but_white_space(text: str, longest:
     pieces = [piece for piece, _ in pieces_of(text, longest)]
     assert all(len(piece) <= longest for piece in pieces) or len(text) <= longest
     assert "".join("".join(pieces).split()) == "".join(text.split())
+
+
+def test_only_lines_about_errors_come_before_the_telling_words() -> None:
+    text = "\n".join(
+        [
+            "every export of the engine is an entry",
+            "src/deep/loader.py",
+            "open: EACCES on the socket",
+            "Warning: the lock was not found",
+        ]
+    )
+    assert telling_words(text).splitlines() == [
+        "open: EACCES on the socket",
+        "Warning: the lock was not found",
+        "src/deep/loader.py",
+        "EACCES",
+    ]

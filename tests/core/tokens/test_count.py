@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.tokens import (
     Calibration,
+    LengthCounter,
     TokenCounter,
     counter_for,
     detect_cut,
     encoding_for,
     error_percent,
+    quick_count,
     rough_count,
 )
 
@@ -48,6 +50,13 @@ def test_any_text_can_be_counted(text: str) -> None:
     counter = counter_for("openai/gpt-4o")
     assert counter.text(text) >= (1 if text else 0)
     assert rough_count(text) >= (1 if text else 0)
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_length_tells_the_size_within_a_factor(name: str) -> None:
+    exact = counter_for("").text(SAMPLES[name])
+    assert exact / 3 - 8 <= quick_count(SAMPLES[name]) <= 3 * exact + 8
+    assert LengthCounter().text(SAMPLES[name]) == quick_count(SAMPLES[name])
 
 
 def test_special_tokens_are_only_text() -> None:
