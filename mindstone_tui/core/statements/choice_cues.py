@@ -124,6 +124,8 @@ DECISION: Final = (
             r"|impose|hear|talk)|any(?:thing)? (?:help|from|more)|you\b|him|her\b|me\b|"
             + _POINTS_ELSEWHERE
             + r"))",
+            r"\b(?!(?:i|we|you)\b)\w+ (?:don't|doesn't) need (?:an? |any )?(?:update|change|test"
+            r"|fix)",
             r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not"
             r"|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
             r"\bdon't think (?:i|we)(?:'ll| will) (?:ever )?(?:need|use|implement|want)\b",
@@ -253,6 +255,9 @@ DECISION: Final = (
             r"|stop) \w+ing\b)",
             r"\bshould be based on\b",
             r"\b(?:i'm|i am|we're|we are) (?:not|no longer) using\b",
+            r"\bwill be (?:called|named) \S",
+            r"\bneeds? to be (?:built|written|implemented|made|created|done) (?:using|with|in"
+            r"|as)\b",
             r"\bshould (?:be )?(?:built|written|implemented|made|created|done) (?:using"
             r"|with|in|on top of)\b",
             r"\b(?:app|backend|frontend|server|client|api|site|page|script|code|game|tool|database"
@@ -399,7 +404,8 @@ CORRECTION: Final = (
             r"wrong \w+[,.:;] .{4,}",
         ),
         within=(
-            r"(?<!sure )(?<!ensure )\bthe (?:correct|right|actual|real) (?!reason|problem|issue"
+            r"(?<!sure )(?<!ensure )\bthe (?:correct|right|actual|real) (?!hand\b|side\b|reason"
+            r"|problem|issue"
             r"|question|way)[\w ]{2,30}"
             r" (?:is|are|should be|was) \S",
             r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain "
@@ -486,6 +492,7 @@ CORRECTION: Final = (
         within=(
             r"\bi was (?:mistaken|wrong)\b.{4,}(?: - |, (?:it|the|i) )",
             r"\bi mean i (?:want|need)",
+            r"\bi wanted you to (?!know|be\b|see\b)\w",
             r"\bthere (?:is|are) .{1,40},? not [\"'`]",
             r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
             r"\bi mean(?:t)? (?:the|in|on|as in)\b",

@@ -346,6 +346,8 @@ RULE: Final = (
             r"|edit|commit|fix) only\b",
             r"only (?:an? |the )?\w.{1,60}, not\b",
             r"only (?:the ones|those|what)\b",
+            r"(?:only|just) (?:that|this|these|the) (?:one )?(?:changes?|files?|parts?"
+            r"|pages?)[.!]*\Z",
             r"only (?:after|once|if|when) you\b",
         ),
         within=(
@@ -380,7 +382,8 @@ RULE: Final = (
             r"|everything|everything's|this|that|things|your \w+|our \w+|they|we|you"
             r"|the \w+|these|those|all) ?(?:is|are|'s)? ?(?:all |actually |now "
             r"|still )?(?:correct|working|works?|fine|running|connecting|integrated|built"
-            r"|ok|okay|properly|good|clear)\b)(?! (?:to get rid|we get rid|you (?:update"
+            r"|ok|okay|properly|good|clear)\b)(?! (?:to get rid|we get rid|you \w+ (?:it|them"
+            r"|this|that)[.!]*\Z|you (?:update"
             r"|find|keep going|don't quit)|there's lots))",
             r"(?:make sure|be sure|ensure) (?:to (?!get rid|correctly|properly|account)\w+"
             r"|it (?:still|continues"

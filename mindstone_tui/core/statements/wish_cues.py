@@ -73,8 +73,8 @@ PREFERENCE: Final = (
     cue(
         "preference",
         "I prefer composition over inheritance.",
-        "over person prefer preference preferred",
-        start=(r"(?:strongly )?prefer\b",),
+        "over person prefer preferably preference preferred",
+        start=(r"(?:strongly )?prefer\b", r"preferably \w+ \w"),
         within=(
             r"\bi (?:tend|would|generally|usually) (?:to )?prefer\b",
             r"\b[\w-]+ over [\w-]+ for me\b",
