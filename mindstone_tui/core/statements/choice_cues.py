@@ -31,7 +31,7 @@ DECISION: Final = (
             r"|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue using|drop|skip|not\b"
             r"|leave|limit|switch|pick|choose|settle|opt|avoid|defer|postpone|ditch|scrap"
             r"|align|take|call (?:it|the|this|them)|name|do \S.{0,40}\binstead\b"
-            r"|set (?!up\b|a\b)|put|proceed|default|ignore|forget|hold off"
+            r"|set (?!up\b|a\b)|put|proceed (?:with|iteratively)|default|ignore|forget|hold off"
             r"|focus on)\b(?! (?:a (?:look|minute|moment|break|step|second|chat|call"
             r"|talk)|the time|care|look|fun|some fun|at it|with (?:this|that)[.!]*\Z"
             r"|this[.!]*\Z|together|up\b))",
@@ -124,7 +124,8 @@ DECISION: Final = (
             r"|impose|hear|talk)|any(?:thing)? (?:help|from|more)|you\b|him|her\b|me\b|"
             + _POINTS_ELSEWHERE
             + r"))",
-            r"\b(?!(?:i|we|you)\b)\w+ (?:don't|doesn't) need (?:an? |any )?(?:update|change|test"
+            r"\b(?!(?:i|we|you)\b)\w+ (?:don't|doesn't|does not|do not) need (?:an? "
+            r"|any )?(?:update|change|test"
             r"|fix)",
             r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not"
             r"|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
@@ -283,6 +284,10 @@ DECISION: Final = (
             r"|focus|plot|keep)\b(?! to know)",
             r"\bi (?:still |really |just |do )?(?:want|would like|'d like"
             r"|would love) to (?:use|stick|keep using|go with|switch|stay)\b",
+            r"\bi (?:also )?want (?:also |to also |to )?(?:use|go back to)\b",
+            r"\bi just want (?:it|this|that|the \w+) to (?!work|be\b|know|show|look|sit\b"
+            r"|appear)\w",
+            r"\bwe want (?:minimal|simple|small) \w",
             r"\bi like (?:the|this|your|that) (?:[\w-]+ ){0,3}(?:idea|approach|option"
             r"|solution|design|version)\b",
             r"\b(?:we (?:just|only|do)|i only) want\b(?! to (?:know|say|see|ask|check"
@@ -300,6 +305,7 @@ DECISION: Final = (
         "now",
         clause=(VERB + r"\b.{1,80}\bfor now\b",),
         within=(
+            r"\bwill (?:skip|leave|ignore|keep) .{0,30}\bfor now\b",
             r"\bfor now,? (?:we|let's|just|use|keep|leave|only|it|i)\b",
             r"\b(?:we|let's|i)(?:'ll| will)? (?:only |just )?\w+ .{1,60}\bfor now[.!]*\Z",
         ),
@@ -333,7 +339,8 @@ DECISION: Final = (
             r"use (?!this\b|that\b|it\b|the following|of\b"
             r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double|research"
             r"|search|look"
-            r"|test|verify|review|analy[sz]e|explore|understand|figure|learn)\b)"
+            r"|test|verify|review|analy[sz]e|explore|understand|figure|learn|make sure|visit"
+            r"|update|create|complete|generate|develop)\b)"
             r"[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example|now)\w",
             r"use (?:an?|binary|plain|only) \w",
             r"use (?!this\b|that\b|it\b|your\b|me\b|the (?:following|above|attached|mcp|browser"
@@ -479,8 +486,9 @@ CORRECTION: Final = (
     cue(
         "correction",
         "I meant the staging cluster.",
-        "asked assumed bad called claimed clarify correction mean meant mentioned misspoke "
-        "mistake mistaken named not oops pronounced reclarify said scratch spelled spelt "
+        "asked asking assumed bad called claimed clarify correction mean meant mentioned misspoke "
+        "mistake mistaken named new not oops pronounced reclarify said scratch spelled spelt "
+        "talking telling "
         "suggested told typo wanted whoops wrong wrote",
         start=(
             r"(?:oops|whoops)[,.! -]+ *\w.{8,}",
@@ -492,6 +500,10 @@ CORRECTION: Final = (
         within=(
             r"\bi was (?:mistaken|wrong)\b.{4,}(?: - |, (?:it|the|i) )",
             r"\bi mean i (?:want|need)",
+            r"\bi was (?:only |just )?(?:telling you to|talking about|asking (?:you )?(?:for"
+            r"|to)) \w",
+            r"\bthe new (?:number|name|value|price|url|port|domain|date|title|version"
+            r"|address) is \S",
             r"\bi wanted you to (?!know|be\b|see\b)\w",
             r"\bthere (?:is|are) .{1,40},? not [\"'`]",
             r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",

@@ -85,7 +85,10 @@ _WRITTEN_OUT: Final = {
     "rn": "right now", "tho": "though", "ofc": "of course", "ofcourse": "of course",
     "ofcouse": "of course", "pls": "please", "plz": "please", "thx": "thanks", "lil": "little",
     "w/": "with", "w/o": "without", "idk": "i don't know",
-    "insted": "instead", "instaed": "instead", "isntead": "instead", "intead": "instead",
+    "ony": "only", "nloy": "only", "odnt": "don't", "dnt": "don't", "donot": "don't",
+    "wil": "will", "tmrw": "tomorrow", "tmr": "tomorrow", "tomorow": "tomorrow",
+    "tommorow": "tomorrow", "insteasd": "instead", "insted": "instead",
+    "instaed": "instead", "isntead": "instead", "intead": "instead",
     "imstead": "instead", "shoudl": "should", "shold": "should", "shuold": "should",
     "sholud": "should", "shoud": "should", "onyl": "only", "olny": "only", "alwasy": "always",
     "allways": "always", "alwyas": "always", "nevr": "never", "neevr": "never", "teh": "the",
@@ -130,7 +133,7 @@ def read(sentence: str) -> Clause:
     if "*" in said or "_" in said or "~" in said:
         said = _EMPHASIS.sub("", said)
     whole, words = _folded(said)
-    asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
+    asks = whole.rstrip(" )\"'!").endswith(("?", "？", "؟"))
     core = _stripped(_without_question(whole) if asks else whole)
     if label := _LABEL.match(core):
         core = _stripped(core[label.end() :])

@@ -138,6 +138,7 @@ COMMITMENT: Final = (
             r"|it|the"
             r" rest))\b.{0,40}\b(?:tomorrow|later|next (?:time|week)|another (?:time|day)"
             r"|on monday)\b",
+            r"\blet'?s do (?:this|that|it) (?:when|after|once|later)\b",
             r"\bi(?:'ll| will) do (?:this|that|it|the rest) (?:myself|by hand|manually)\b",
             r"\blet me get back to you\b",
             r"\b(?:save|leave|keep|put|putting|leaving)\b.{1,60}\b(?:off )?for later\b",

@@ -52,6 +52,8 @@ _WANTED: Final = re.compile(
     r"|meant|said|asked)\b"
 )
 _BELIEVES: Final = re.compile(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
+_NAMES: Final = re.compile(r"(?:the|that|my) (?!same|other|way)[\w.`/-]+(?: [\w.`/-]+)?[.!]*\Z")
+"""After "no": only the thing that was meant."""
 _ORDERED: Final = re.compile(rf"(?:just )?{VERB}\b")
 _FIRST_PERSON: Final = ("i ", "i'm ", "i've ", "i don't", "i still", "i didn't")
 _SHOWS: Final = re.compile(
@@ -87,7 +89,8 @@ _TECHNICAL: Final = re.compile(
 )
 """Encouragement sounds like orders; it binds nobody, unless it is about the work."""
 _REPORTED: Final = re.compile(
-    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide|comment)"
+    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide"
+    r"|comment)"
     r" (?:also )?(?:says?|said|states?|claims?|mentions?)\b"
 )
 """What a text says, and not the person."""
@@ -256,6 +259,8 @@ def _after_no(clause: Clause) -> _Verdict:
     wanted = _WANTED.match(rest)
     tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
     ordered = cue is None and _ORDERED.match(rest) and not _ORDERS.match(rest)
+    if _NAMES.match(rest):
+        return "correction", None
     if len(rest.split()) >= (2 if ordered else 3) and (wanted or tells or ordered):
         believes = _BELIEVES.match(rest)
         mine = not wanted and not believes and rest.startswith(_FIRST_PERSON)

@@ -9,7 +9,8 @@ from mindstone_tui.core.statements.cue import VERB, cue
 _NOT_RULED_OUT: Final = (
     r"(?!one\b|need\b|prob|worr|idea|thanks?\b|thank|doubt|luck|way\b|chang|improv|effect"
     r"|differ|success|sign|matter|longer|that|this|it|i\b|you|we\b|they|there|the\b|but|not"
-    r"|don't|rush|pressure|clue|wonder|biggie|big|thx|bueno|joke|issue|sound"
+    r"|don't|undo|revert|remove|delete|fix\b|change\b|make\b|put\b|add\b|rush|pressure|clue"
+    r"|wonder|biggie|big|thx|bueno|joke|issue|sound"
     r"|data\b(?! logic)|files?\b(?! in)|response|answer|reason|error|result|output|such"
     r"|on\b|more than|kidding|pain|man\b|dude|first|just|use|let|plan|go\b|kids?\b|place"
     r"|sorry|wait|content|text|hurry|offen[cs]e|surprise|comment\b|for\b|plot|warning|log"
@@ -33,7 +34,8 @@ _PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
 _ONCE: Final = (
     r"(?!.{0,90}\b(?:works?|working|wokrs|runs?|running|exists?|correct(?:ly)?|proper(?:ly)?"
     r"|present"
-    r"|fixed|done|errors?|bugs?|permission|up to date|populated|get to the bottom|in sync|dark"
+    r"|fixed|done|adjusted|handled|covered|errors?|bugs?|permission|up to date|populated"
+    r"|get to the bottom|in sync|dark"
     r"|bigger|smaller|visible|nice|good|clean|loads?|loading|displayed|shows? up|appears?)\b)"
 )
 """What is to be seen to now, and is over once it is so: nothing that has to hold from then on."""
@@ -103,6 +105,7 @@ RULE: Final = (
         "always",
         start=(
             r"(?:for|when|if|in|on|with|before|after)\b.{3,80}?,? (?:you )?always " + VERB + r"\b",
+            VERB + r" always\b",
             r"(?!(?:i|it|he|she|they|we|you|this|that|there|my)\b)[\w ]{3,40} (?:are|is"
             r"|get|gets|go|goes) always (?:\w+ed|in|on|at|to|written|kept|sent|put"
             r"|shown)\b(?! (?:empty|wrong))",
@@ -200,6 +203,9 @@ RULE: Final = (
             r"(?:do|" + VERB + r")\b.{3,80}, not (?:on|in|to|from|via|by)\b",
         ),
         within=(
+            r"(?<!\bi )(?<!we )(?<!you )(?<!they )(?<!that )(?<!which )(?<!who )(?<!it )(?<!s )"
+            r"(?<!to )"
+            r"\bdon't (?:add|change|touch|modify|remove|delete|edit|break|create) (?!the same)\w",
             r"\bhands off\b",
             r"\bdon't you (?:ever|dare)\b",
             r"\b(?:do not|don't) ever\b",
@@ -257,6 +263,7 @@ RULE: Final = (
         "essential every everyone everything important must nobody nothing only shall should "
         "sure vital whole",
         start=(
+            r"(?:all|every|each) \w+, [^.]{2,50}\bshould (?:be|have|use)\b",
             r"(?:nothing|nobody|no one) (?:gets?|goes|leaves|is|may be) (?:\w+ed|merged"
             r"|in|out|to|into|written|sent)\b",
             r"(?:the (?:whole|entire|complete) |everything|it all)[\w ]{0,30} ?(?:has to"
@@ -306,7 +313,8 @@ RULE: Final = (
         "No semicolons.",
         "no nothing without",
         start=(
-            r"nothing (?:hard-?coded|\w+ed)\b",
+            r"nothing (?!added)(?:hard-?coded|\w+ed)\b",
+            r"no [\w ]{2,40} other than\b",
             r"no " + _NOT_RULED_OUT + _NOT_TOLD + r"[\w`/-]+(?: [\w`/-]+){0,3} ?(?:\(|\ballowed\b)",
         ),
         within=(
@@ -328,6 +336,7 @@ RULE: Final = (
             r"(?:(?:in|outside|inside|for) (?:the |that |this |any )?[\w`./-]+|(?=[–—-] ))",
             r"(?:\A|[,;(] *)no more (?!than|problem|error|issue)\w",
             r"\band nothing (?:else|more)\b",
+            r"(?:\A|[,;:] *)no (?!\w*thing)\w+ing (?:back|to|of|in|on|the|any)\b",
             r"\bnothing else[.!]*\Z",
         ),
         forbids=True,
@@ -352,8 +361,11 @@ RULE: Final = (
         ),
         within=(
             r"(?:\A|[,;:(] *|\.{2,} *|\b(?:please|just|so|then|but|and) )only (?:ever "
-            r"|do |" + VERB + r")\b(?! (?:by|to|from)\b)",
-            r"(?:\A|, ?)" + VERB + r" (?:.{2,60} )?only[.!]*\Z",
+            r"|do |go ahead|" + VERB + r")\b(?! (?:by|to|from)\b)",
+            r"(?:\A|, ?)(?:do|" + VERB + r") (?:.{2,60} )?only[.!]*\Z",
+            r"\bonly (?:where|when|if) (?:necessary|needed|required)\b",
+            r"(?:\A|, |\band )(?:suggest|" + VERB + r") only (?:\d|one|two|three|the|those"
+            r"|minimal|what)\b",
             r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b",
             r"\bonly appl(?:y|ies) to\b",
             r"\A(?:[a-z]{3,12}: )?(?:(?!(?:is|are|was|were|has|have|had|shows?|works?|i|i'm|we|it"
@@ -404,7 +416,8 @@ RULE: Final = (
     cue(
         "rule",
         "Keep the old endpoint as it is.",
-        "keep leave maintain preserve remain remains retain stay stays unchanged untouched",
+        "keep keeping leave maintain maintaining preserve preserving retaining remain remains "
+        "retain stay stays unchanged untouched",
         clause=(
             r"(?:please |always )?keep (?!up\b|on\b|at\b|me\b|in\b|it up|track|an eye"
             r"|this up|that up|that in|this in|it in|you |\w+ up\b|your (?:head|chin)"
@@ -416,6 +429,7 @@ RULE: Final = (
             r"(?:preserve|retain|maintain (?!an?\b|it\b)) ?\w",
         ),
         within=(
+            r"\b(?:while|by) (?:still )?(?:keeping|preserving|maintaining|retaining)\b",
             r"\b(?:remains?|stays?|keeps?|left|leave) (?:unchanged|as[- ]is|the same"
             r"|untouched|intact)\b",
         ),
@@ -452,6 +466,8 @@ RULE: Final = (
         "periodically regularly unless until when whenever without",
         start=(
             r"if any\b.{3,80}, (?:please )?" + VERB + r"\b",
+            r"(?:once|after) you (?:fix|finish|change|make|add|complete|edit"
+            r"|update)\w*\b.{2,50}, (?:please )?" + VERB + r"\b",
             r"when(?:ever)? (?!testing|running|trying|clicking|opening|using|looking"
             r"|checking)\w+ing\b"
             r".{3,80}, (?:please )?" + VERB + r"\b(?! (?:an?|this) error)",

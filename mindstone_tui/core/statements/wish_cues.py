@@ -49,7 +49,7 @@ MEMORY: Final = (
     cue(
         "memory",
         "Make a note that Lena is the contact for billing.",
-        "document know memory note record remember remind write",
+        "document know memory note record remember remind rules write",
         start=(
             r"note (?:for later|to self|for (?:you|the future))\b",
             r"(?:please )?for the record\b",
@@ -60,6 +60,8 @@ MEMORY: Final = (
         ),
         within=(
             r"\bjust so (?:you|we) (?:remember|know)\b",
+            r"\badd (?:this |it |that )?to (?:the |my |your |our )?(?:cursor |project "
+            r"|claude )?rules\b",
             r"\bi(?:'d like to| want to| must| have to)? remind you\b",
             r"\b(?:save|add|write|put|commit|store) (?:this|that|it)?\b.{0,60}\b(?:to|in"
             r"|into) (?:your |the )?(?:long-term )?memory\b",
@@ -98,7 +100,7 @@ PREFERENCE: Final = (
         "preference",
         "I don't like nested ternaries.",
         "annoys bothers bugs comfortable detest dislike drives fan fond hate into "
-        "irritates keen liek like love more stand style taste",
+        "irritates keen liek like liked love more stand style taste",
         start=(r"not a (?:big |huge )?fan of",),
         within=(
             r"\bi (?:really |generally |usually |personally |always )?(?:like|love|hate"
@@ -114,6 +116,7 @@ PREFERENCE: Final = (
             r"|them[.! ]*\Z)\w",
             r"\bi(?:'m| am) (?:a |not a |really a |not really a )?(?:big "
             r"|huge )?fan of (?!you|his|her)",
+            r"\bi (?:think i )?liked? (?:the )?[\w -]{2,30} (?:style|better)\b(?! (?:if|when|now))",
             r"\bi'm more comfortable with\b",
             r"\b(?:it|that) (?:annoys|bugs|bothers|irritates) me\b",
             r"\bdrives me (?:crazy|nuts|mad)\b",
