@@ -375,4 +375,4 @@ async def test_the_sliding_window_asks_no_model(home: Path) -> None:
     prepared = await stage.ask()
     assert "context_window_pruned" in stage.kinds(prepared)
     assert ask.seen == []
-    assert stage.steps == ["checkpoint", "handoff"]
+    assert stage.steps == ["checkpoint"]
