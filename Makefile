@@ -69,7 +69,7 @@ scale: $(STAMP) ## 10,000 people with 100 sessions on one history server; needs 
 red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROOM=damage for one
 	@$(BIN)/python -m tests.red $(ROOM) $(ARGS)
 
-fuzz: $(STAMP) ## Damaged bytes for everything that reads foreign ones, for MINUTES
+fuzz: $(STAMP) ## Damaged bytes for everything that reads foreign ones, for MINUTES of processor time
 	@$(BIN)/python -m tests.red.fuzz --minutes $(or $(MINUTES),60) $(ARGS)
 
 soak: $(STAMP) ## 10,000 turns in one session, with tools, prunes and faults

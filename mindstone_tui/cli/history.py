@@ -12,12 +12,15 @@ import msgspec
 import typer
 
 from mindstone_tui.cli.options import (
+    FileFilterOption,
     JsonOption,
     ModelFilterOption,
     ProgramOption,
     ProjectOption,
+    RoleFilterOption,
     SessionOption,
     SinceOption,
+    ToolFilterOption,
     UntilOption,
     check_kinds,
     feed_of,
@@ -47,7 +50,14 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.paths import CHILD, SessionPlaces
-from mindstone_tui.core.session.profile import ListedSession, as_listed, folded, list_described
+from mindstone_tui.core.session.filters import SessionFilter
+from mindstone_tui.core.session.profile import (
+    ListedSession,
+    as_listed,
+    facts_of,
+    folded,
+    list_described,
+)
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import (
     Damaged,
@@ -80,11 +90,22 @@ def sessions(
     sub_agents: Annotated[
         bool, typer.Option("--sub-agents", help="Show sub-agents behind their session.")
     ] = False,
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long",
+            "-l",
+            help="Also show program, folder, branch, models, dates, tokens and cost.",
+        ),
+    ] = False,
     program: ProgramOption = "",
     project: ProjectOption = "",
     since: SinceOption = "",
     until: UntilOption = "",
     model: ModelFilterOption = "",
+    role: RoleFilterOption = "",
+    tool: ToolFilterOption = "",
+    file: FileFilterOption = "",
     fresh: Annotated[
         str,
         typer.Option(
@@ -103,8 +124,17 @@ def sessions(
         hint(f"The other files are now in {aside}. The next message starts a new history.")
         return
     fetch_news()
-    wanted = session_filter(program, project, since, until, model)
-    every = list_described(places(), wanted)
+    wanted = session_filter(
+        program=program,
+        project=project,
+        since=since,
+        until=until,
+        model=model,
+        role=role,
+        tool=tool,
+        file=file,
+    )
+    every = list_described(places(), wanted or (SessionFilter() if long else None))
     if wanted is None:
         every += [as_listed(one) for one in only_elsewhere()]
         every.sort(key=lambda one: one.used, reverse=True)
@@ -117,6 +147,8 @@ def sessions(
         return
     if not summaries:
         hint(_NONE_MATCH if wanted else "No sessions yet. Run `mindstone` to start one.")
+        if program and (known := {one.program for one in list_described(places())}):
+            hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
         return
     rows = [
         (
@@ -130,7 +162,8 @@ def sessions(
         )
         for summary in shown
     ]
-    table(("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE"), rows, right=(2, 3))
+    below = [facts_of(one) for one in shown] if long else ()
+    table(("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE"), rows, right=(2, 3), below=below)
     if hidden := len(every) - len(summaries):
         hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
 

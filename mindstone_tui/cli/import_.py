@@ -329,5 +329,5 @@ def _print(report: ImportReport) -> None:
             f"`mindstone log --session {report.session} --redacted` shows where"
         )
     if report.left_out:
-        names = ", ".join(f"{count:,} {what}" for what, count in report.left_out.items())
+        names = ", ".join(f"{count:,} × {what}" for what, count in report.left_out.items())
         hint(f"no part of the conversation: {names}")

@@ -14,7 +14,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
-    from mindstone_tui.core.session.profile import SessionFilter
+    from mindstone_tui.core.session.filters import SessionFilter
     from mindstone_tui.core.shared.copies import Feed
     from mindstone_tui.core.transcript import SessionSummary
 
@@ -36,7 +36,7 @@ ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="S
 ProgramOption = Annotated[
     str,
     typer.Option(
-        "--program", metavar="NAME", help="Only sessions of this program: codex, mindstone, …"
+        "--program", metavar="NAME", help="Only sessions of this program: codex, claude, …"
     ),
 ]
 ProjectOption = Annotated[
@@ -57,6 +57,21 @@ ModelFilterOption = Annotated[
         "--model", metavar="TEXT", help="Only sessions that used a model with this in its name."
     ),
 ]
+RoleFilterOption = Annotated[
+    str,
+    typer.Option(
+        "--role", metavar="ROLE", help="Only where the user, assistant or tool said something."
+    ),
+]
+ToolFilterOption = Annotated[
+    str, typer.Option("--tool", metavar="NAME", help="Only where this tool was called.")
+]
+FileFilterOption = Annotated[
+    str,
+    typer.Option(
+        "--file", metavar="TEXT", help="Only where a file with this in its path was named."
+    ),
+]
 
 
 def places() -> Places:
@@ -73,21 +88,13 @@ def session_key(option: str) -> SessionKey:
     return SessionKey.parse(load(places(), os.environ).settings.session.default)
 
 
-def session_filter(
-    program: str, project: str, since: str, until: str, model: str
-) -> SessionFilter | None:
+def session_filter(**given: str) -> SessionFilter | None:
     """What the options ask for; None where they ask for nothing."""
-    if not (program or project or since or until or model):
+    if not any(given.values()):
         return None
-    from mindstone_tui.core.session.profile import SessionFilter, checked_day
+    from mindstone_tui.core.session.filters import SessionFilter, checked
 
-    return SessionFilter(
-        program=program,
-        project=project,
-        since=checked_day(since),
-        until=checked_day(until),
-        model=model,
-    )
+    return checked(SessionFilter(**given))
 
 
 def session_to_read(option: str) -> SessionKey:

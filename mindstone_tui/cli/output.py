@@ -113,9 +113,16 @@ def complain(what: str, remedy: str = "") -> None:
 
 
 def table(
-    headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    below: Sequence[str] = (),
 ) -> None:
-    """Print aligned columns; on a terminal the last one is cut to fit, in a pipe nothing is."""
+    """Print aligned columns; on a terminal the last one is cut to fit, in a pipe nothing is.
+
+    `below` has a line of its own for each row, or nothing.
+    """
     from rich.cells import cell_len, set_cell_size
 
     body = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in rows]
@@ -132,6 +139,8 @@ def table(
         if room and cell_len(line) > room:
             line = set_cell_size(line, room - 1).rstrip() + "…"
         _write(sys.stdout, styled(line, "bold" if number == 0 else "") + "\n")
+        if number and below:
+            say(f"    {below[number - 1]}", "dim")
 
 
 def finish_output(code: int) -> int:

@@ -37,7 +37,8 @@ from mindstone_tui.core.session.find import (
     readable,
     recallable_kinds,
 )
-from mindstone_tui.core.session.search import HitFilter, search_everywhere
+from mindstone_tui.core.session.profile import OWN, whose_and_where
+from mindstone_tui.core.session.search import SessionHit, search_everywhere
 from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.text import one_line
 
@@ -207,25 +208,27 @@ def search(
     model: ModelFilterOption = "",
     role: Annotated[str, typer.Option(metavar="ROLE", help="user, assistant or tool.")] = "",
     tool: Annotated[str, typer.Option(metavar="NAME", help="Only results of this tool.")] = "",
-    file: Annotated[str, typer.Option(metavar="NAME", help="Only where this file is named.")] = "",
+    file: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only where a file with this in its path is named.")
+    ] = "",
 ) -> None:
     """Search all sessions. Each match shows its session, turn and line."""
     if not phrase.strip():
         raise UsageError("Nothing to search for.", 'For example: mindstone search "…"')
     home = places()
-    if role not in ("", "user", "assistant", "tool"):
-        raise UsageError(f"Unknown role {role}.", "Use user, assistant or tool.")
-    chosen = session_filter(program, project, since, until, model)
+    chosen = session_filter(
+        program=program,
+        project=project,
+        since=since,
+        until=until,
+        model=model,
+        role=role,
+        tool=tool,
+        file=file,
+    )
     # Which program or project a session is of is known of those that are here.
     fetch_news(elsewhere=True, whole=chosen is not None and chosen.needs_profile)
-    found = search_everywhere(
-        home,
-        load(home, os.environ).settings,
-        phrase,
-        k,
-        sessions=chosen,
-        lines=HitFilter(role=role, tool=tool, file=file, since=since, until=until),
-    )
+    found = search_everywhere(home, load(home, os.environ).settings, phrase, k, chosen)
     if json:
         say_json(found)
         return
@@ -239,6 +242,8 @@ def search(
             f"{hit.speaker}",
             "bold",
         )
+        if whose := _whose(hit):
+            say(f"       {whose}", "dim")
         say(f"       {hit.excerpt}")
     for server in found.words_only:
         hint(f"Searched by words only on {server}: it has no pgvector.")
@@ -246,3 +251,10 @@ def search(
         best = found.hits[0]
         hint(f"To open it: mindstone chat -s {best.session} --at {best.seq}")
         hint(f"To continue from there: mindstone run -s {best.session} '/fork turn {best.turn}'")
+
+
+def _whose(hit: SessionHit) -> str:
+    """The program and project of a hit; nothing for a session of ours that names no folder."""
+    if hit.program == OWN and not hit.folder:
+        return ""
+    return whose_and_where(hit.program, hit.folder)

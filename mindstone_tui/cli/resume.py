@@ -11,7 +11,8 @@ import typer
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import flush_output, hint, say, say_json
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.session.profile import SessionFilter, list_described
+from mindstone_tui.core.session.filters import SessionFilter
+from mindstone_tui.core.session.profile import list_described
 from mindstone_tui.core.session.resume_command import ResumeCommand, find_session, resume_command
 
 

@@ -61,7 +61,8 @@ def stats(
     dates, tokens and costs, as far as it wrote them down. Days are in UTC.
     """
     fetch_news()
-    found = stats_of(places(), session_filter(program, project, since, until, model))
+    wanted = session_filter(program=program, project=project, since=since, until=until, model=model)
+    found = stats_of(places(), wanted)
     if output is not None:
         replace_file(output.absolute(), stats_page(found).encode())
         hint(f"Written to {output}.")
@@ -94,8 +95,9 @@ def stats(
 
 
 def _print_days(days: Sequence[StatsRow]) -> None:
-    """A column a day, as high as its turns; the newest at the right."""
-    shown = calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
+    """A column a day, or a few weeks, as high as its turns; the newest at the right."""
+    found = calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
+    shown = found.rows
     if not shown:
         return
     most = max(row.turns for row in shown) or 1
@@ -103,7 +105,7 @@ def _print_days(days: Sequence[StatsRow]) -> None:
     line = "".join(STEPS[-(-row.turns * last // most)] if row.turns else " " for row in shown)
     say()
     say(line, "green")
-    say(f"turns a day, {shown[0].name} to {shown[-1].name}, at most {most:,}", "dim")
+    say(f"turns {found.span}, {shown[0].name} to {found.last}, at most {most:,}", "dim")
 
 
 def _print_rows(title: str, rows: Sequence[StatsRow]) -> None:

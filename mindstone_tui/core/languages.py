@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
+
+from mindstone_tui.core.text_cache import remembers
 
 ENGLISH: Final = "en"
 UNKNOWN: Final = "und"
@@ -219,7 +220,7 @@ _MOSTLY_KANA: Final = 0.1
 """The share of kana from which on Chinese characters are Japanese."""
 
 
-@lru_cache(maxsize=8_192)  # A passage is read when it is stored and whenever it is found.
+@remembers(4_096)  # A passage is read when it is stored and whenever it is found.
 def language_of(text: str) -> str:
     """The language as a code such as `de`; English where nothing tells otherwise."""
     read = text[:_READ]

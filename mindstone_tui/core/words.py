@@ -136,7 +136,7 @@ class _KnownSegments(dict[str, tuple[str, str]]):
         return found
 
 
-_MOST_KNOWN: Final = 20_000
+_MOST_KNOWN: Final = 10_000
 _LONGEST_KNOWN: Final = 60
 _known: Final = _KnownChunks()
 _segments: Final = _KnownSegments()

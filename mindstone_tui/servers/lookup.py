@@ -18,7 +18,10 @@ from mindstone_tui.core.entries import KINDS, Line, Unknown
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.paths import CHILD, SessionPlaces
+from mindstone_tui.core.session.filters import read_typed
 from mindstone_tui.core.session.find import RecalledHit, StoredRecall, checked_scope, readable
+from mindstone_tui.core.session.profile import facts_of, list_described, whose_and_where
+from mindstone_tui.core.session.search import search_everywhere
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
@@ -84,6 +87,41 @@ class Lookup:
             if (not role or hit.role == role) and (not until or hit.ts[: len(until)] <= until)
         ]
         return {"query": query, "hits": self._cited(kept[:most]), "vectors": found.vectors}
+
+    def find(self, typed: str, *, count: int = 0) -> dict[str, Any]:
+        """What somebody typed into a search field: words, filters among them, or filters alone.
+
+        Filters choose sessions, and lines of them if there are words to look for.
+        """
+        _check_query(typed)
+        asked = read_typed(typed)
+        most = self._count(count)
+        self._home.fetch_news(self._home.key(""), everything=True)
+        places = self._home.places
+        sessions = list_described(places, asked.wanted) if asked.wanted else []
+        hits = (
+            search_everywhere(places, self.settings, asked.words, most, asked.wanted).hits
+            if asked.words
+            else ()
+        )
+        return {
+            "query": typed,
+            "sessions": [{**_glance(one), "facts": facts_of(one)} for one in sessions[:most]],
+            "total": len(sessions),
+            "hits": [
+                {
+                    "session": hit.session,
+                    "line": hit.seq,
+                    "turn": hit.turn,
+                    "date": hit.ts,
+                    "speaker": hit.speaker,
+                    "score": hit.score,
+                    "text": hit.excerpt,
+                    "whose": whose_and_where(hit.program, hit.folder),
+                }
+                for hit in hits
+            ],
+        }
 
     def recall(
         self, query: str, *, session: str = "", scope: str = "session", count: int = 0

@@ -211,7 +211,7 @@ class Page:
 
     async def _search(self, request: Request) -> Response:
         query = request.query_params.get("query", "")
-        return _json(await asyncio.to_thread(self._lookup.search, query))
+        return _json(await asyncio.to_thread(self._lookup.find, query))
 
     async def _around(self, request: Request) -> Response:
         given = request.query_params

@@ -23,6 +23,7 @@ from mindstone_tui.tui.colours import Palette
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.replay.playback import Replay
+    from mindstone_tui.core.session.filters import SessionFilter
     from mindstone_tui.core.transcript.reader import Damaged
 
 
@@ -76,6 +77,8 @@ class SessionRow(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """When its last line was written, ISO 8601."""
     turns: int = 0
     size: int = 0
+    facts: str = ""
+    """Its program, folder, models, dates, tokens and cost, in one line."""
 
 
 class SessionHit(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -88,17 +91,19 @@ class SessionHit(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     speaker: str
     text: str
     score: float = 0.0
+    facts: str = ""
+    """The program and project of its session."""
 
 
 class Library(Protocol):
     """All sessions of this user."""
 
-    async def sessions(self) -> Sequence[SessionRow]:
-        """Every session, newest first."""
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+        """Every session that is meant, newest first."""
         ...
 
-    async def search(self, text: str) -> Sequence[SessionHit]:
-        """The best places in all sessions."""
+    async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
+        """The best places in all sessions, among the lines that are meant."""
         ...
 
     def browse(self, key: str) -> Browse:
@@ -115,6 +120,11 @@ class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     window: int = 0
     usable: bool = True
     """It can answer now; otherwise the note says what it needs."""
+
+    @property
+    def unnamed(self) -> bool:
+        """Stands for any model of a provider, whose name is still to be written."""
+        return self.name.endswith("/…")
 
 
 class DownloadChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -143,16 +153,20 @@ class Setup(Protocol):
         """The best model that fits this machine."""
         ...
 
+    def downloadable(self, name: str) -> DownloadChoice:
+        """The model of this name that could be downloaded."""
+        ...
+
     def fetched(self) -> bool:
-        """Whether that model is on this machine."""
+        """Whether the best model is on this machine."""
         ...
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         """Store a key and try it; returns the model that answered, or raises with the reason."""
         ...
 
-    async def fetch(self, progress: Callable[[int, int], None]) -> str:
-        """Download that model; returns its name. What is here already is not fetched again."""
+    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
+        """Download a model; returns its name. What is here already is not fetched again."""
         ...
 
     async def sample(self) -> str:

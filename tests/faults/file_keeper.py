@@ -1,8 +1,9 @@
-"""A program whose call changes files, takes that back, and is killed at a numbered line of ours.
+"""A program whose call changes files, takes that back, does it again, and is killed on the way.
 
-Run as `python -m tests.faults.file_keeper FOLDER POINT…`. For every point a process is forked that
-does the same in `FOLDER/POINT` and dies, as by `kill -9`, before that line of the undo code runs,
-or between two things that the call does. Point 0 lives and leaves the number of points.
+Run as `python -m tests.faults.file_keeper FOLDER MANY POINTS`. Once it lives, in `FOLDER/0`, and
+counts the lines of the undo code that run, and the things that the call does. For so many of them
+as POINTS says, evenly spread, or for all with 0, a process is forked that does the same in
+`FOLDER/LINE` and dies, as by `kill -9`, before that line. MANY is how many files make a mass.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Preview
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.undo.steps import wanted
+from mindstone_tui.core.undo.restore import MANY
+from mindstone_tui.core.undo.steps import Direction, wanted
 from tests.builders import transcript_in
 
 OURS = ("core/undo/", "core/agent/undo.py")
@@ -38,7 +40,7 @@ CALL = Approval(
 )
 
 
-def keeper_in(folder: Path) -> FileKeeper:
+def keeper_in(folder: Path, many: int = MANY) -> FileKeeper:
     """The files of a session whose workspace is below a folder."""
     transcript = transcript_in(folder / "home")
     return FileKeeper(
@@ -47,6 +49,7 @@ def keeper_in(folder: Path) -> FileKeeper:
         UndoSettings(),
         history=transcript.history,
         record=lambda entry: transcript.append(entry, turn=1),
+        many=many,
     )
 
 
@@ -101,45 +104,54 @@ class Points:
         return self.trace
 
 
-async def work(folder: Path, points: Points) -> None:
-    """A call, and the undoing of it."""
-    keeper = keeper_in(folder)
+async def work(folder: Path, many: int, points: Points) -> None:
+    """A call, the undoing of it, and the doing of it again."""
+    keeper = keeper_in(folder, many)
     watched = await keeper.before(SHELL, CALL)
     for _ in mess(folder):
         points.pass_one()
     await keeper.after(watched)
-    turns, sets = wanted(keeper.steps(), "undo", 1)
+    put_back(keeper, "undo")
+    put_back(keeper, "redo")
+
+
+def put_back(keeper: FileKeeper, direction: Direction) -> None:
+    """What the command does, when nobody else was at the files."""
+    turns, sets = wanted(keeper.steps(), direction, 1)
     for each in sets:
         found = keeper.outlook(each)
-        keeper.put_back("undo", turns, each.root, found.ready)
+        assert not found.conflicts, found.conflicts
+        keeper.put_back(direction, turns, each.root, found.ready)
 
 
-def run(folder: Path, last: int) -> None:
+def run(folder: Path, many: int, last: int) -> int:
+    """Everything, up to a line; how many there are."""
     prepare(folder)
     points = Points(last)
     threading.settrace(points.trace)
     sys.settrace(points.trace)
-    asyncio.run(work(folder, points))
+    asyncio.run(work(folder, many, points))
     sys.settrace(None)
-    if not last:
-        (folder / "points").write_text(str(points.count))
+    threading.settrace(None)
+    return points.count
 
 
 def main() -> None:
-    base = Path(sys.argv[1])
-    for point in map(int, sys.argv[2:]):
+    base, many, wanted_points = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    (base / "0").mkdir()
+    count = run(base / "0", many, 0)
+    print(count, flush=True)
+    for point in range(1, count + 1, count // wanted_points if wanted_points else 1):
         folder = base / str(point)
         folder.mkdir()
         child = os.fork()
         if not child:
-            code = 1
             try:
-                run(folder, point)
-                code = 0
+                run(folder, many, point)
             finally:
-                os._exit(code)
+                os._exit(1)
         _, status = os.waitpid(child, 0)
-        print(point, "killed" if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), flush=True)
+        print(point, "killed" if os.WIFSIGNALED(status) else "lived", flush=True)
 
 
 if __name__ == "__main__":

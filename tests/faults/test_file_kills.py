@@ -7,64 +7,61 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core.undo import restore
 from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.restore import MANY
 from mindstone_tui.core.undo.scan import Node
-from mindstone_tui.core.undo.steps import wanted
 from tests.core.undo.trees import picture
 from tests.faults import sized
 from tests.faults.conftest import Tell
-from tests.faults.file_keeper import keeper_in, mess, prepare
+from tests.faults.file_keeper import keeper_in, mess, prepare, put_back
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(base: Path, *points: int) -> set[str]:
-    """Run the program; how it ended at the points."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.file_keeper", str(base), *map(str, points)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=True,
-    )
-    return {line.split(" ", 1)[1] for line in done.stdout.splitlines()}
-
-
-def test_a_kill_at_any_line_leaves_files_that_can_be_taken_back(tmp_path: Path, tell: Tell) -> None:
+@pytest.mark.parametrize("many", [MANY, 0], ids=["one by one", "in mass"])
+def test_a_kill_at_any_line_leaves_files_that_can_be_taken_back(
+    tmp_path: Path, tell: Tell, many: int
+) -> None:
     prepare(tmp_path / "before")
     first = picture(tmp_path / "before" / "work")
     prepare(tmp_path / "after")
     states = [first, *(picture(tmp_path / "after" / "work") for _ in mess(tmp_path / "after"))]
-    assert run(tmp_path, 0) == {"0"}
-    assert picture(tmp_path / "0" / "work") == first
-    count = int((tmp_path / "0" / "points").read_text())
-    chosen = range(1, count + 1, max(1, count // sized(16, count)))
-    assert run(tmp_path, *chosen) == {"killed"}
+    points, count = killed(tmp_path, many)
+    assert picture(tmp_path / "0" / "work") == states[-1]
     outcomes = {"nothing": 0, "changed": 0, "taken back": 0}
-    for point in chosen:
-        folder = tmp_path / str(point)
-        keeper = keeper_in(folder)
+    for point in points:
+        folder = tmp_path / point
+        keeper = keeper_in(folder, many)
         keeper.recover()
         now = picture(folder / "work")
         steps = keeper.steps()
         assert now in states, f"{point}: the files are in no state that they ever had"
         outcomes["changed" if steps.applied else "taken back" if steps.undone else "nothing"] += 1
-        if not steps.applied:
-            assert now == first, f"{point}: changed, and nobody knows"
-            continue
-        turns, sets = wanted(steps, "undo", 1)
-        for each in sets:
-            found = keeper.outlook(each)
-            assert not found.conflicts, f"{point}: {found.conflicts}"
-            keeper.put_back("undo", turns, each.root, found.ready)
-        assert picture(folder / "work") == first, point
+        if steps.applied:
+            put_back(keeper, "undo")
+        assert picture(folder / "work") == first, f"{point}: changed, and nobody knows"
         assert not list((folder / "home").rglob("*.msgpack-*"))
     assert all(outcomes.values()), outcomes
-    tell("kill -9 around files", f"{len(chosen)} of {count} lines", str(outcomes))
+    tell(f"kill -9 around files ({many})", f"{len(points)} of {count} lines", str(outcomes))
+
+
+def killed(base: Path, many: int) -> tuple[list[str], int]:
+    """Run the program to its death at points; the folders that are left, and how many there are."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.file_keeper", base, str(many), str(sized(8, 0))],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    count, *ends = done.stdout.splitlines()
+    assert {end.split()[1] for end in ends} == {"killed"}
+    return [end.split()[0] for end in ends], int(count)
 
 
 def test_a_file_torn_while_it_was_written_to_is_finished(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -51,19 +52,40 @@ def run_apart(
     home: Path, cwd: Path, commands: Sequence[Sequence[str]], patience: float = PATIENCE
 ) -> list[Ran]:
     """Run commands one after another in one child; the one that hangs is the last."""
-    told = in_a_child(lambda: _run_all(home, cwd, commands), patience * len(commands))
+    told = in_a_child(lambda: run_all(home, cwd, commands), patience * len(commands))
     ran = [msgspec.convert(each, Ran) for each in map(json.loads, told.splitlines())]
     if len(ran) < len(commands):
         ran.append(Ran(tuple(commands[len(ran)]), -1, "", ""))
     return ran
 
 
-def _run_all(home: Path, cwd: Path, commands: Sequence[Sequence[str]]) -> None:
+def run_all(home: Path, cwd: Path, commands: Sequence[Sequence[str]]) -> None:
+    """Run them here, in this process; print what came of each as a line of JSON."""
     set_environment(home)
     for arguments in commands:
         done = mindstone_here(*arguments, cwd=cwd)
         said = [list(arguments), done.returncode, done.stdout[-4_000:], done.stderr[-4_000:]]
         print(json.dumps(dict(zip(Ran.__struct_fields__, said, strict=True))), flush=True)
+
+
+def import_what(needs: Callable[[], None], patience: float = 2 * PATIENCE) -> None:
+    """Import here what a child imported that did this, so that no later child has to.
+
+    Most of a short command's time goes into imports; everything else happens in each child anew.
+    """
+
+    def tell() -> None:
+        needs()
+        print("\n" + json.dumps(list(sys.modules)), flush=True)
+
+    told = in_a_child(tell, patience).splitlines()
+    for name in json.loads(told[-1]) if told else ():
+        with contextlib.suppress(Exception):
+            import_module(name)
+
+
+def void(_: object) -> None:
+    """Do nothing with it."""
 
 
 def set_environment(home: Path, more: Mapping[str, str] | None = None) -> None:

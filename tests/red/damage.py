@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.builders import places_in
 from tests.red import Case, Tried
-from tests.red.apart import Ran, run_apart
+from tests.red.apart import Ran, import_what, run_all, run_apart, void
 from tests.red.homes import SAID, copied, files_of, furnished
 
 Damage = Callable[[Path], None]
@@ -44,10 +44,6 @@ def _link(target: str) -> Damage:
         path.symlink_to(target)
 
     return damage
-
-
-def void(_: object) -> None:
-    """Do nothing with it."""
 
 
 def _flipped(data: bytes) -> bytes:
@@ -101,6 +97,8 @@ def damage(tried: Tried) -> Iterator[Case]:
     """Every file with every damage; in a small tour each file has one."""
     home = furnished(tried.base / "furnished")
     names = files_of(home)
+    whole = copied(home, tried.folder("whole"))
+    import_what(lambda: run_all(whole, whole.parent, commands(whole.parent)))
     kinds = itertools.cycle(DAMAGES)
     cases = [(name, kind) for name in names for kind in DAMAGES]
     if tried.small:

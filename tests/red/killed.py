@@ -12,10 +12,11 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.cli.program import mindstone_here
-from tests.red.apart import set_environment
+from tests.red.apart import import_what, set_environment, void
 
 CHAT = (
     "look at the file and write it down",
@@ -68,6 +69,9 @@ def main(base: Path, library: str, points: list[int]) -> None:
     armed = ctypes.CDLL(library)
     armed.red_arm.argtypes = [ctypes.c_char_p, ctypes.c_long]
     armed.red_count.restype = ctypes.c_long
+    with tempfile.TemporaryDirectory(dir=base) as unharmed:
+        shutil.copytree(base / "before", unharmed, dirs_exist_ok=True)
+        import_what(lambda: void(chat(Path(unharmed))))
     for point in points:
         folder = base / str(point)
         shutil.copytree(base / "before", folder)

@@ -18,10 +18,10 @@ from tests.builders import places_in
 from tests.cli.program import ROOT
 from tests.core.session.stage import check_history, read
 from tests.red import Case, Tried
-from tests.red.apart import in_a_child, run_apart
+from tests.red.apart import import_what, in_a_child, run_apart, void
 from tests.red.killed import CHAT, prepare
 
-BATCH = 20
+BATCH = 40
 
 
 def kills(tried: Tried) -> Iterator[Case]:
@@ -37,6 +37,7 @@ def kills(tried: Tried) -> Iterator[Case]:
     if ended != {0: 0}:
         yield Case("the chat itself", f"ended with {ended}: {_said(tried.base / '0')}")
         return
+    import_what(lambda: void(_problem(tried.base / "0", -signal.SIGKILL)))
     count = int((tried.base / "0" / "points").read_text())
     points = list(range(1, count + 1, max(1, count // tried.sized(2, count))))
     points = list(tried.some(points))

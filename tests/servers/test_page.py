@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import mindstone_tui
+from mindstone_tui.core.entries.store import SessionDescribed
+from tests import builders
 from tests.core.interchange.export.browser import Browser, chromium, find_chromium
 from tests.core.session.stage import calls, check_history
 from tests.servers.residence import Residence, residing
@@ -56,7 +58,7 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             asked = seen(browser, ".ask")
             assert "write needs your approval" in asked
             assert "+a stone remembers" in asked
-            assert browser.run("document.activeElement.textContent") == "Deny"
+            assert browser.run("document.activeElement.textContent") == "Decline"
             assert browser.run("document.querySelector('.answer strong').textContent") == "it"
             browser.run("document.querySelector('.ask button').click()")
             waits(browser, "It is written.")
@@ -123,3 +125,29 @@ async def test_the_page_has_a_policy_and_nothing_on_it_needs_another_host(
         late = await client.post("/page/answer", json={"call": "c9", "choice": "allow-0"})
         assert late.status_code == 400
         assert "no longer open" in late.json()["error"]["message"]
+
+
+async def test_a_search_on_the_page_takes_filters_among_its_words(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, served.client() as client:
+        transcript = builders.transcript_in(home, "agent:default:foreign")
+        builders.say(transcript, "which port does staging use?", "Staging uses port 8443.")
+        transcript.append(SessionDescribed(program="codex", title="Ports", folder="/work/api"))
+        transcript.close()
+
+        async def found(typed: str) -> tuple[list[str], list[str]]:
+            told = (await client.get("/page/search", params={"query": typed})).json()
+            return (
+                [one["session"] for one in told["sessions"]],
+                [hit["session"] for hit in told["hits"]],
+            )
+
+        key = "agent:default:foreign"
+        assert await found("staging port") == ([], [key])
+        assert await found("program:codex project:api") == ([key], [])
+        assert await found("program:codex staging port role:user") == ([key], [key])
+        assert await found("program:claude staging port") == ([], [])
+        wrong = await client.get("/page/search", params={"query": "since:monday port"})
+        assert wrong.status_code == 400
+        assert "monday is not a date" in wrong.json()["error"]["message"]

@@ -23,6 +23,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context.report import Block, GoneExchange
 from mindstone_tui.core.replay.playback import Replay
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, ModelChoice, SessionHit, SessionRow
@@ -153,10 +154,10 @@ class HostileShelf(Shelf):
         super().__init__(home)
         self._text = text
 
-    async def sessions(self) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
         return [SessionRow(key=self._text, title=self._text, changed=self._text)]
 
-    async def search(self, text: str) -> Sequence[SessionHit]:
+    async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         one = self._text
         return [SessionHit(key=one, seq=1, turn=1, ts=one, speaker=one, text=one)]
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.transcript.reader import History
 from mindstone_tui.tui.history import HistoryBrowse
 from mindstone_tui.tui.host import SessionHit, SessionRow
@@ -20,9 +21,11 @@ class Shelf:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.asked: list[str] = []
+        self.wanted: list[SessionFilter | None] = []
 
-    async def sessions(self) -> Sequence[SessionRow]:
-        return [
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+        self.wanted.append(wanted)
+        rows = [
             SessionRow(
                 key=SESSION,
                 title="How do we store things?",
@@ -32,6 +35,7 @@ class Shelf:
             SessionRow(
                 key="agent:default:website",
                 title="Make the landing page load faster",
+                facts="codex · /work/api · gpt-5 · 1.2M tokens",
                 changed="2026-01-04T18:00:00+00:00",
                 turns=112,
             ),
@@ -42,9 +46,11 @@ class Shelf:
                 turns=9,
             ),
         ]
+        return [row for row in rows if wanted is None or row.facts]
 
-    async def search(self, text: str) -> Sequence[SessionHit]:
+    async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         self.asked.append(text)
+        self.wanted.append(wanted)
         return [
             SessionHit(
                 key="agent:default:website",
@@ -53,6 +59,7 @@ class Shelf:
                 ts="2026-01-04T18:00:00+00:00",
                 speaker="you",
                 text=f"what we said about {text}",
+                facts="codex · /work/api",
             )
         ]
 

@@ -15,7 +15,7 @@ from textual.visual import RenderOptions
 
 from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
 from mindstone_tui.tui.markdown.layout import fitted, table
-from mindstone_tui.tui.markdown.parse import Piece, parse
+from mindstone_tui.tui.markdown.parse import MOST_BRACKETS, Piece, parse
 from mindstone_tui.tui.themes import fallback_variables
 from mindstone_tui.tui.widgets.markdown import Prose
 
@@ -207,3 +207,11 @@ async def test_what_is_selected_is_what_was_written() -> None:
         assert whole == ("• one\n• two\nlast line here", "\n")
         part = prose.get_selection(Selection(Offset(1, 1), Offset(4, 2)))
         assert part == ("wo\nlast", "\n")
+
+
+def test_brackets_without_end_are_text_and_not_a_search_each() -> None:
+    """What costs too much to understand is shown as it is; with fewer of them a link is a link."""
+    source = "[text](http://e.x) " + "[" * MOST_BRACKETS
+    linked, plain_text = (plain(parse(text)[0]) for text in (source[:-1], source))
+    assert linked == re.sub(r"\s", "", "text (http://e.x)" + "[" * (MOST_BRACKETS - 1))
+    assert plain_text == re.sub(r"\s", "", source)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from textual.widgets import OptionList, ProgressBar, Static
+from textual.widgets import Input, OptionList, ProgressBar, Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, DownloadChoice, ModelChoice
 from mindstone_tui.tui.screens.approval import ApprovalScreen
@@ -233,6 +234,25 @@ async def test_the_picker_filters_names_and_searches_what_was_said(home: Path) -
         assert "agent:default:website" in str(rows.get_option_at_index(0).prompt)
 
 
+async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:
+    given, shelf = on_shelf(home)
+    app, talk = staged(given=given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        field = app.screen.query_one(Input)
+        note = app.screen.query_one("#note", Static)
+        field.value = "program:codex since:2026-01-01 port"
+        wanted = SessionFilter(program="codex", since="2026-01-01")
+        await until(pilot, lambda: shelf.wanted[-2:] == [wanted, wanted])
+        assert shelf.asked == ["port"]
+        facts = app.screen.query_one("#facts", Static)
+        await until(pilot, lambda: "codex · /work/api" in str(facts.render()))
+        field.value = "since:2026-13"
+        await until(pilot, lambda: "2026-13 is not a date" in str(note.render()))
+
+
 async def test_picking_a_session_closes_this_one_and_opens_the_other(home: Path) -> None:
     opened: list[Staged] = []
 
@@ -397,6 +417,9 @@ class FirstSteps:
         self.progress: list[Callable[[int, int], None]] = []
         self.complete = asyncio.Event()
 
+    def downloadable(self, name: str) -> DownloadChoice:
+        return self.download
+
     def fetched(self) -> bool:
         return False
 
@@ -406,7 +429,7 @@ class FirstSteps:
             raise ProviderRefused(self.refuses, "Copy it again.")
         return model or "openai/first"
 
-    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
         self.progress.append(progress)
         progress(self.download.size // 2, self.download.size)
         await self.complete.wait()
@@ -483,8 +506,15 @@ async def test_a_server_of_ones_own_needs_its_address_alone() -> None:
         await until(pilot, lambda: isinstance(app.screen, KeyScreen))
         await pilot.press("enter")
         assert setup.did == []
-        await pilot.press(*"http://127.0.0.1:9", "enter", "enter")
+        setup.refuses = "It does not say which models it has."
+        await pilot.press(*"http://127.0.0.1:9", "enter", "enter", "enter")
         await until(pilot, lambda: setup.did == [("openai", "", "", "http://127.0.0.1:9")])
+        # What is missing is the model's name: it can be typed at once, and not into the key.
+        await until(pilot, lambda: app.focused is app.screen.query_one("#model"))
+        setup.refuses = ""
+        await pilot.press(*"m1", "enter")
+        own = ("openai", "", "openai/m1", "http://127.0.0.1:9")
+        await until(pilot, lambda: setup.did[-1] == own)
 
 
 async def test_a_model_is_downloaded_in_view_and_then_used() -> None:

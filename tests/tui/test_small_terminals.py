@@ -11,6 +11,7 @@ from textual.widgets import Button, Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.commands import COMMANDS
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, SessionHit, SessionRow
 from mindstone_tui.tui.screens.approval import ApprovalScreen
@@ -35,10 +36,10 @@ def shown(app: MindstoneApp) -> list[str]:
 class Nothing(Shelf):
     """A library with no session at all, or one that nobody said anything in."""
 
-    async def sessions(self) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
         return []
 
-    async def search(self, text: str) -> Sequence[SessionHit]:
+    async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         return []
 
 

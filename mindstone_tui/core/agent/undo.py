@@ -19,8 +19,9 @@ import msgspec
 from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.disk import LARGEST_BLOB, read_regular, replace_file
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.workspace import FilesChanged, FilesRestored
+from mindstone_tui.core.entries.workspace import FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.errors import MindstoneError, UndoError
+from mindstone_tui.core.events.from_entry import files_let_go
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import exact, fresh_nonce
 from mindstone_tui.core.tools.approvals import Approval
@@ -29,7 +30,15 @@ from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
 from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.restore import Outlook, apply, finish, look, node_in
+from mindstone_tui.core.undo.restore import (
+    MANY,
+    Outlook,
+    apply,
+    clear_removed,
+    finish,
+    look,
+    node_in,
+)
 from mindstone_tui.core.undo.scan import (
     EMPTY,
     Limits,
@@ -44,17 +53,21 @@ from mindstone_tui.core.undo.steps import (
     KINDS,
     Direction,
     FileSteps,
+    kept_within,
     named,
     read_steps,
 )
 
 _E = TypeVar("_E", FilesChanged, FilesRestored)
+_T = TypeVar("_T")
+_KEPT: Final = 75
+"""Percent of the store's limit that stay when older states make room."""
 _EVERYTHING: Final = 1 << 40
 _RECENT: Final = 256
 """Lines among which the record of an act that a crash cut short is looked for."""
 
-_Nodes = dict[bytes, tuple[str, int, str]]
-_Stamps = dict[bytes, tuple[int, int, int, int]]
+_Nodes = dict[bytes, Node]
+_Stamps = dict[bytes, Stamp]
 _Trees = dict[str, tuple[_Nodes, _Stamps]]
 
 
@@ -97,6 +110,7 @@ class FileKeeper:
         *,
         history: Callable[[], History],
         record: Callable[[Entry], Line],
+        many: int = MANY,
     ) -> None:
         self._folder = places.files
         self._workspace = workspace
@@ -104,8 +118,11 @@ class FileKeeper:
         self._limits = Limits(settings.files, settings.file_bytes)
         self._history = history
         self._record = record
+        self._many = many
         self.store = ObjectStore(places.files, limit=settings.store_bytes)
         self._trees: dict[str, TreeState] | None = None
+        self._seen: dict[Path, TreeState] = {}
+        """Folders after a call, which become the known ones once that is written down."""
         self._told: set[str] = set()
         self._trouble: list[str] = []
 
@@ -130,12 +147,7 @@ class FileKeeper:
     def _keep(self, tool: Tool, approval: Approval) -> tuple[_Watched, ...]:
         self.store.refresh()
         try:
-            if approval.preview.place and approval.preview.root:
-                watched: tuple[_Watched, ...] = (self._named_file(tool, approval),)
-            else:
-                watched = tuple(
-                    one for root in self.roots if (one := self._whole(tool, approval, root))
-                )
+            watched = self._with_room(lambda: self._watch(tool, approval))
             self.store.save()
             if watched:
                 replace_file(self._note, msgspec.msgpack.encode(watched))
@@ -143,6 +155,11 @@ class FileKeeper:
             self._complain(f"What {tool.name} changes cannot be undone: {error}")
             return ()
         return watched
+
+    def _watch(self, tool: Tool, approval: Approval) -> tuple[_Watched, ...]:
+        if approval.preview.place and approval.preview.root:
+            return (self._named_file(tool, approval),)
+        return tuple(one for root in self.roots if (one := self._whole(tool, approval, root)))
 
     def _named_file(self, tool: Tool, approval: Approval) -> _Watched:
         root = Path(approval.preview.root)
@@ -155,7 +172,7 @@ class FileKeeper:
 
     def _whole(self, tool: Tool, approval: Approval, root: Path) -> _Watched | None:
         try:
-            tree = self._scan(root)
+            tree = self._scan(root, again=True)
         except TooManyFiles as error:
             self._complain(error.sentence)
             return None
@@ -171,22 +188,30 @@ class FileKeeper:
         except (UndoError, OSError) as error:
             self._complain(f"What was changed cannot be undone: {error}")
             return []
-        return self._write_down(found, recovered=False)
+        lines = self._write_down(found, recovered=False)
+        with contextlib.suppress(MindstoneError, OSError):  # a cache
+            await asyncio.to_thread(self._take_over)
+        return lines
 
     def _compare(self, watched: Sequence[_Watched]) -> list[tuple[_Watched, ChangeSet]]:
+        found = self._with_room(lambda: self._differences(watched), watched)
+        for _, each in found:
+            self.store.put(each.encode())
+        self.store.save()
+        return found
+
+    def _differences(self, watched: Sequence[_Watched]) -> list[tuple[_Watched, ChangeSet]]:
         found: list[tuple[_Watched, ChangeSet]] = []
+        self._seen.clear()
         for one in watched:
             root = Path(os.fsdecode(one.root))
             if one.paths is None:
-                before = self._tree(root)
-                changes = between(root, before, self._scan(root), self.store)
+                seen = self._seen[root] = self._scan(root)
+                changes = between(root, self._tree(root), seen, self.store)
             else:
                 changes = self._differing(root, one.paths)
             if changes:
                 found.append((one, ChangeSet(str(root), changes)))
-        for _, each in found:
-            self.store.put(each.encode())
-        self.store.save()
         return found
 
     def _differing(
@@ -227,6 +252,8 @@ class FileKeeper:
         if not self._folder.is_dir():
             return []
         lines: list[Line] = []
+        clear_removed(self._folder)
+        self.store.tidy()
         with contextlib.suppress(UndoError, OSError):
             if (restoring := _noted(self._act, _Restoring)) is not None:
                 self.store.refresh()
@@ -243,7 +270,7 @@ class FileKeeper:
         root = Path(each.root)
         if root not in self.roots:
             return []
-        finish(root, each.changes, self.store, self._limits.file_bytes)
+        finish(root, each.changes, self.store, self._limits.file_bytes, many=self._many)
         written = any(entry.token == act.token for entry in self._recent(FilesRestored))
         lines = [] if written else [self._record(_restored(act, each))]
         self._act.unlink(missing_ok=True)
@@ -261,7 +288,7 @@ class FileKeeper:
         self.store.refresh()
         with self._history() as history:
             lines = list(history.newest(KINDS, _EVERYTHING))
-        return read_steps(reversed(lines), self.store.get)
+        return read_steps(reversed(lines), self.store)
 
     def now(self, root: str, path: str) -> Node | None:
         """What stands at a path."""
@@ -275,8 +302,12 @@ class FileKeeper:
                 f"These changes were made in {each.root}, which is not the workspace now.",
                 f"Open this session there: `mindstone --cwd {each.root}`.",
             )
-        found = look(root, each.changes, self._limits.file_bytes, self.store)
-        self.store.save()
+        self.store.limited = False
+        try:
+            found = look(root, each.changes, self._limits.file_bytes, self.store, self._tree(root))
+            self.store.save()
+        finally:
+            self.store.limited = True
         return found
 
     def put_back(
@@ -293,11 +324,39 @@ class FileKeeper:
         self.store.save()
         act = _Restoring(fresh_nonce(), direction, turns, manifest, left)
         replace_file(self._act, msgspec.msgpack.encode(act))
-        problems = apply(Path(root), each.changes, self.store)
+        problems = apply(Path(root), each.changes, self.store, many=self._many)
         act = msgspec.structs.replace(act, left=(*left, *map(exact, problems)))
         line = self._record(_restored(act, each))
         self._act.unlink(missing_ok=True)
+        clear_removed(self._folder)
         return PutBack(line, each.changes, act.left)
+
+    # Room in the store
+
+    def _with_room(self, keep: Callable[[], _T], watched: Sequence[_Watched] = ()) -> _T:
+        """Keep contents; if there is no room for them all, once more after older ones were let go.
+
+        What a call in flight needs stays: the folders as they are known, and the paths it named.
+        """
+        self.store.turned_away = 0
+        found = keep()
+        return keep() if self.store.turned_away and self._make_room(watched) else found
+
+    def _make_room(self, watched: Sequence[_Watched]) -> bool:
+        known = [
+            node.digest for tree in (self._trees or {}).values() for node in tree.nodes.values()
+        ]
+        named_ = [node for one in watched for node in (one.paths or {}).values()]
+        needed = {*known, *(node[2] for node in named_ if node is not None)}
+        room = self._settings.store_bytes * _KEPT // 100
+        kept, through = kept_within(self.steps(), self.store, needed, room)
+        if not through:
+            return False
+        entry = FilesLetGo(through=through, limit=self._settings.store_bytes)
+        self._record(entry)
+        self.store.let_go(kept)
+        self._trouble.append(files_let_go(entry).message)
+        return True
 
     # The kept state of each tree, a cache: without it every file is read again
 
@@ -309,10 +368,14 @@ class FileKeeper:
     def _act(self) -> Path:
         return self._folder / "restoring.msgpack"
 
-    def _scan(self, root: Path) -> TreeState:
-        return scan(
-            root, self._tree(root), self.store, self._limits, apart_from=self._workspace.protected
-        )
+    def _scan(self, root: Path, *, again: bool = False) -> TreeState:
+        """The folder now; again also tries to keep what could not be kept so far."""
+        known = self._tree(root)
+        if again:
+            unkept = {path for path, node in known.nodes.items() if node.kind == "unkept"}
+            stamps = {path: each for path, each in known.stamps.items() if path not in unkept}
+            known = TreeState(known.nodes, stamps) if unkept else known
+        return scan(root, known, self.store, self._limits, apart_from=self._workspace.protected)
 
     def _tree(self, root: Path) -> TreeState:
         if self._trees is None:
@@ -321,13 +384,20 @@ class FileKeeper:
         return self._trees.get(str(root), EMPTY)
 
     def _save_tree(self, root: Path, tree: TreeState) -> None:
-        if tree == self._tree(root):
-            return
-        self.store.save()
+        """Know a folder as it is; on disk as well, where anything but stamps is different."""
+        same = tree.nodes == self._tree(root).nodes
         assert self._trees is not None
         self._trees[str(root)] = tree
+        if same:
+            return
+        self.store.save()
         stored = {name: _stored_tree(each) for name, each in self._trees.items()}
         replace_file(self._folder / "trees.msgpack", msgspec.msgpack.encode(stored))
+
+    def _take_over(self) -> None:
+        """Know the folders as a call left them: its note, which needs them as before, is gone."""
+        while self._seen:
+            self._save_tree(*self._seen.popitem())
 
     def _complain(self, what: str) -> None:
         if what not in self._told:
@@ -366,8 +436,8 @@ def _stored_tree(tree: TreeState) -> tuple[_Nodes, _Stamps]:
 
 def _read_tree(nodes: _Nodes, stamps: _Stamps) -> TreeState:
     return TreeState(
-        {os.fsdecode(path): Node(*node) for path, node in nodes.items()},
-        {os.fsdecode(path): Stamp(*stamp) for path, stamp in stamps.items()},
+        {os.fsdecode(path): node for path, node in nodes.items()},
+        {os.fsdecode(path): stamp for path, stamp in stamps.items()},
     )
 
 

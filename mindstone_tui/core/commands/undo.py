@@ -282,7 +282,7 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
     step = steps.why(root, path)
     if step is None:
         return None
-    change = next(each for each in step.changes.changes if each.path == path)
+    change = next(each for each in step.changes if each.path == path)
     since = "" if keeper.now(root, path) == change.after else " Somebody else changed it since."
     did = described(change).rpartition(": ")[2]
     first = f"{exact(path)}: {did} by {step.by} in turn {step.turn}"

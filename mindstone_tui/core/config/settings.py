@@ -302,7 +302,7 @@ class UndoSettings(SettingsSection):
     file_bytes: int = 16_777_216
     """Larger files are not kept."""
     store_bytes: int = 1_073_741_824
-    """Most that one session keeps."""
+    """Most that one session keeps; then the states of its oldest turns are let go."""
 
 
 class McpServerSettings(SettingsSection):

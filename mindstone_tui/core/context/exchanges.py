@@ -6,7 +6,6 @@ alone: no model and no text decides it.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
@@ -31,6 +30,7 @@ from mindstone_tui.core.context.policies import (
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.text_cache import remembers
 from mindstone_tui.core.words import tokens_of
 
 CURRENT: Final = "current exchange"
@@ -159,7 +159,7 @@ class Referenced(msgspec.Struct):
     count: int = 0
 
 
-@functools.lru_cache(maxsize=8_192)
+@remembers(4_096)
 def names_in(text: str) -> frozenset[str]:
     """The names a text uses."""
     found = (word.strip("./-") for word in tokens_of(text[:_READ]))

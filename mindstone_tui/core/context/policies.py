@@ -6,7 +6,6 @@ A score of 1 keeps, 0 leaves first. Every policy returns the parts its score was
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import zlib
@@ -25,6 +24,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.text_cache import remembers
 from mindstone_tui.core.words import plain_words
 
 Source = Literal["user", "assistant", "tool_result"]
@@ -94,7 +94,7 @@ def _cosine(first: tuple[int, float], second: tuple[int, float]) -> float:
     return (first[0] & second[0]).bit_count() / lengths if lengths else 0.0
 
 
-@functools.lru_cache(maxsize=1_024)
+@remembers(1_024)
 def _signature(text: str) -> tuple[int, float]:
     """A text's words as bits of one number, and its length: quick to compare with many others."""
     bits = 0
@@ -103,7 +103,7 @@ def _signature(text: str) -> tuple[int, float]:
     return bits, math.sqrt(bits.bit_count())
 
 
-@functools.lru_cache(maxsize=1_024)
+@remembers(512)
 def _words(text: str) -> frozenset[str]:
     return frozenset(plain_words(text, shortest=3))
 

@@ -54,3 +54,12 @@ class FilesRestored(Entry):
     """Names this one act, so that a crash does not record it twice."""
     left: tuple[str, ...] = ()
     """Paths that stayed as they were, with the reason."""
+
+
+class FilesLetGo(Entry):
+    """The states of files around the oldest turns are not kept any longer."""
+
+    through: int
+    """The last turn whose changes can no longer be taken back."""
+    limit: int
+    """Bytes that a session may keep, which made it necessary."""

@@ -23,6 +23,7 @@ from mindstone_tui.core.entries import (
     window,
     workspace,
 )
+from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.transcript import Damaged
 
@@ -90,6 +91,15 @@ def job_ended(entry: derived.JobEnded) -> ev.Noticed:
     )
     good = entry.ending == "exited" and entry.code == 0
     return ev.Noticed(message=said, level="info" if good else "warning")
+
+
+def files_let_go(entry: workspace.FilesLetGo) -> ev.Noticed:
+    """Older states of files had to make room, in a line."""
+    said = (
+        f"What turns up to turn {entry.through} did to files can no longer be taken back: "
+        f"their states made room for newer ones (undo.store_bytes is {megabytes(entry.limit)})."
+    )
+    return ev.Noticed(message=said, level="info")
 
 
 def appeared(line: Line) -> ev.EntryAppeared:
@@ -214,6 +224,11 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
 
 def _of_session(line: Line) -> list[ev.AnyEvent]:
     match line.entry:
+        case conversation.SessionOpened(forked_from=point) if point is not None:
+            told = (
+                f"Forked from {point.session} at line {point.seq}; what had left the window there"
+            )
+            return [ev.Noticed(message=f"{told} is recalled from there.", level="info")]
         case window.ModelChanged(model=model, why=why):
             return [ev.ModelChanged(model=model, note=why)]
         case conversation.MessageQueued(text=text):
@@ -222,6 +237,8 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
             return [ev.MessageWithdrawn(entry=queued)]
         case derived.JobEnded() as ended:
             return [job_ended(ended)]
+        case workspace.FilesLetGo() as entry:
+            return [files_let_go(entry)]
         case conversation.ModelFailed(why=why):
             return [ev.Noticed(level="warning", message=why)]
         case store.CommandRun(command=command, output=output, ok=ok):

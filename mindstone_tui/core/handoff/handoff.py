@@ -342,10 +342,12 @@ def _read(value: str) -> str:
 def parse(text: str) -> Letter:
     """Read a handoff's text; torn and edited ones are refused."""
     if not text.endswith(f"\n{END}\n"):
+        if f"\n{END}\n" in text:
+            raise refused("edited", "something was added after its end since it was written")
         raise refused("torn", "its end is missing")
     match = _HEADER.match(text)
     if match is None:
-        raise refused("torn", "it has no front matter")
+        raise refused("edited", "it does not begin as it was written")
     fields = dict(line.split(": ", 1) for line in match[1].split("\n") if ": " in line)
     first, _, last = fields.get("covers", "").partition("-")
     if not (first.isdecimal() and last.isdecimal() and fields.get("handoff", "").isdecimal()):

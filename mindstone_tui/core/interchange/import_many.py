@@ -53,7 +53,9 @@ def sources(path: Path) -> list[Path]:
     found = sorted(each for each in _below(path) if _could_be_session(each) and each.is_file())
     if not found:
         raise InterchangeError(
-            f"There is no session file in {path}.", f"Files should end in {', '.join(SUFFIXES)}."
+            f"There is no session file in {path}.",
+            f"Files should end in {', '.join(SUFFIXES)}; of texts, only .aider.chat.history.md and "
+            "those in .specstory/history are read from a folder.",
         )
     return found
 

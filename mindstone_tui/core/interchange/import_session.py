@@ -200,6 +200,8 @@ def _blackened_after(transcript: Transcript, seq: int) -> dict[int, int]:
     """How many places of which lines after this one were blacked out."""
     found: dict[int, int] = {}
     with transcript.history() as history:
+        if not history.size:  # a rehearsal: nothing of it is on disk
+            return found
         for start, raw in history.raw_from(history.offset_after(seq)):
             if b"[redacted:" in raw or b'"blobs":' in raw:
                 line = read_line(raw, start)

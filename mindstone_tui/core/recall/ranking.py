@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -22,6 +21,7 @@ import msgspec
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
+from mindstone_tui.core.text_cache import remembers
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 
@@ -384,7 +384,7 @@ def _cues(question: Question, passage: Passage, weights: Weights) -> dict[str, f
     }
 
 
-@lru_cache(maxsize=4_096)  # The closer look takes milliseconds, and history does not change.
+@remembers(4_096)  # The closer look takes milliseconds, and history does not change.
 def _is_rule(text: str) -> bool:
     lowered = text.lower()
     if not any(words in lowered for words in _SOUNDS_LASTING):

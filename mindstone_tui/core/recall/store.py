@@ -149,7 +149,7 @@ def _open(path: Path) -> tuple[apsw.Connection, bool]:
         database.execute("pragma journal_mode = wal").fetchall()
         database.execute("pragma synchronous = normal").fetchall()
         # The kernel keeps what was read anyway; a larger cache here only holds it twice.
-        database.execute("pragma cache_size = -4000").fetchall()
+        database.execute("pragma cache_size = -2000").fetchall()
         _migrate(database)
         return database, _load_vectors(database)
     except BaseException:

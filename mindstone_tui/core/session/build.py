@@ -34,6 +34,7 @@ from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError
 from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.handoff.delegation import DelegationLimits
 from mindstone_tui.core.health.fidelity import ProbeResult
+from mindstone_tui.core.heap import return_freed_memory
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import warm_up
@@ -170,6 +171,7 @@ def _mode(name: str) -> Mode:
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
+    return_freed_memory()
     try:
         services = await asyncio.to_thread(assemble_or_fork, opening)
     except HistoryAway as error:

@@ -42,7 +42,7 @@ class FilesOfSession:
         with History(places) as history:
             lines = list(history.newest(KINDS, _EVERYTHING))
             self.last_turn = max((line.turn for line in lines), default=0)
-        self._steps: FileSteps = read_steps(reversed(lines), self._store.get)
+        self._steps: FileSteps = read_steps(reversed(lines), self._store)
 
     def at(self, turn: int) -> list[FileAt]:
         """Every path that was ever touched, as it stood when a turn had ended."""

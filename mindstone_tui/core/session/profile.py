@@ -9,24 +9,28 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line, Usage
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     SessionOpened,
+    ToolReturned,
     TurnStarted,
     UsageReported,
     UserMessage,
 )
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
-from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
@@ -34,12 +38,15 @@ from mindstone_tui.core.transcript.reader import named_kind, read_line
 
 OWN: Final = "mindstone"
 """The program of a session that began here."""
-_VERSION: Final = 1
+NO_NAME: Final = "unknown"
+"""Stands where a session names no project, an answer no model, or a line no day."""
+_VERSION: Final = 2
 _DAY: Final = len("2026-03-31")
 _MOST: Final = 2_000
-"""Different files, tools and models that one profile counts."""
+"""Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
 _LONGEST_PATH: Final = 400
+_MODELS_NAMED: Final = 3
 _PATH: Final = re.compile(
     r'"(?:file_?path|path|target_file|notebook_path|filename)"\s*:\s*"((?:[^"\\]|\\.){1,400})"',
     re.IGNORECASE,
@@ -53,9 +60,33 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
     """One day of a session."""
 
     turns: int = 0
-    messages: int = 0
+    said: dict[str, int] = {}
+    """Lines of each role."""
     used: dict[str, Usage] = {}
     """What each model took."""
+    models: dict[str, int] = {}
+    """Answers of each model."""
+    tools: dict[str, int] = {}
+    files: dict[str, int] = {}
+
+    @property
+    def messages(self) -> int:
+        """What people and models said."""
+        return self.said.get("user", 0) + self.said.get("assistant", 0)
+
+    def add(self, other: DayProfile) -> None:
+        """Count another day, or another account of the same day, with this one."""
+        self.turns += other.turns
+        for model, usage in other.used.items():
+            self.used[model] = added(self.used.get(model, Usage()), usage)
+        for mine, theirs in (
+            (self.said, other.said),
+            (self.models, other.models),
+            (self.tools, other.tools),
+            (self.files, other.files),
+        ):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
 
 
 class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -75,21 +106,36 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     conversation: str = ""
     began: str = ""
     ended: str = ""
-    models: dict[str, int] = {}
-    """Answers of each model."""
     days: dict[str, DayProfile] = {}
     described: dict[str, DayProfile] = {}
     """What the other program counted; its newest word replaces the one before."""
-    tools: dict[str, int] = {}
-    files: dict[str, int] = {}
+
+    def whole(self) -> DayProfile:
+        """All days as one."""
+        total = DayProfile()
+        for day in (*self.days.values(), *self.described.values()):
+            total.add(day)
+        return total
 
     def usage(self) -> Usage:
-        """Everything together."""
+        """Everything that models took."""
         total = Usage()
         for day in (*self.days.values(), *self.described.values()):
             for each in day.used.values():
                 total = added(total, each)
         return total
+
+    def days_between(self, since: str = "", until: str = "") -> list[tuple[str, DayProfile]]:
+        """The days on which something happened; what has no date falls on the last of them."""
+        spare = self.ended[:_DAY] or self.began[:_DAY] or NO_NAME
+        merged: dict[str, DayProfile] = {}
+        for name, day in (*self.days.items(), *self.described.items()):
+            merged.setdefault(name or spare, DayProfile()).add(day)
+        return [
+            (name, day)
+            for name, day in merged.items()
+            if day != DayProfile() and (not since or name >= since) and (not until or name <= until)
+        ]
 
 
 class ListedSession(SessionSummary, frozen=True, kw_only=True):
@@ -110,48 +156,16 @@ class ListedSession(SessionSummary, frozen=True, kw_only=True):
     conversation: str = ""
 
 
-class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions are meant; empty means all."""
-
-    program: str = ""
-    project: str = ""
-    """Part of the folder's path."""
-    since: str = ""
-    until: str = ""
-    model: str = ""
-    """Part of a model's name."""
-
-    @property
-    def needs_profile(self) -> bool:
-        """Whether a session must be on this machine to tell whether it is meant."""
-        return bool(self.program or self.project or self.model)
-
-    def takes(self, session: ListedSession) -> bool:
-        """Whether a session is among them."""
-        return (
-            (not self.program or session.program == self.program)
-            and self.project.casefold() in session.folder.casefold()
-            and (not self.model or any(self.model in each for each in session.models))
-            and (not self.since or session.used[:_DAY] >= self.since)
-            and (not self.until or session.began[:_DAY] <= self.until)
-        )
-
-
-def checked_day(text: str) -> str:
-    """A date as filters take it."""
-    if text and not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
-    return text
-
-
 def list_described(home: Places, wanted: SessionFilter | None = None) -> list[ListedSession]:
     """Every session with what it is, the one used last first.
 
     Without a filter nothing is read but what is known already: a list must be quick.
     """
-    listed = [_listed(home, each, fresh=wanted is not None) for each in list_sessions(home)]
-    chosen = [each for each in listed if wanted is None or wanted.takes(each)]
-    return sorted(chosen, key=lambda each: each.used, reverse=True)
+    if wanted is None:
+        listed = [_listed(home, each) for each in list_sessions(home)]
+    else:
+        listed = [each for each, _ in profiles_of(home, wanted)]
+    return sorted(listed, key=lambda each: each.used, reverse=True)
 
 
 def profiles_of(
@@ -160,10 +174,37 @@ def profiles_of(
     """The sessions that are wanted, each with its profile up to its last line."""
     for summary in list_sessions(home):
         places = home.session(SessionKey(summary.agent, summary.main))
-        if (profile := profile_of(places)) is not None:
-            listed = _described(places, summary, profile)
-            if wanted.takes(listed):
-                yield listed, profile
+        profile = profile_of(places)
+        listed = _described(places, summary, profile or SessionProfile())
+        if wanted.takes(listed, profile or SessionProfile()):
+            yield listed, profile or SessionProfile()
+
+
+def whose_and_where(program: str, folder: str) -> str:
+    """A session's program and project in a few words: `codex · api`."""
+    name = PurePath(folder).name or folder
+    return f"{program} · {name}" if name else program
+
+
+def facts_of(session: ListedSession) -> str:
+    """What is known of a session, in one line."""
+    branch = f" ({session.branch})" if session.branch else ""
+    models = ", ".join(session.models[:_MODELS_NAMED])
+    if len(session.models) > _MODELS_NAMED:
+        models += f" and {len(session.models) - _MODELS_NAMED:,} more"
+    facts = (
+        session.program,
+        f"{session.folder}{branch}" if session.folder else session.branch,
+        models,
+        _dates(session.began[:_DAY], session.used[:_DAY]),
+        f"{numbers.tokens(session.tokens)} tokens" if session.tokens else "",
+        numbers.dollars(session.cost) if session.cost is not None else "",
+    )
+    return " · ".join(one_line(fact, _LONGEST_PATH) for fact in facts if fact)
+
+
+def _dates(began: str, used: str) -> str:
+    return f"{began} to {used}" if began and used and began != used else used or began
 
 
 def folded(sessions: list[ListedSession]) -> list[ListedSession]:
@@ -193,10 +234,9 @@ def as_listed(summary: SessionSummary) -> ListedSession:
     return ListedSession(**msgspec.structs.asdict(summary), used=summary.updated)
 
 
-def _listed(home: Places, summary: SessionSummary, *, fresh: bool) -> ListedSession:
+def _listed(home: Places, summary: SessionSummary) -> ListedSession:
     places = home.session(SessionKey(summary.agent, summary.main))
-    profile = (profile_of(places) if fresh else stored_profile(places)) or SessionProfile()
-    return _described(places, summary, profile)
+    return _described(places, summary, stored_profile(places) or SessionProfile())
 
 
 def _described(
@@ -213,14 +253,22 @@ def _described(
         program=profile.program,
         folder=profile.folder,
         branch=profile.branch,
-        models=tuple(profile.models),
+        models=tuple(profile.whole().models),
         began=profile.began,
-        used=profile.ended if profile.program != OWN and profile.ended else summary.updated,
+        used=_last_used(profile, summary),
         tokens=sum(known) if known else None,
         cost=usage.cost,
         started_by=profile.started_by,
         conversation=profile.conversation,
     )
+
+
+def _last_used(profile: SessionProfile, summary: SessionSummary) -> str:
+    """When somebody last said something; an import's own time is no sign of that."""
+    if profile.program == OWN or not profile.ended:
+        return summary.updated
+    # What is kept of a session may be older than what was said in it since.
+    return max(profile.ended, summary.said)
 
 
 def profile_of(places: SessionPlaces) -> SessionProfile | None:
@@ -229,7 +277,12 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     try:
         with History(places) as history:
             salt = _salt(history)
-            if known is None or known.salt != salt or known.read > history.size:
+            if (
+                known is None
+                or known.version != _VERSION
+                or known.salt != salt
+                or known.read > history.size
+            ):
                 known = SessionProfile(salt=salt)
             if known.read == history.size:
                 return known
@@ -250,10 +303,9 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
 def stored_profile(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept, however old."""
     try:
-        found = msgspec.json.decode(places.profile.read_bytes(), type=SessionProfile)
+        return msgspec.json.decode(places.profile.read_bytes(), type=SessionProfile)
     except (OSError, msgspec.MsgspecError):
         return None
-    return found if found.version == _VERSION else None
 
 
 def _salt(history: History) -> str:
@@ -262,7 +314,9 @@ def _salt(history: History) -> str:
 
 
 def _take(profile: SessionProfile, line: Line) -> None:
-    """Add one line to a profile."""
+    """Add one line to a profile; what a fork copied is counted where it was said."""
+    if line.parent:
+        return
     entry = line.entry
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     match entry:
@@ -273,17 +327,19 @@ def _take(profile: SessionProfile, line: Line) -> None:
         case TurnStarted():
             day.turns += 1
         case UserMessage():
-            day.messages += 1
+            _count(day.said, "user")
             profile.ended = max(profile.ended, line.ts)
         case AssistantMessage(model=model, calls=calls):
-            day.messages += 1
+            _count(day.said, "assistant")
             profile.ended = max(profile.ended, line.ts)
             if model:
-                _count(profile.models, model)
+                _count(day.models, model)
             for call in calls:
-                _count(profile.tools, call.name)
+                _count(day.tools, call.name)
                 for path in files_in(call.arguments):
-                    _count(profile.files, path)
+                    _count(day.files, path)
+        case ToolReturned():
+            _count(day.said, "tool")
         case UsageReported(model=model, usage=usage):
             day.used = {**day.used, model: added(day.used.get(model, Usage()), usage)}
         case InstructionsChanged(sections=sections):

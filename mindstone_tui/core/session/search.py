@@ -18,24 +18,38 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.errors import RecallError
-from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import (
-    EVERYTHING,
     Asked,
     RecallIndex,
     catch_up,
     reading,
 )
+from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.session.profile import SessionFilter, list_described
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.session.filters import SessionFilter, day_after
+from mindstone_tui.core.session.profile import (
+    OWN,
+    SessionProfile,
+    list_described,
+    stored_profile,
+)
+from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import plain_words
 
 _AROUND: Final = 80
 _FILTERED: Final = 8
 """How many times as many hits are looked at when some will be dropped."""
+_KINDS: Final = {
+    "": frozenset[str](),
+    "user": frozenset({"user_message"}),
+    "assistant": frozenset({"assistant_message", "assistant_partial"}),
+    "tool": frozenset({"tool_returned"}),
+}
+"""The lines in which each role speaks."""
 EXCERPT: Final = 240
 """Characters of a hit that are shown."""
 
@@ -54,6 +68,8 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     """`index`, or `reading` when the session had to be read."""
     says: bool = True
     """Whether a word of the question stands in it; else it is only near in meaning."""
+    program: str = OWN
+    folder: str = ""
 
 
 class Searchable(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,11 +154,11 @@ def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[Sess
 def _said(line: Line) -> tuple[str, str] | None:
     match line.entry:
         case UserMessage(text=text, name=name):
-            return name or "user", text
+            return name or "user", as_written(text)
         case AssistantMessage(text=text, name=name):
             return name or "assistant", text
         case ToolReturned(text=text, name=name):
-            return name, text
+            return name, unfenced(text)
         case _:
             return None
 
@@ -166,54 +182,40 @@ def excerpt(text: str, word: str) -> str:
     return lead + one_line(text[start:], EXCERPT)
 
 
-class HitFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which lines are meant; empty means all."""
-
-    role: str = ""
-    """user, assistant or tool."""
-    tool: str = ""
-    """Name of the tool that gave it back."""
-    file: str = ""
-    """Stands in the text, as a file's name does."""
-    since: str = ""
-    until: str = ""
-
-    def takes(self, hit: SessionHit, role: str, text: str) -> bool:
-        """Whether a line is among them."""
-        day = hit.ts[: len("2026-03-31")]
-        return (
-            (not self.role or role == self.role)
-            and (not self.tool or (role == "tool" and hit.speaker == self.tool))
-            and self.file.casefold() in text.casefold()
-            and (not self.since or day >= self.since)
-            and (not self.until or day <= self.until)
-        )
-
-
 def search_everywhere(
     home: Places,
     settings: Settings,
     query: str,
     count: int,
-    *,
-    sessions: SessionFilter | None = None,
-    lines: HitFilter | None = None,
+    wanted: SessionFilter | None = None,
 ) -> SessionAnswer:
-    """The best exchanges of all sessions, or of those that are meant."""
+    """The best exchanges of all sessions, or of those lines that are meant."""
     embedder = open_embedder(settings.recall.embedder)
     asked = Asked(embedder, query)
     excluded = set(settings.recall.exclude)
-    meant = None if sessions is None else {each.session for each in list_described(home, sessions)}
+    wanted = wanted or SessionFilter()
+    whose = wanted.whose()
+    meant = (
+        None if whose == SessionFilter() else {each.session for each in list_described(home, whose)}
+    )
     chosen = [
         each
         for each in home.sessions()
         if str(each.key) not in excluded and (meant is None or str(each.key) in meant)
     ]
-    wanted = lines or HitFilter()
-    here = search_all(query, (_searchable(each, embedder, asked, wanted) for each in chosen), count)
-    if settings.history.search != "server" or (sessions is not None and sessions.needs_profile):
-        return here
-    return _with_servers(here, home, settings, count, asked, wanted)
+    found = search_all(
+        query, (_searchable(each, embedder, asked, wanted) for each in chosen), count
+    )
+    if settings.history.search == "server" and not wanted.needs_profile:
+        found = _with_servers(found, home, settings, count, asked, wanted)
+    hits = tuple(_told_whose(home, hit) for hit in found.hits)
+    return msgspec.structs.replace(found, hits=hits)
+
+
+def _told_whose(home: Places, hit: SessionHit) -> SessionHit:
+    """The hit, with what is known of its session."""
+    profile = stored_profile(home.session(SessionKey.parse(hit.session))) or SessionProfile()
+    return msgspec.structs.replace(hit, program=profile.program, folder=profile.folder)
 
 
 def _with_servers(
@@ -222,19 +224,21 @@ def _with_servers(
     settings: Settings,
     count: int,
     asked: Asked,
-    wanted: HitFilter,
+    wanted: SessionFilter,
 ) -> SessionAnswer:
     """The same, with the best of the sessions that are only on a server."""
     # Deferred: nobody else needs what talks to a server.
     from mindstone_tui.core.session.shared_search import ask_servers
 
-    more = count if wanted == HitFilter() else count * _FILTERED
-    there = ask_servers(home, settings, here.query, more, asked=asked, allowed=EVERYTHING)
+    there = ask_servers(
+        home, settings, here.query, _more(count, wanted), asked=asked, allowed=_allowed(wanted)
+    )
     best: dict[tuple[str, int], SessionHit] = {}
     for hit in there.found.hits if there.found is not None else ():
-        shown = _as_hit(hit.passage.session, hit)
-        if wanted.takes(shown, hit.passage.role, hit.text):
-            best.setdefault((shown.session, shown.turn), shown)
+        if _takes(wanted, hit):
+            best.setdefault(
+                (hit.passage.session, hit.passage.turn), _as_hit(hit.passage.session, hit)
+            )
     every = sorted(
         (*here.hits, *best.values()), key=lambda hit: (-hit.score, hit.session, hit.turn)
     )
@@ -248,34 +252,67 @@ def _with_servers(
 
 
 def _searchable(
-    each: SessionPlaces, embedder: Embedder, asked: Asked, wanted: HitFilter
+    each: SessionPlaces, embedder: Embedder, asked: Asked, wanted: SessionFilter
 ) -> Searchable:
+    session = str(each.key)
+
     def ask(query: str, count: int) -> Iterable[SessionHit]:
+        more = _more(count, wanted)
         index = RecallIndex.open(each.index, embedder)
         try:
             with History(each) as history:
                 catch_up(index, reading(history))
-            # What a filter drops leaves room for what it keeps.
-            more = count if wanted == HitFilter() else count * _FILTERED
-            found = index.search(query, more, asked=asked)
+            found = index.search(query, more, allowed=_allowed(wanted), asked=asked)
         finally:
             index.close()
-        hits = ((hit, _as_hit(str(each.key), hit)) for hit in found.hits)
-        return [shown for hit, shown in hits if wanted.takes(shown, hit.passage.role, hit.text)][
-            :count
-        ]
+        kept = [_as_hit(session, hit) for hit in found.hits if _takes(wanted, hit)]
+        if len(kept) < count and len(found.hits) == more:
+            # There may be more of them below those that were looked at.
+            known = {hit.seq for hit in kept}
+            kept += [hit for hit in _read(query, searchable, count) if hit.seq not in known]
+        return kept[:count]
 
     def read() -> Iterator[Line]:
+        calls: dict[str, str] = {}
         with History(each) as history:
             for line in reading(history)(0):
-                if said := _said(line):
-                    shown = SessionHit(
-                        session="", turn=0, seq=0, score=0, excerpt="", ts=line.ts, speaker=said[0]
-                    )
-                    if wanted.takes(shown, _role(line), said[1]):
-                        yield line
+                if isinstance(line.entry, AssistantMessage):
+                    calls |= {call.id: call.arguments for call in line.entry.calls}
+                if (said := _said(line)) is None:
+                    continue
+                result = line.entry if isinstance(line.entry, ToolReturned) else None
+                about = calls.pop(result.call, "") if result else ""
+                if wanted.takes_line(
+                    role=_role(line),
+                    tool=result.name if result else "",
+                    text=f"{about}\n{said[1]}",
+                    ts=line.ts,
+                ):
+                    yield line
 
-    return Searchable(session=str(each.key), ask=ask, read=read)
+    searchable = Searchable(session=session, ask=ask, read=read)
+    return searchable
+
+
+def _more(count: int, wanted: SessionFilter) -> int:
+    """How many hits to look at: what a filter drops leaves room for what it keeps."""
+    return count * _FILTERED if wanted.tool or wanted.file else count
+
+
+def _allowed(wanted: SessionFilter) -> Filter:
+    """As much of a filter as an index knows."""
+    role = "tool" if wanted.tool else wanted.role
+    return Filter(
+        since=epoch(f"{wanted.since}T00:00:00Z") if wanted.since else None,
+        until=epoch(f"{day_after(wanted.until)}T00:00:00Z") if wanted.until else None,
+        kinds=_KINDS[role],
+    )
+
+
+def _takes(wanted: SessionFilter, hit: Hit) -> bool:
+    passage = hit.passage
+    text = f"{passage.about}\n{hit.text}"
+    return wanted.takes_line(role=passage.role, tool=passage.speaker, text=text, ts=passage.ts)
 
 
 def _role(line: Line) -> str:
@@ -294,7 +331,7 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         turn=hit.passage.turn,
         seq=hit.passage.seq,
         score=hit.score,
-        excerpt=one_line(hit.text, EXCERPT),
+        excerpt=one_line(unfenced(without_reminders(hit.text)), EXCERPT),
         ts=hit.passage.ts,
         speaker=hit.passage.speaker,
         says=hit.parts.get("words", 0.0) > 0,

@@ -9,24 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date, timedelta
-from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.paths import CHILD, Places
+from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.session.profile import (
+    NO_NAME,
     DayProfile,
     ListedSession,
-    SessionFilter,
     SessionProfile,
     profiles_of,
 )
-
-NO_NAME: Final = "unknown"
-"""Stands where a session names no project, or an answer no model."""
-_DAY: Final = len("2026-03-31")
 
 
 class StatsRow(msgspec.Struct, kw_only=True):
@@ -47,6 +42,17 @@ class StatsRow(msgspec.Struct, kw_only=True):
     def tokens(self) -> int:
         """Read and written."""
         return self.prompt + self.completion
+
+    def add(self, other: StatsRow) -> None:
+        """Add another row; a session that is in both counts twice."""
+        self.sessions += other.sessions
+        self.turns += other.turns
+        self.messages += other.messages
+        self.prompt += other.prompt
+        self.completion += other.completion
+        self.cached += other.cached
+        if other.cost is not None:
+            self.cost = (self.cost or 0.0) + other.cost
 
     def use(self, usage: Usage) -> None:
         """Add what one model took on one day."""
@@ -96,7 +102,7 @@ def add_up(
     files: Counter[str] = Counter()
     sub_agents = 0
     for listed, profile in sessions:
-        days = _days(profile, since, until)
+        days = profile.days_between(since, until)
         if not days:
             continue
         sub_agents += bool(listed.started_by) or CHILD in listed.main
@@ -107,6 +113,7 @@ def add_up(
         )
         for row in rows:
             row.sessions += 1
+        answering: set[str] = set()
         for name, day in days:
             on_day = _row(tables["day"], name)
             on_day.sessions += 1
@@ -114,12 +121,13 @@ def add_up(
                 _add(row, day)
             for model, usage in day.used.items():
                 _row(tables["model"], model).use(usage)
-        for model, answers in profile.models.items():
-            row = _row(tables["model"], model)
-            row.sessions += 1
-            row.messages += answers
-        tools.update(profile.tools)
-        files.update(profile.files)
+            for model, answers in day.models.items():
+                _row(tables["model"], model).messages += answers
+            answering.update((*day.models, *day.used))
+            tools.update(day.tools)
+            files.update(day.files)
+        for model in answering:
+            _row(tables["model"], model).sessions += 1
     days_seen = sorted(name for name in tables["day"] if name != NO_NAME)
     return Stats(
         total=total,
@@ -133,25 +141,6 @@ def add_up(
         tools=_counted(tools),
         files=_counted(files),
     )
-
-
-def _days(profile: SessionProfile, since: str, until: str) -> list[tuple[str, DayProfile]]:
-    """The days of a session that count; what has no date counts for the day it was last used."""
-    spare = profile.ended[:_DAY] or profile.began[:_DAY] or NO_NAME
-    merged: dict[str, DayProfile] = {}
-    for name, day in (*profile.days.items(), *profile.described.items()):
-        kept = merged.setdefault(name or spare, DayProfile())
-        kept.turns += day.turns
-        kept.messages += day.messages
-        for model, usage in day.used.items():
-            kept.used = {**kept.used, model: added(kept.used.get(model, Usage()), usage)}
-    return [
-        (name, day)
-        for name, day in merged.items()
-        if (day.turns or day.messages or day.used)
-        and (not since or name >= since)
-        and (not until or name <= until)
-    ]
 
 
 def _add(row: StatsRow, day: DayProfile) -> None:
@@ -177,14 +166,35 @@ def _counted(counts: Counter[str]) -> tuple[NamedCount, ...]:
     return tuple(NamedCount(name, count) for name, count in ordered)
 
 
-def calendar(days: Iterable[StatsRow], most: int) -> list[StatsRow]:
-    """Every day from the first to the last, also those without a session; the newest so many."""
-    dated = {row.name: row for row in days if row.name != NO_NAME}
+class Calendar(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in equal stretches of time, one after the other."""
+
+    rows: tuple[StatsRow, ...] = ()
+    span: str = "a day"
+    """How long each is."""
+    last: str = ""
+    """The last day of the last one."""
+
+
+def calendar(days: Iterable[StatsRow], most: int) -> Calendar:
+    """Every day from the first to the last, also those without a session.
+
+    Where there are more than can be shown, weeks or several weeks are added up, the last of which
+    ends with the last day; each is named after its first day.
+    """
+    dated = {date.fromisoformat(row.name): row for row in days if row.name != NO_NAME}
     if not dated or most < 1:
-        return []
-    last = date.fromisoformat(max(dated))
-    first = max(date.fromisoformat(min(dated)), last - timedelta(days=most - 1))
-    names = [
-        (first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)
+        return Calendar()
+    first, last = min(dated), max(dated)
+    count = (last - first).days + 1
+    weeks = 0 if count <= most else -(-count // (7 * most))
+    length = 7 * weeks or 1
+    start = last - timedelta(days=-(-count // length) * length - 1)
+    rows = [
+        StatsRow(name=(start + timedelta(days=number)).isoformat())
+        for number in range(0, (last - start).days + 1, length)
     ]
-    return [dated.get(name) or StatsRow(name=name) for name in names]
+    for day, row in dated.items():
+        rows[(day - start).days // length].add(row)
+    span = "a day" if not weeks else "a week" if weeks == 1 else f"in {weeks} weeks"
+    return Calendar(rows=tuple(rows), span=span, last=last.isoformat())

@@ -20,6 +20,7 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
+from mindstone_tui.core.heap import return_freed_memory
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
@@ -156,6 +157,7 @@ def main() -> None:
     config, data, state = (Path(each) for each in sys.argv[1:4])
     os.chdir("/")
     os.nice(_LEAST_PRIORITY)
+    return_freed_memory()
     home = Places(config=config, data=data, state=state)
     with contextlib.suppress(MindstoneError):
         work(home, load(home, os.environ).settings)

@@ -42,12 +42,18 @@ class PathChange(NamedTuple):
     @property
     def kept(self) -> bool:
         """Whether both sides can be put back."""
-        return not any(side is not None and side.kind == "unkept" for side in self[1:])
+        before, after = self.before, self.after
+        return (before is None or before.kind != "unkept") and (
+            after is None or after.kind != "unkept"
+        )
 
     @property
     def is_folder(self) -> bool:
         """Whether it is about a folder and nothing else."""
-        return all(side is None or side.kind == "folder" for side in self[1:])
+        before, after = self.before, self.after
+        return (before is None or before.kind == "folder") and (
+            after is None or after.kind == "folder"
+        )
 
     def turned(self) -> PathChange:
         """The change that takes this one back."""
@@ -74,19 +80,11 @@ class ChangeSet(NamedTuple):
             raise UndoError(f"A list of changed files cannot be read: {error}.") from error
         return cls(
             os.fsdecode(root),
-            tuple(
-                PathChange(
-                    os.fsdecode(path),
-                    Node(*before) if before else None,
-                    Node(*after) if after else None,
-                )
-                for path, before, after in rows
-            ),
+            tuple([PathChange(os.fsdecode(path), old, new) for path, old, new in rows]),
         )
 
 
-_Row = tuple[str, int, str]
-_Stored = tuple[bytes, list[tuple[bytes, _Row | None, _Row | None]]]
+_Stored = tuple[bytes, list[tuple[bytes, Node | None, Node | None]]]
 
 
 def between(
@@ -125,6 +123,9 @@ def _was_ignored(path: str, nodes: dict[str, Node], store: ObjectStore) -> bool:
 
 def together(sets: Iterable[Sequence[PathChange]]) -> tuple[PathChange, ...]:
     """Several changes in order as one: the first state before, the last state after."""
+    sets = list(sets)
+    if len(sets) == 1:
+        return tuple(sets[0])
     first: dict[str, Node | None] = {}
     last: dict[str, Node | None] = {}
     for changes in sets:

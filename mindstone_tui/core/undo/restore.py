@@ -1,8 +1,10 @@
 """Putting files back: every path to the state it had, or none where somebody else was at it.
 
 A path is walked folder by folder from the workspace's root, and no link is followed, so nothing
-outside it can change. A file is replaced by a whole new one; where there are very many, their
-inodes are written to instead, because making thousands of new ones takes a file system seconds.
+outside it can change. A file is replaced by a whole new one. Where there are very many, that would
+take a file system seconds, so files that are there are written to, new ones are made in a folder
+of their own before they are moved, and those that go are moved to the store's folder.
+
 Which paths go from what to what is written down first: after a crash, `finish` brings each to its
 end, because each has either state or is on the way between the two.
 """
@@ -13,16 +15,19 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.scan import Node, node_at
+from mindstone_tui.core.undo.scan import EMPTY, Node, TreeState, node_at, stamp_of, unchanged
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,7 +35,9 @@ _FEW: Final = 16
 """Files that are synced one by one; more of them with the whole file system."""
 MANY: Final = 256
 """Files from which on they are written to where they are."""
-_TEMPORARY: Final = ".mindstone-"
+_TEMPORARY: Final = re.compile(r"\.mindstone-[0-9a-f]{16}(-[0-9]+)?")
+_REMOVED: Final = "removed"
+"""Where in the store's folder many files are moved that go away."""
 
 
 class Conflict(NamedTuple):
@@ -53,19 +60,25 @@ class Outlook(NamedTuple):
 
 
 def look(
-    root: Path, wanted: Sequence[PathChange], file_bytes: int, store: ObjectStore | None = None
+    root: Path,
+    wanted: Sequence[PathChange],
+    file_bytes: int,
+    store: ObjectStore | None = None,
+    known: TreeState = EMPTY,
 ) -> Outlook:
     """Compare what is there with what was left, path by path; with a store, what is there is kept.
 
-    A folder that should go and has others' files in it stays, without a question.
+    With a store and a known state, a file whose stamp is known is not read again. A folder that
+    should go and has others' files in it stays, without a question.
     """
     ready, there, conflicts, unkept = [], [], [], []
     with _Tree(root) as tree:
         for change in wanted:
-            now = tree.node(change.path, file_bytes, store)
-            if now == change.after:
+            now = tree.node(change.path, file_bytes, store, known)
+            after = change.after
+            if now == after:
                 there.append(change)
-            elif change.after is not None and change.after.kind == "unkept":
+            elif after is not None and after.kind == "unkept":
                 unkept.append(change)
             elif now == change.before:
                 ready.append(change)
@@ -85,47 +98,80 @@ def apply(
 ) -> tuple[str, ...]:
     """Bring every path to its `after`; says which could not be, and why.
 
-    What goes away goes first, deepest first; what comes is made outermost first. From `many` files
-    on they are written to where they are.
+    What goes away goes first, deepest first; what comes is made outermost first. `many` is how
+    many make a mass: then `clear_removed` frees what was moved away.
     """
     problems: list[str] = []
+    ordered = sorted(changes, key=lambda each: each.path)
+    going = [each for each in ordered if _must_go_first(each.before, each.after)]
+    coming = [(each.path, each.after) for each in ordered if each.after is not None]
 
-    def attempt(path: str, step: object) -> None:
+    def tried(path: str, step: Callable[..., None], *how: object) -> bool:
         try:
-            assert callable(step)
-            step()
+            step(path, *how)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                problems.append(f"{path}: {error.strerror or error}")
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            problems.append(f"{path}: {error.strerror or error}")
+        return True
 
-    with _Tree(root) as tree:
-        for change in sorted(changes, key=lambda each: each.path, reverse=True):
-            before, after = change.before, change.after
-            if before is not None and (after is None or _other_kind(before, after)):
-                attempt(change.path, lambda path=change.path: tree.remove(path))
-        coming = [change for change in changes if change.after is not None]
-        tree.in_place = len(coming) > many
-        for change in sorted(coming, key=lambda each: each.path):
-            assert change.after is not None
-            put = _Put(tree, change.path, change.after, store)
-            attempt(change.path, put)
+    with _Tree(root, store.folder / _REMOVED if len(ordered) > many else None) as tree:
+        stays = {change.path for change in reversed(going) if not tried(change.path, tree.remove)}
+        # Nothing comes in the place of a folder that others put something into.
+        barred = [path for path, _ in coming if path in stays]
+        problems += [f"{path}: somebody else's files are in this folder" for path in barred]
+        coming = [each for each in coming if each[0] not in stays]
+        for path, node in coming:
+            tried(path, tree.put, node, store)
         tree.discard()
-        for change in sorted(coming, key=lambda each: each.path, reverse=True):
-            if change.after is not None and change.after.kind == "folder":
-                mode = change.after.mode
-                attempt(change.path, lambda path=change.path, mode=mode: tree.permit(path, mode))
-        tree.sync([each.path for each in coming if each.after and each.after.kind == "file"])
+        for path, node in reversed(coming):
+            if node.kind == "folder":
+                tried(path, tree.permit, node.mode)
+        tree.sync([path for path, node in coming if node.kind == "file"])
     return tuple(problems)
 
 
-def finish(root: Path, changes: Sequence[PathChange], store: ObjectStore, file_bytes: int) -> None:
+def clear_removed(folder: Path) -> None:
+    """Free what many files that went away held, without waiting for it.
+
+    That takes some file systems milliseconds for each of them. The program that does it outlives
+    this one; what a crash leaves of it is cleared next time.
+    """
+    removed = folder / _REMOVED
+    if removed.is_dir():
+        command = 'nice rm -rf -- "$1" </dev/null >/dev/null 2>&1 &'
+        with contextlib.suppress(OSError):
+            subprocess.run(
+                ["/bin/sh", "-c", command, "sh", str(removed)], start_new_session=True, check=False
+            )
+
+
+def finish(
+    root: Path,
+    changes: Sequence[PathChange],
+    store: ObjectStore,
+    file_bytes: int,
+    *,
+    many: int = MANY,
+) -> None:
     """Complete what a crash cut short; paths that somebody else changed since stay as they are."""
     with _Tree(root) as tree:
-        for folder in sorted({each.path.rpartition("/")[0] for each in changes}):
+        for folder in sorted({"", *(each.path.rpartition("/")[0] for each in changes)}):
             tree.sweep(folder)
     found = look(root, changes, file_bytes)
-    torn = [each.wanted for each in found.conflicts if _is_torn(root, each.wanted, store)]
-    apply(root, (*found.ready, *torn), store)
+    torn = [each.wanted for each in found.conflicts if _is_on_the_way(root, each, store)]
+    apply(root, (*found.ready, *torn), store, many=many)
+
+
+def _is_on_the_way(root: Path, found: Conflict, store: ObjectStore) -> bool:
+    """Whether a path has neither state because the crash came while it went from one to the other.
+
+    A folder goes before a file can come in its place, and a file before a folder.
+    """
+    change, now = found
+    if now is None:
+        return change.after is not None and _must_go_first(change.before, change.after)
+    return _is_torn(root, change, store)
 
 
 def _is_torn(root: Path, change: PathChange, store: ObjectStore) -> bool:
@@ -145,17 +191,18 @@ def _is_torn(root: Path, change: PathChange, store: ObjectStore) -> bool:
     return len(now) <= longest and now[at:] == old[at:]
 
 
-def _other_kind(before: Node, after: Node) -> bool:
+def _must_go_first(before: Node | None, after: Node | None) -> bool:
     """Whether the old one must go before the new one can come."""
-    folders = before.kind == "folder", after.kind == "folder"
-    return folders[0] != folders[1]
+    if before is None or after is None:
+        return before is not None
+    return (before.kind == "folder") != (after.kind == "folder")
 
 
 _EXCHANGE: Final = 2
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def _put_in_place(folder: int, temporary: str, name: str) -> bool:
+def _put_in_place(stage: int, temporary: str, folder: int, name: str) -> bool:
     """Give a new file the name of an old one, atomically; True when the old one has the other name.
 
     A rename onto an existing name makes ext4 write the new file out at once, and an inode that was
@@ -163,12 +210,20 @@ def _put_in_place(folder: int, temporary: str, name: str) -> bool:
     seconds. Exchanging the names does neither, and one sync at the end is enough.
     """
     exchange = getattr(_LIBC, "renameat2", None)
-    if exchange is not None:
+    if exchange is not None and _is_there(folder, name):
         new, old = os.fsencode(temporary), os.fsencode(name)
-        if exchange(folder, new, folder, old, _EXCHANGE) == 0:
+        if exchange(stage, new, folder, old, _EXCHANGE) == 0:
             return True
-    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.replace(temporary, name, src_dir_fd=stage, dst_dir_fd=folder)
     return False
+
+
+def _is_there(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _written_in_place(folder: int, name: str, data: bytes, mode: int) -> bool:
@@ -183,7 +238,8 @@ def _written_in_place(folder: int, name: str, data: bytes, mode: int) -> bool:
         if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
             return False
         _write_all(fd, data)
-        os.ftruncate(fd, len(data))
+        if info.st_size > len(data):
+            os.ftruncate(fd, len(data))
         if stat.S_IMODE(info.st_mode) != mode:
             os.fchmod(fd, mode)
         return True
@@ -192,43 +248,60 @@ def _written_in_place(folder: int, name: str, data: bytes, mode: int) -> bool:
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, data[written:])
 
 
-class _Put(NamedTuple):
-    """One thing that comes."""
-
-    tree: _Tree
-    path: str
-    node: Node
-    store: ObjectStore
-
-    def __call__(self) -> None:
-        if self.node.kind == "folder":
-            self.tree.make_folder(self.path, self.node.mode)
-        elif self.node.kind == "link":
-            self.tree.link(self.path, self.store.get(self.node.digest))
-        else:
-            self.tree.write(self.path, self.store.get(self.node.digest), self.node.mode)
+def _opened_new(folder: Path) -> int | None:
+    """A folder of ours, made where it is missing; None where that cannot be."""
+    try:
+        folder.mkdir(0o700, exist_ok=True)
+        return os.open(folder, _FOLDER)
+    except OSError:
+        return None
 
 
 class _Tree:
-    """A root and the folders below it that are open, so that no way is walked twice."""
+    """A root and the folders below it that are open, so that no way is walked twice.
 
-    def __init__(self, root: Path) -> None:
+    With a folder for what is removed, it does things the way that is quick for thousands of files.
+    """
+
+    def __init__(self, root: Path, removed: Path | None = None) -> None:
         self._root = root
+        self._in_mass = removed is not None
+        self._removed = _opened_new(removed) if removed is not None else None
+        self._staged: int | None = None
+        self._stageable: dict[int, bool] = {}
+        """Open folders, and whether they are on the root's file system."""
         self._open: dict[str, int] = {}
         self._token = secrets.token_hex(8)
         self._made = 0
         self._old: list[str] = []
-        self.in_place = False
-        """Write to the files that are there, where that changes nothing else."""
+        self._writable_ones: set[int] = set()
 
     def _temporary(self) -> str:
         self._made += 1
-        return f"{_TEMPORARY}{self._token}-{self._made}"
+        return f".mindstone-{self._token}-{self._made}"
+
+    def _stage(self, folder: int) -> int:
+        """Where a new file is made before it is moved to its folder.
+
+        ext4 looks for a free inode near the folder, and passes over each one that was freed in the
+        last seconds: after thousands were deleted there, a new folder is ten times as quick.
+        """
+        if not self._in_mass:
+            return folder
+        if self._staged is None:
+            root, name = self._open[""], f".mindstone-{self._token}"
+            with self._writable(root):
+                os.mkdir(name, 0o700, dir_fd=root)
+            self._staged = os.open(name, _FOLDER, dir_fd=root)
+            self._stageable[root] = True
+        if folder not in self._stageable:
+            self._stageable[folder] = os.fstat(folder).st_dev == os.fstat(self._staged).st_dev
+        return self._staged if self._stageable[folder] else folder
 
     def __enter__(self) -> _Tree:
         try:
@@ -240,12 +313,19 @@ class _Tree:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._staged is not None:
+            os.close(self._staged)
+            self.sweep("")
+        if self._removed is not None:
+            os.close(self._removed)
         self._close()
 
     def _close(self) -> None:
         for fd in self._open.values():
             os.close(fd)
         self._open.clear()
+        self._writable_ones.clear()
+        self._stageable.clear()
 
     def _folder(self, path: str, *, make: bool = False) -> int:
         """A folder below the root, opened without following links."""
@@ -271,11 +351,18 @@ class _Tree:
             raise OSError(errno.EINVAL, "not a path of the workspace")
         return self._folder(above, make=make), name
 
-    def node(self, path: str, file_bytes: int, store: ObjectStore | None = None) -> Node | None:
+    def node(
+        self,
+        path: str,
+        file_bytes: int,
+        store: ObjectStore | None = None,
+        known: TreeState = EMPTY,
+    ) -> Node | None:
         try:
             folder, name = self._place(path)
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            found = node_at(folder, name, info, store, file_bytes)
+            found = unchanged(known, path, stamp_of(info), info, store) if store else None
+            found = found or node_at(folder, name, info, store, file_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -291,13 +378,27 @@ class _Tree:
             if stat.S_ISDIR(info.st_mode):
                 self._forget(path)
                 os.rmdir(name, dir_fd=folder)
-            else:
+            elif not self._moved_away(folder, name):
                 os.unlink(name, dir_fd=folder)
+
+    def _moved_away(self, folder: int, name: str) -> bool:
+        """Whether what is removed could be moved out of the way instead."""
+        if self._removed is None:
+            return False
+        try:
+            os.rename(name, self._temporary(), src_dir_fd=folder, dst_dir_fd=self._removed)
+        except OSError:  # on another file system
+            os.close(self._removed)
+            self._removed = None
+        return self._removed is not None
 
     def _forget(self, path: str) -> None:
         """Close a folder that goes away, and those in it."""
         for known in [each for each in self._open if f"{each}/".startswith(f"{path}/")]:
-            os.close(self._open.pop(known))
+            fd = self._open.pop(known)
+            self._writable_ones.discard(fd)
+            self._stageable.pop(fd, None)
+            os.close(fd)
 
     def make_folder(self, path: str, mode: int) -> None:
         folder, name = self._place(path, make=True)
@@ -313,23 +414,33 @@ class _Tree:
         finally:
             os.close(fd)
 
+    def put(self, path: str, node: Node, store: ObjectStore) -> None:
+        """One thing that comes."""
+        if node.kind == "folder":
+            self.make_folder(path, node.mode)
+        elif node.kind == "link":
+            self.link(path, store.get(node.digest))
+        else:
+            self.write(path, store.get(node.digest), node.mode)
+
     def write(self, path: str, data: bytes, mode: int) -> None:
         folder, name = self._place(path, make=True)
-        if self.in_place and _written_in_place(folder, name, data, mode):
+        if self._in_mass and _written_in_place(folder, name, data, mode):
             return
         temporary = self._temporary()
         with self._writable(folder):
-            fd = os.open(temporary, _NEW, 0o600, dir_fd=folder)
+            stage = self._stage(folder)
+            fd = os.open(temporary, _NEW, 0o600, dir_fd=stage)
             try:
                 try:
                     _write_all(fd, data)
                     os.fchmod(fd, mode)
                 finally:
                     os.close(fd)
-                self._replace(path, folder, temporary, name)
+                self._replace(path, stage, temporary, folder, name)
             except OSError:
                 with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
+                    os.unlink(temporary, dir_fd=stage)
                 raise
 
     def read(self, path: str, most: int) -> bytes:
@@ -345,10 +456,10 @@ class _Tree:
         temporary = self._temporary()
         with self._writable(folder):
             os.symlink(target, temporary.encode(), dir_fd=folder)
-            self._replace(path, folder, temporary, name)
+            self._replace(path, folder, temporary, folder, name)
 
-    def _replace(self, path: str, folder: int, temporary: str, name: str) -> None:
-        if _put_in_place(folder, temporary, name):
+    def _replace(self, path: str, stage: int, temporary: str, folder: int, name: str) -> None:
+        if _put_in_place(stage, temporary, folder, name) and stage == folder:
             above = path.rpartition("/")[0]
             self._old.append(f"{above}/{temporary}" if above else temporary)
 
@@ -366,9 +477,16 @@ class _Tree:
         with contextlib.suppress(OSError):
             folder = self._folder(path)
             with os.scandir(folder) as entries:
-                names = [each.name for each in entries if each.name.startswith(_TEMPORARY)]
-            for name in names:
-                os.unlink(name, dir_fd=folder)
+                left = [
+                    (each.name, each.is_dir(follow_symlinks=False))
+                    for each in entries
+                    if _TEMPORARY.fullmatch(each.name)
+                ]
+            for name, is_folder in left:
+                if is_folder:
+                    shutil.rmtree(name, dir_fd=folder)
+                else:
+                    os.unlink(name, dir_fd=folder)
 
     def sync(self, paths: Sequence[str]) -> None:
         """Make what was put back survive a power cut, before anything says that it is done."""
@@ -386,15 +504,24 @@ class _Tree:
                 finally:
                     os.close(fd)
 
-    @contextlib.contextmanager
-    def _writable(self, folder: int) -> Iterator[None]:
+    def _writable(self, folder: int) -> contextlib.AbstractContextManager[None]:
         """Let the owner change a folder that is read-only, for as long as that takes."""
+        if folder in self._writable_ones:
+            return _NOTHING_TO_DO
         mode = stat.S_IMODE(os.fstat(folder).st_mode)
         if mode & 0o300 == 0o300:
-            yield
-            return
-        os.fchmod(folder, mode | 0o700)
-        try:
-            yield
-        finally:
-            os.fchmod(folder, mode)
+            self._writable_ones.add(folder)
+            return _NOTHING_TO_DO
+        return _opened_up(folder, mode)
+
+
+_NOTHING_TO_DO: Final = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _opened_up(folder: int, mode: int) -> Iterator[None]:
+    os.fchmod(folder, mode | 0o700)
+    try:
+        yield
+    finally:
+        os.fchmod(folder, mode)

@@ -155,14 +155,8 @@ class _Scan:
 
     def _note(self, fd: int, name: str, path: str, info: os.stat_result) -> None:
         stamp = stamp_of(info)
-        before = self._known.nodes.get(path)
-        if (
-            before is not None
-            and self._known.stamps.get(path) == stamp
-            and (before.digest in self._store or before.kind == "unkept")
-        ):
-            node: Node | None = before._replace(mode=_mode(info, before.kind))
-        else:
+        node = unchanged(self._known, path, stamp, info, self._store)
+        if node is None:
             node = node_at(fd, name, info, self._store, self._limits.file_bytes)
         if node is None:
             return
@@ -180,6 +174,18 @@ class _Scan:
             )
 
 
+def unchanged(
+    known: TreeState, path: str, stamp: Stamp, info: os.stat_result, store: ObjectStore
+) -> Node | None:
+    """What a path is known to hold, without reading it; None where its stamp is another."""
+    before = known.nodes.get(path)
+    if before is None or known.stamps.get(path) != stamp:
+        return None
+    if before.kind != "unkept" and before.digest not in store:
+        return None
+    return Node(before.kind, _mode(info, before.kind), before.digest)
+
+
 def node_at(
     fd: int, name: str, info: os.stat_result, store: ObjectStore | None, file_bytes: int
 ) -> Node | None:
@@ -194,7 +200,7 @@ def node_at(
     mode = stat.S_IMODE(info.st_mode) & 0o777
     if info.st_size > file_bytes or (store is not None and not store.has_room(info.st_size)):
         return Node("unkept", mode, f"{info.st_size}:{info.st_mtime_ns}")
-    return Node("file", mode, _kept(_content(fd, name, file_bytes), store))
+    return Node("file", mode, _kept(_content(fd, name, info.st_size, file_bytes), store))
 
 
 def stamp_of(info: os.stat_result) -> Stamp:
@@ -210,15 +216,17 @@ def _kept(data: bytes, store: ObjectStore | None) -> str:
     return hashlib.sha256(data).hexdigest() if store is None else store.put(data)
 
 
-def _content(fd: int, name: str, most: int) -> bytes:
+def _content(fd: int, name: str, size: int, most: int) -> bytes:
+    """A file's bytes; where it is as long as it was said to be, with a single read."""
     file = os.open(name, _FILE, dir_fd=fd)
     try:
-        pieces: list[bytes] = []
-        size = 0
+        data = os.read(file, size + 1)
+        if len(data) == size:
+            return data
+        pieces = [data]
         while piece := os.read(file, 1 << 20):
             pieces.append(piece)
-            size += len(piece)
-            if size > most:
+            if sum(map(len, pieces)) > most:
                 raise OSError(f"{name} grew while it was read")
         return b"".join(pieces)
     finally:
@@ -231,7 +239,8 @@ def _rules_in(fd: int, name: str) -> IgnoreRules | None:
         info = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST_RULES:
             return None
-        rules = IgnoreRules(_content(fd, name, _MOST_RULES).decode("utf-8", "surrogateescape"))
+        text = _content(fd, name, info.st_size, _MOST_RULES).decode("utf-8", "surrogateescape")
+        rules = IgnoreRules(text)
     except OSError:
         return None
     return rules if rules else None

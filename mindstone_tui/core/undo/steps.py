@@ -1,40 +1,73 @@
 """Which turns changed which files, in order, and which of that was taken back since.
 
-A fold over the two kinds of entries that tell of files; the contents are in the store.
+A fold over the kinds of entries that tell of files; the contents are in the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Final, Literal
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.workspace import FileChange, FilesChanged, FilesRestored
+from mindstone_tui.core.entries.workspace import FileChange, FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, together
+from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import Node
 
-KINDS: Final = ("files_changed", "files_restored")
+KINDS: Final = ("files_changed", "files_restored", "files_let_go")
 _MOST_NAMED: Final = 50
 """Changes that stand in the entry itself."""
 
 
-class FileStep(NamedTuple):
-    """One entry and what it says, whole."""
+class FileStep:
+    """One entry and what it says; its list is read from the store when somebody asks for it."""
 
-    seq: int
-    turn: int
-    by: str
-    """The tool and its call, or who put it back."""
-    changes: ChangeSet
-    restored: FilesRestored | None = None
+    def __init__(self, line: Line, entry: FilesChanged | FilesRestored, store: ObjectStore) -> None:
+        self.seq = line.seq
+        self.turn = line.turn
+        self.root = entry.root
+        self.restored = entry if isinstance(entry, FilesRestored) else None
+        self.by = _maker(entry)
+        """The tool and its call, or who put it back."""
+        self.manifest = entry.manifest
+        self._store = store
+
+    @cached_property
+    def changes(self) -> tuple[PathChange, ...]:
+        """The list, whole; raises `UndoError` where it is lost."""
+        return ChangeSet.decode(self._store.get(self.manifest)).changes
+
+    @property
+    def lost(self) -> bool:
+        """Whether its list, and with it the way back, is not in the store any more."""
+        return self.manifest not in self._store
+
+    @property
+    def known_changes(self) -> tuple[PathChange, ...]:
+        """The list, empty where it is lost."""
+        try:
+            return self.changes
+        except UndoError:
+            return ()
+
+
+def _maker(entry: FilesChanged | FilesRestored) -> str:
+    if isinstance(entry, FilesRestored):
+        return f"/{entry.direction}"
+    return f"{entry.name} ({entry.call})" if entry.call else entry.name
 
 
 class FileSteps:
     """The story of a session's files."""
 
-    def __init__(self, steps: Iterable[FileStep]) -> None:
+    def __init__(self, steps: Iterable[FileStep], let_go: int = 0, limit: int = 0) -> None:
         self.steps = list(steps)
+        self.let_go = let_go
+        """The last turn whose states made room for newer ones."""
+        self._limit = limit
         self.applied: list[int] = []
         """Turns whose changes are in force, oldest first."""
         self.undone: list[tuple[int, ...]] = []
@@ -54,13 +87,36 @@ class FileSteps:
             self.undone = [turns for turns in self.undone if turns != step.restored.turns]
             self.applied = sorted({*self.applied, *step.restored.turns})
 
+    def require(self, turns: Sequence[int]) -> None:
+        """Refuse, and say why, if what these turns did can no longer be put back."""
+        wanted = frozenset(turns)
+        lost = [step.turn for step in self.steps if step.turn in wanted and self._is_lost(step)]
+        if not lost:
+            return
+        last = max(lost)
+        if last <= self.let_go:
+            why = (
+                "their states made room for newer ones, because a session keeps "
+                f"{megabytes(self._limit)} at most (undo.store_bytes)"
+            )
+        else:
+            why = "their states are missing in the session's folder `files`"
+        left = sum(turn > last for turn in self.applied)
+        raise UndoError(
+            f"What turns up to turn {last} did to files can no longer be put back: {why}.",
+            f"`/undo {left}` takes back what came after." if left else "",
+        )
+
+    def _is_lost(self, step: FileStep) -> bool:
+        return step.restored is None and step.lost
+
     def of_turns(self, turns: Iterable[int]) -> list[ChangeSet]:
         """What these turns did, a set for each root."""
         wanted = frozenset(turns)
         by_root: dict[str, list[tuple[PathChange, ...]]] = {}
         for step in self.steps:
             if step.restored is None and step.turn in wanted:
-                by_root.setdefault(step.changes.root, []).append(step.changes.changes)
+                by_root.setdefault(step.root, []).append(step.changes)
         found = [ChangeSet(root, together(sets)) for root, sets in by_root.items()]
         return [each for each in found if each.changes]
 
@@ -71,8 +127,8 @@ class FileSteps:
         for step in self.steps:
             # What a person put back after a turn bears that turn's number and came after its end.
             past = step.turn < turn if step.restored else step.turn <= turn
-            for each in step.changes.changes:
-                key = (step.changes.root, each.path)
+            for each in step.known_changes:
+                key = (step.root, each.path)
                 if past:
                     states[key] = each.after
                 else:
@@ -82,31 +138,24 @@ class FileSteps:
     def why(self, root: str, path: str) -> FileStep | None:
         """The newest step that made a path what it is."""
         for step in reversed(self.steps):
-            if step.changes.root == root and any(c.path == path for c in step.changes.changes):
+            if step.root == root and any(each.path == path for each in step.known_changes):
                 return step
         return None
 
 
-def read_steps(lines: Iterable[Line], get: Callable[[str], bytes]) -> FileSteps:
-    """The story from its entries, oldest first; `get` reads a list from the store.
-
-    A step whose list is lost can no longer be put back and is left out.
-    """
+def read_steps(lines: Iterable[Line], store: ObjectStore) -> FileSteps:
+    """The story from its entries, oldest first."""
     steps: list[FileStep] = []
+    let_go = limit = 0
     for line in lines:
-        entry = line.entry
-        if not isinstance(entry, FilesChanged | FilesRestored):
-            continue
-        try:
-            changes = ChangeSet.decode(get(entry.manifest))
-        except UndoError:
-            continue
-        if isinstance(entry, FilesChanged):
-            by = f"{entry.name} ({entry.call})" if entry.call else entry.name
-            steps.append(FileStep(line.seq, line.turn, by, changes))
-        else:
-            steps.append(FileStep(line.seq, line.turn, f"/{entry.direction}", changes, entry))
-    return FileSteps(steps)
+        match line.entry:
+            case FilesChanged() | FilesRestored() as entry:
+                steps.append(FileStep(line, entry, store))
+            case FilesLetGo() as entry:
+                let_go, limit = max(let_go, entry.through), entry.limit
+            case _:
+                pass
+    return FileSteps(steps, let_go, limit)
 
 
 def named(changes: tuple[PathChange, ...]) -> tuple[FileChange, ...]:
@@ -132,14 +181,45 @@ def _state(node: Node | None) -> str:
 Direction = Literal["undo", "redo"]
 
 
+def kept_within(
+    steps: FileSteps, store: ObjectStore, needed: Iterable[str], room: int
+) -> tuple[set[str], int]:
+    """Which contents stay when a store has to shrink, and the last turn that is let go.
+
+    What is needed stays, and the newest turn; then turn by turn, the newer first, as room allows.
+    """
+    kept = set(needed)
+    used = sum(map(store.size_of, kept))
+    by_turn: dict[int, set[str]] = {}
+    for step in steps.steps:
+        if not step.lost:
+            by_turn.setdefault(step.turn, set()).update(_contents(step))
+    newest = max(by_turn, default=0)
+    for turn in sorted(by_turn, reverse=True):
+        more = by_turn[turn] - kept
+        used += sum(map(store.size_of, more))
+        if used > room and turn != newest:
+            return kept, turn
+        kept |= more
+    return kept, 0
+
+
+def _contents(step: FileStep) -> Iterator[str]:
+    yield step.manifest
+    for change in step.known_changes:
+        yield from (side.digest for side in (change.before, change.after) if side is not None)
+
+
 def wanted(
     steps: FileSteps, direction: Direction, count: int
 ) -> tuple[tuple[int, ...], list[ChangeSet]]:
     """Which turns, and every path from the state it should have now to the one it should get."""
     if direction == "undo":
         turns = tuple(steps.applied[-count:]) if count else ()
+        steps.require(turns)
         sets = steps.of_turns(turns)
         back = [ChangeSet(each.root, tuple(c.turned() for c in each.changes)) for each in sets]
         return turns, back
     turns = steps.undone[-1] if steps.undone else ()
+    steps.require(turns)
     return turns, steps.of_turns(turns)

@@ -150,8 +150,17 @@ function settle(name, text) {
 function cardOf(card) {
   const node = make("button", "card", card.text);
   node.type = "button";
-  node.append(make("small", "", card.session + " · line " + card.line + " · " + (card.date || "").slice(0, 16).replace("T", " ")));
+  const facts = [card.session, "line " + card.line, (card.date || "").slice(0, 16).replace("T", " "), card.speaker, card.whose];
+  node.append(make("small", "", facts.filter(Boolean).join(" · ")));
   node.onclick = () => attempt(show(card));
+  return node;
+}
+// A whole session, for filters without words.
+function sessionOf(one) {
+  const node = make("button", "card", one.title || one.last || one.session);
+  node.type = "button";
+  node.append(make("small", "", one.session + " · " + one.turns + (one.turns === 1 ? " turn" : " turns")), make("small", "", one.facts));
+  node.onclick = () => { $("found").close(); attempt(open(one.session)); };
   return node;
 }
 // Where a passage stands: in the conversation if it is drawn there, else with what was said around it.
@@ -225,8 +234,11 @@ async function search(query) {
   const box = $("found");
   box.replaceChildren(make("b", "", "Found for “" + query + "”"));
   const told = await call("/page/search?query=" + encodeURIComponent(query));
+  if (told.sessions.length) box.append(make("p", "", told.total + (told.total === 1 ? " session" : " sessions") + (told.total > told.sessions.length ? ", the newest " + told.sessions.length : "")));
+  for (const one of told.sessions) box.append(sessionOf(one));
+  if (told.hits.length && told.sessions.length) box.append(make("p", "", told.hits.length + (told.hits.length === 1 ? " place" : " places") + " in them"));
   for (const hit of told.hits) box.append(cardOf(hit));
-  if (!told.hits.length) box.append(make("p", "", "Nothing was found."));
+  if (!told.hits.length && !told.sessions.length) box.append(make("p", "", "Nothing was found."));
   box.showModal();
 }
 function gate() { if (!$("gate").open) $("gate").showModal(); }

@@ -11,7 +11,7 @@ from typing import Any, Final
 from textual.content import Content, Span
 
 LONGEST_WHILE_STREAMING: Final = 8_000
-LONGEST: Final = 200_000
+LONGEST: Final = 50_000
 """Characters; longer code is shown plain."""
 
 _STYLES: Final = {

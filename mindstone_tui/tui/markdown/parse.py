@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 
 BULLETS = ("•", "◦", "▪")
+_LONGEST_LIST = 999
+MOST_BRACKETS = 4_000
+"""Opening brackets in a text; with more of them no link is looked for, because each one costs a
+search for its end, and the screen stands still meanwhile."""
 
 
 class Piece(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, eq=False):
@@ -54,13 +58,14 @@ class _Indent(msgspec.Struct):
 
 
 @cache
-def parser() -> MarkdownIt:
+def parser(*, links: bool = True) -> MarkdownIt:
     """CommonMark with tables and strikethrough, and without anything that hides text."""
     # It takes a tenth of the start, and nothing needs it before the first answer.
     from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    return markdown.disable(["reference", "html_block", "html_inline", "entity"])
+    markdown.disable(["reference", "html_block", "html_inline", "entity"])
+    return markdown if links else markdown.disable(["link", "image"])
 
 
 def parse(source: str, *, streaming: bool = False) -> tuple[list[Piece], int]:
@@ -68,7 +73,7 @@ def parse(source: str, *, streaming: bool = False) -> tuple[list[Piece], int]:
 
     While a text grows, only that last block can still change.
     """
-    tokens = parser().parse(source)
+    tokens = parser(links=source.count("[") <= MOST_BRACKETS).parse(source)
     last_line = next((t.map[0] for t in reversed(tokens) if t.map and t.level == 0), 0)
     return list(_Walk(streaming).over(tokens)), last_line
 
@@ -120,6 +125,8 @@ class _Walk:
         if kind == "ordered_list_open":
             self._lists[-1] = (kind, number + 1)
             sign = f"{number}. "
+            if number > _LONGEST_LIST:  # a number that ends a sentence, such as "8790."
+                return _Indent(sign, "")
         else:
             sign = BULLETS[min(len(self._lists), len(BULLETS)) - 1] + " "
         return _Indent(sign, " " * len(sign))

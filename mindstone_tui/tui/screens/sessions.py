@@ -19,6 +19,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.session.filters import EXAMPLE, SessionFilter, TypedSearch, read_typed
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import Library, SessionHit, SessionRow
@@ -27,6 +28,10 @@ from mindstone_tui.tui.widgets.line_input import LineInput
 
 SHORTEST = 3
 """Letters typed before the content of sessions is searched."""
+LIST_SHARE = 0.45
+"""How much of the screen's height the list takes at most."""
+FACTS = 300
+"""Letters of what is told of a session."""
 
 
 class Picked(msgspec.Struct, frozen=True):
@@ -37,7 +42,7 @@ class Picked(msgspec.Struct, frozen=True):
 
 
 class SessionsScreen(ModalScreen[Picked]):
-    """Type to filter by name and to search all messages."""
+    """Type to filter by name and to search all messages; `program:codex` narrows both."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,17 +59,25 @@ class SessionsScreen(ModalScreen[Picked]):
         self._current = current
         self._now = now
         self._rows: Sequence[SessionRow] = ()
+        self._meant: SessionFilter | None = None
+        """The filter that the rows went through."""
         self._picks: list[Picked] = []
+        self._facts: list[str] = []
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(Content.styled("Sessions", "bold"), markup=False)
-            yield LineInput(placeholder="filter by name or search all messages", compact=True)
+            yield LineInput(placeholder=f"name, words, or {EXAMPLE} …", compact=True)
             yield OptionList(markup=False)
+            yield Static("", id="facts", markup=False)
             yield Static("", id="note", markup=False)
 
     def on_mount(self) -> None:
         self._look("")
+
+    def on_resize(self) -> None:
+        """Leave room below the list for what is told of it."""
+        self._list.styles.max_height = max(int(self.size.height * LIST_SHARE), 1)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -73,31 +86,47 @@ class SessionsScreen(ModalScreen[Picked]):
     @work(exclusive=True, group="sessions")
     async def _look(self, typed: str) -> None:
         try:
-            if not self._rows:
-                self._rows = await self._library.sessions()
-            self._show(typed, ())
-            if len(typed) >= SHORTEST:
+            asked = read_typed(typed)
+            if not self._rows or asked.wanted != self._meant:
+                self._rows = await self._library.sessions(asked.wanted)
+                self._meant = asked.wanted
+            self._show(asked, ())
+            if len(asked.words) >= SHORTEST:
                 self._say("searching…")
-                self._show(typed, await self._library.search(typed))
+                self._show(asked, await self._library.search(asked.words, asked.wanted))
         except MindstoneError as error:
             self._say(f"{error.what} {error.remedy}")
 
     def _say(self, text: str) -> None:
         self.query_one("#note", Static).update(show.text(text, "$muted"))
 
-    def _show(self, typed: str, hits: Sequence[SessionHit]) -> None:
+    def _show(self, asked: TypedSearch, hits: Sequence[SessionHit]) -> None:
         names = {f"{row.key} {row.title}": row for row in self._rows}
-        rows = [names[name] for name in ranked(typed, names)] if typed else list(self._rows)
+        found = ranked(asked.words, names) if asked.words else names
+        rows = [names[name] for name in found]
         now = self._now()
         width = max((len(row.key) for row in rows), default=0)
         options = [Option(_session(row, row.key == self._current, now, width)) for row in rows]
         options += [Option(_hit(hit)) for hit in hits]
         self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]
+        self._facts = [row.facts for row in rows] + [hit.facts for hit in hits]
         self._list.clear_options()
         self._list.add_options(options)
         if options:
             self._list.highlighted = 0
-        self._say(_found(len(rows), len(hits), typed))
+        else:
+            self._tell_facts("")
+        self._say(_found(len(rows), len(hits), asked))
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        # The list may have changed since.
+        at = event.option_index
+        self._tell_facts(self._facts[at] if at < len(self._facts) else "")
+
+    def _tell_facts(self, facts: str) -> None:
+        """Whose session the highlighted one is, where it took place, and what it took."""
+        self.query_one("#facts", Static).update(show.line(facts, FACTS, "$muted"))
 
     def action_move(self, by: int) -> None:
         if by < 0:
@@ -115,12 +144,15 @@ class SessionsScreen(ModalScreen[Picked]):
         self.dismiss(self._picks[event.option_index])
 
 
-def _found(sessions: int, places: int, typed: str) -> str:
+def _found(sessions: int, places: int, asked: TypedSearch) -> str:
     """How much was found, and which keys work."""
+    narrowed = bool(asked.words or asked.wanted)
     if not sessions and not places:
-        return "No session or message matches." if typed else "No sessions yet."
-    found = f" · {plural(places, 'place')} found" if typed else ""
-    return plural(sessions, "session") + found + " · Enter to open, Esc to go back"
+        return "No session or message matches." if narrowed else "No sessions yet."
+    named = [plural(sessions, "session")] if sessions or not asked.words else []
+    named += [f"{plural(places, 'place')} found"] if asked.words else []
+    how = "Enter opens it" if sessions else "Enter reads it there"
+    return " · ".join([*named, f"{how}, Esc goes back"])
 
 
 def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
@@ -140,10 +172,9 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
 
 def _hit(hit: SessionHit) -> Content:
     # What was said matters more than the whole of a long name.
-    name = hit.key.removeprefix("agent:default:")
+    name = show.line(hit.key.removeprefix("agent:"), 22).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),
-        show.line(name, 22, "$muted"),
-        (f" · turn {hit.turn} · {numbers.day(hit.ts)}  ", "$muted"),
+        (f"{name:<22} turn {hit.turn:<4} {numbers.day(hit.ts):>11}  ", "$muted"),
         show.line(f"{hit.speaker}: {hit.text}", 160),
     )

@@ -145,6 +145,10 @@ def test_torn_and_edited_handoffs_are_refused(home: Path, transcript: Transcript
         if before in whole:
             with pytest.raises(ContinuityError, match="edited"):
                 load(path, SESSION, lambda _seq: "")
+    for added in (whole + b"One more line.\n", b"A first line.\n" + whole):
+        path.write_bytes(added)
+        with pytest.raises(ContinuityError, match=r"is edited: .* written"):
+            load(path, SESSION, lambda _seq: "")
     with pytest.raises(ContinuityError, match="no handoff"):
         newest_file(places_in(home, "agent:default:none"))
 

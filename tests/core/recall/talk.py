@@ -62,7 +62,7 @@ class WordModel:
         return Encoded(mean / np.linalg.norm(mean), words, wide)
 
 
-@functools.lru_cache(maxsize=20_000)
+@functools.lru_cache(maxsize=2_000)
 def _vector(model: str, word: str, dims: int) -> Floats:
     seed = int.from_bytes(hashlib.sha256(f"{model} {word}".encode()).digest()[:8])
     vector = np.random.default_rng(seed).standard_normal(dims, np.float32)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -14,14 +12,8 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
-from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.profile import (
-    SessionFilter,
-    checked_day,
-    list_described,
-    profile_of,
-)
+from mindstone_tui.core.session.profile import list_described, profile_of
 from tests.builders import transcript_in
 
 
@@ -41,7 +33,9 @@ def test_what_is_read_in_pieces_is_what_is_read_at_once(home: Path) -> None:
     places = transcript_in(home).places
     first = profile_of(places)
     assert first is not None
-    assert (first.models, first.tools, first.files) == ({"m/one": 1}, {"read": 1}, {"src/a.py": 1})
+    whole = first.whole()
+    assert (whole.models, whole.tools, whole.files) == ({"m/one": 1}, {"read": 1}, {"src/a.py": 1})
+    assert whole.said == {"user": 1, "assistant": 1}
     talk(home, "m/two")
     in_pieces = profile_of(places)
     places.profile.unlink()
@@ -71,39 +65,14 @@ def test_the_newest_word_of_the_other_program_replaces_the_one_before(home: Path
     assert (found.program, found.usage().prompt) == ("codex", 9)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "is_there"),
-    [
-        (SessionFilter(program="codex"), True),
-        (SessionFilter(program="pi"), False),
-        (SessionFilter(project="APP"), True),
-        (SessionFilter(project="other"), False),
-        (SessionFilter(model="gpt"), True),
-        (SessionFilter(model="claude"), False),
-        (SessionFilter(since="2026-03-02"), True),
-        (SessionFilter(since="2026-03-03"), False),
-        (SessionFilter(until="2026-03-01"), True),
-        (SessionFilter(until="2026-02-28"), False),
-    ],
-)
-def test_a_filter_takes_what_it_says(home: Path, wanted: SessionFilter, is_there: bool) -> None:
+def test_an_imported_session_in_which_one_goes_on_was_used_then(home: Path) -> None:
+    old = "2025-03-02T09:00:00.000Z"
     transcript = transcript_in(home)
-    transcript.append(UserMessage(text="hello"), turn=1)
-    transcript.append(AssistantMessage(text="hi", model="gpt-5"), turn=1)
-    transcript.append(
-        SessionDescribed(
-            program="codex",
-            folder="/work/app",
-            began="2026-03-01T09:00:00.000Z",
-            ended="2026-03-02T09:00:00.000Z",
-        )
-    )
-    transcript.close()
+    transcript.append(UserMessage(text="hello"), turn=1, ts=old)
+    transcript.append(SessionDescribed(program="codex", began=old, ended=old))
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
-    assert bool(list_described(places, wanted)) == is_there
-
-
-def test_what_is_no_date_is_refused() -> None:
-    assert checked_day("2026-03-31") == "2026-03-31"
-    with pytest.raises(UsageError, match="not a date"):
-        checked_day("yesterday")
+    assert profile_of(transcript.places) is not None
+    assert [one.used for one in list_described(places)] == [old]
+    now = transcript.append(UserMessage(text="and on"), turn=2)
+    transcript.close()
+    assert [one.used for one in list_described(places)] == [now.ts]

@@ -43,14 +43,20 @@ def _profile() -> SessionProfile:
     used = {"m/one": Usage(prompt=100, completion=10, cached=40, cost=0.5)}
     return SessionProfile(
         ended="2026-03-03T10:00:00Z",
-        models={"m/one": 3},
-        days={"2026-03-01": DayProfile(turns=2, messages=4), "2026-03-03": DayProfile(turns=1)},
+        days={
+            "2026-03-01": DayProfile(
+                turns=2,
+                said={"user": 1, "assistant": 3, "tool": 6},
+                models={"m/one": 3},
+                tools={"read": 2, "edit": 4},
+                files={"a.py": 3},
+            ),
+            "2026-03-03": DayProfile(turns=1, tools={"edit": 1}, files={"b.py": 1}),
+        },
         described={
             "2026-03-01": DayProfile(used=used),
             "": DayProfile(used={"": Usage(prompt=7)}),
         },
-        tools={"read": 2, "edit": 5},
-        files={"a.py": 3},
     )
 
 
@@ -86,23 +92,34 @@ def test_rows_add_up_to_the_total() -> None:
 def test_only_the_days_that_are_asked_for_count() -> None:
     stats = add_up([(_listed("one"), _profile())], since="2026-03-02")
     assert (stats.total.turns, stats.total.prompt, stats.total.cost) == (1, 7, None)
+    assert [(each.name, each.count) for each in stats.tools] == [("edit", 1)]
+    assert [(each.name, each.count) for each in stats.files] == [("b.py", 1)]
+    assert all(row.messages == 0 for row in stats.models)
     assert add_up([(_listed("one"), _profile())], until="2026-02-01").total.sessions == 0
 
 
-def test_the_calendar_has_the_days_between_and_only_the_newest() -> None:
+def test_the_calendar_has_the_days_between_and_adds_up_where_there_is_no_room() -> None:
     days = add_up([(_listed("one"), _profile())]).days
-    assert [(row.name, row.turns) for row in calendar(days, 10)] == [
+    unknown = StatsRow(name="unknown", turns=9)
+    found = calendar([*days, unknown], 10)
+    assert (found.span, found.last) == ("a day", "2026-03-03")
+    assert [(row.name, row.turns) for row in found.rows] == [
         ("2026-03-01", 2),
         ("2026-03-02", 0),
         ("2026-03-03", 1),
     ]
-    assert [row.name for row in calendar(days, 2)] == ["2026-03-02", "2026-03-03"]
-    assert calendar((), 5) == []
+    assert calendar((), 5).rows == ()
+    year = [StatsRow(name=f"2026-{month:02}-28", turns=month) for month in range(1, 13)]
+    for most, called, count in ((400, "a day", 335), (48, "a week", 48), (20, "in 3 weeks", 16)):
+        found = calendar(year, most)
+        assert (found.span, len(found.rows)) == (called, count)
+        assert sum(row.turns for row in found.rows) == sum(row.turns for row in year)
+        assert found.rows[-1].turns >= 12
 
 
 def test_the_page_escapes_what_is_foreign_and_fetches_nothing() -> None:
     profile = _profile()
-    profile.files = {"<script>alert(1)</script>.py": 1}
+    profile.days["2026-03-03"].files = {"<script>alert(1)</script>.py": 1}
     page = stats_page(add_up([(_listed("one", folder='/"><img src=x>'), profile)]))
     assert "<script>alert" not in page
     assert "<img" not in page

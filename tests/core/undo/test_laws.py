@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.undo import restore
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between, together
 from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.scan import EMPTY, Limits, TreeState, scan
+from mindstone_tui.core.undo.scan import EMPTY, Limits, Node, TreeState, scan, stamp_of
 from tests.core.undo.trees import DEEDS, Deed, do, picture
 
 LIMITS = Limits(1_000, 1 << 20)
@@ -81,6 +82,11 @@ def test_several_steps_together_are_undone_as_one(rounds: list[list[Deed]]) -> N
     deeds=st.lists(DEEDS, min_size=1, max_size=6),
     others=st.lists(DEEDS, min_size=1, max_size=6),
 )
+@example(
+    before=[("write", "b", (b"", 420))],
+    deeds=[("rename", "b", "a"), ("folder", "b", 493)],
+    others=[("write", "b/a", (b"", 420))],
+)
 def test_what_somebody_else_changed_is_found_and_never_overwritten(
     before: list[Deed], deeds: list[Deed], others: list[Deed]
 ) -> None:
@@ -101,3 +107,27 @@ def test_what_somebody_else_changed_is_found_and_never_overwritten(
         restore.apply(root, found.ready, store)
         after = picture(root)
         assert {path: after.get(path) for path in untouched} == untouched
+
+
+def test_a_known_stamp_spares_the_reading_and_another_one_does_not() -> None:
+    with workspace() as (root, store):
+        (root / "f").write_bytes(b"as the turn left it")
+        seen = look(root, store)
+        info = (root / "f").stat()
+        claimed = Node("file", seen.nodes["f"].mode, store.put(b"what the stamp stands for"))
+        known = TreeState({"f": claimed}, {"f": stamp_of(info)})
+        wanted = [PathChange("f", claimed, None)]
+        assert restore.look(root, wanted, 1 << 20, store, known).ready == tuple(wanted)
+        (root / "f").write_bytes(b"as somebody else l.")
+        os.utime(root / "f", ns=(info.st_atime_ns, info.st_mtime_ns))
+        assert restore.look(root, wanted, 1 << 20, store, known).conflicts
+
+
+def test_after_a_crash_only_our_own_leftovers_are_removed() -> None:
+    with workspace() as (root, store):
+        (root / ".mindstone-notes").write_bytes(b"somebody's own")
+        (root / f".mindstone-{'a' * 16}-1").write_bytes(b"half a file")
+        (root / f".mindstone-{'b' * 16}").mkdir()
+        (root / f".mindstone-{'b' * 16}" / "staged").write_bytes(b"half a file")
+        restore.finish(root, [PathChange("f", None, None)], store, 1 << 20)
+        assert sorted(each.name for each in root.iterdir()) == [".mindstone-notes"]

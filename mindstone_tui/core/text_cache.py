@@ -1,0 +1,44 @@
+"""What was found out about texts, remembered without holding the texts.
+
+A cache whose keys are texts holds every one of them: messages of any length, and of a history that
+has long left the window. Here a text is known by its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_DIGEST: Final = 16
+
+
+def remembers(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
+    """Let a function of a text remember what it said of the `most` texts it met last, about.
+
+    There are two halves, and the older one goes when the younger is full: what is asked for again
+    and again stays, and threads need not wait for each other.
+    """
+
+    def remembering(function: Callable[[str], T]) -> Callable[[str], T]:
+        halves: list[dict[bytes, T]] = [{}, {}]
+
+        @wraps(function)
+        def remembered(text: str) -> T:
+            data = text.encode("utf-8", "surrogatepass")
+            key = hashlib.blake2b(data, digest_size=_DIGEST).digest()
+            younger, older = halves
+            if key in younger:
+                return younger[key]
+            said = older[key] if key in older else function(text)
+            if len(younger) >= most // 2:
+                halves[:] = younger, older = {}, younger
+            younger[key] = said
+            return said
+
+        return remembered
+
+    return remembering
