@@ -127,14 +127,14 @@ async def put_back(
 
 
 def _jobs_of(services: SessionServices, turns: Sequence[int]) -> list[str]:
-    """Which jobs these turns began, whose later work nobody could tell from a person's."""
+    """Which jobs began since, whose work nobody could tell from a person's."""
     with services.context.transcript.history() as history:
         lines = list(history.newest(("job_started",), 1 << 40))
     return [
         f"Not part of it: what job {line.entry.job} (`{one_line(exact(line.entry.command), 60)}`) "
         f"changed in the background after it had begun in turn {line.turn}."
         for line in reversed(lines)
-        if isinstance(line.entry, JobStarted) and line.turn in turns
+        if isinstance(line.entry, JobStarted) and line.turn >= min(turns)
     ]
 
 
@@ -168,6 +168,12 @@ def _told(
         lines.append(f"  … and {len(changes) - _MOST_SHOWN:,} more")
     if outlook.there:
         lines.append(f"{plural(len(outlook.there), 'file')} were like that already.")
+    done = {each.path for each in changes}
+    for each in outlook.conflicts[:_MOST_SHOWN]:
+        path, now = each.wanted.path, each.now
+        if path in done and now is not None and now.kind in ("file", "link"):
+            how = f"`mindstone files sha256:{now.digest[:12]}` prints it"
+            lines.append(f"Somebody else's {exact(path)} is kept: {how}.")
     lines += [f"Left as it is: {each}" for each in left[:_MOST_SHOWN]]
     if len(left) > _MOST_SHOWN:
         lines.append(f"… and {len(left) - _MOST_SHOWN:,} more were left")
