@@ -29,6 +29,8 @@ from mindstone_tui.tui.host import (
 
 if TYPE_CHECKING:
     from mindstone_tui.core.replay.playback import Replay
+    from mindstone_tui.core.session.downloads import Download
+    from mindstone_tui.core.session.model_list import Availability
 
 
 def host_for(
@@ -175,13 +177,17 @@ class HomeSetup:
         from mindstone_tui.core.session.downloads import catalogue
 
         found = catalogue(self._home, self._settings.models)
-        best = next((each for each in found if each.window), found[-1])
-        return DownloadChoice(
-            name=best.name, title=best.title, size=best.bytes, memory=best.memory, note=best.skills
-        )
+        return _choice(next((each for each in found if each.window), found[-1]))
+
+    def downloadable(self, name: str) -> DownloadChoice:
+        """The model of this name, as it would be on this machine."""
+        from mindstone_tui.core.session.downloads import catalogue
+
+        found = catalogue(self._home, self._settings.models)
+        return next((_choice(each) for each in found if each.name == name), self.download)
 
     def fetched(self) -> bool:
-        """Whether that model is on this machine."""
+        """Whether the best model is on this machine."""
         from mindstone_tui.core.session.downloads import fetched
 
         return fetched(self._home, self.download.name)[1] is not None
@@ -193,12 +199,12 @@ class HomeSetup:
         new = NewKey(provider=provider, secret=secret, model=model, base_url=base_url)
         return await add_key(self._home, os.environ, new)
 
-    async def fetch(self, progress: Callable[[int, int], None]) -> str:
-        """Download that model; returns its name."""
+    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
+        """Download a model; returns its name."""
         from mindstone_tui.core.session.downloads import fetch_model
 
-        await fetch_model(self._home, os.environ, self.download.name, progress)
-        return self.download.name
+        await fetch_model(self._home, os.environ, name, progress)
+        return name
 
     async def sample(self) -> str:
         """Import the sample session, if it is not here yet; returns its key."""
@@ -222,6 +228,16 @@ class HomeSetup:
         return SAMPLE_SESSION
 
 
+def _choice(model: Download) -> DownloadChoice:
+    return DownloadChoice(
+        name=model.name,
+        title=model.title,
+        size=model.bytes,
+        memory=model.memory,
+        note=model.skills,
+    )
+
+
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
     """A session to be played again; one that sent nothing is rehearsed first."""
     from mindstone_tui.core.replay.playback import Replay, playable
@@ -239,7 +255,19 @@ async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
     from mindstone_tui.core.session.model_list import list_models
 
     found = [
-        ModelChoice(name=each.name, note=each.why, window=each.window or 0, usable=each.usable)
+        ModelChoice(name=each.name, note=_needs(each), window=each.window or 0, usable=each.usable)
         for each in await list_models(home, settings, os.environ)
     ]
-    return sorted(found, key=lambda each: not each.usable)
+    named = {each.name.partition("/")[0] for each in found if each.usable and not each.unnamed}
+    # A provider's own row says nothing new beside a model of it.
+    shown = [each for each in found if not each.unnamed or each.name.partition("/")[0] not in named]
+    return sorted(shown, key=lambda each: not each.usable)
+
+
+def _needs(model: Availability) -> str:
+    """What a model is, or what Enter would do to get it."""
+    if model.usable:
+        return model.why
+    if model.local:
+        return "not downloaded; Enter downloads it"
+    return "no key; Enter adds one" if model.why.startswith("no key") else model.why

@@ -13,6 +13,7 @@ from mindstone_tui.cli.output import complain, say, say_piece, say_styled
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
+from mindstone_tui.core.text import as_written
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
 
@@ -38,9 +39,9 @@ class EventPrinter:
                 self.end_line()
             case ev.TurnStarted(turn=turn, text=text) if self._recorded:
                 say(f"\n── turn {turn}", "dim")
-                say(f"> {text}", "cyan")
+                say(f"> {as_written(text)}", "cyan")
             case ev.EntryAppeared(role="user", text=text) if self._recorded:
-                say(f"> {text}", "cyan")
+                say(f"> {as_written(text)}", "cyan")
             case ev.CommandPrinted(text=text, ok=ok) if not self._recorded:
                 self.end_line()
                 say(text) if ok else complain(text)

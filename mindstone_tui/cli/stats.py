@@ -95,8 +95,9 @@ def stats(
 
 
 def _print_days(days: Sequence[StatsRow]) -> None:
-    """A column a day, as high as its turns; the newest at the right."""
-    shown = calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
+    """A column a day, or a few weeks, as high as its turns; the newest at the right."""
+    found = calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
+    shown = found.rows
     if not shown:
         return
     most = max(row.turns for row in shown) or 1
@@ -104,7 +105,7 @@ def _print_days(days: Sequence[StatsRow]) -> None:
     line = "".join(STEPS[-(-row.turns * last // most)] if row.turns else " " for row in shown)
     say()
     say(line, "green")
-    say(f"turns a day, {shown[0].name} to {shown[-1].name}, at most {most:,}", "dim")
+    say(f"turns {found.span}, {shown[0].name} to {found.last}, at most {most:,}", "dim")
 
 
 def _print_rows(title: str, rows: Sequence[StatsRow]) -> None:

@@ -197,10 +197,23 @@ def unfenced(text: str) -> str:
     return _FENCE.sub("", text) if "data-" in text else text
 
 
-def without_files(said: str) -> str:
-    """A message as a person is shown it: attached files by name and length, no marks of data."""
+_REMINDER = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+
+
+def without_reminders(said: str) -> str:
+    """A message without what programs add to a person's words for the model."""
+    return _REMINDER.sub("\n", said).strip("\n") if "<system-reminder>" in said else said
+
+
+def as_written(said: str) -> str:
+    """A message as a person is shown it: their own words, attached files by name and length.
+
+    One that a program wrote alone is shown as it came, so that no turn begins with nothing.
+    """
+    own = without_reminders(said)
     named = _ATTACHED.sub(
-        lambda found: f"[{FILE}{found[2]}, {plural(len(found[3].splitlines()), 'line')}]", said
+        lambda found: f"[{FILE}{found[2]}, {plural(len(found[3].splitlines()), 'line')}]",
+        own if own.strip() else said,
     )
     return unfenced(named)
 

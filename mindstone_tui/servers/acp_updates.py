@@ -152,7 +152,7 @@ def question(asked: ev.ToolAsked) -> dict[str, Any]:
                 }
                 for number, scope in enumerate(asked.scopes)
             ),
-            {"optionId": "deny", "name": "Deny", "kind": "reject_once"},
+            {"optionId": "deny", "name": "Decline", "kind": "reject_once"},
         ],
     }
 

@@ -180,14 +180,11 @@ class Attached:
         """A new session is offered the handoff before it; one that was compacted, its own."""
         if not self._settings().attach.handoff or call.source == "resume":
             return ""
+        tokens = self._settings().attach.handoff_tokens
         if call.source == "compact" and call.key is not None:
-            found = self._home.places.session(call.key)
-        else:
-            newest = self._recall.newest_session(Path(call.cwd), besides=call.key)
-            if newest is None:
-                return ""
-            found = newest
-        return offer(found, self._settings().attach.handoff_tokens)
+            return offer(self._home.places.session(call.key), tokens, compacted=True)
+        newest = self._recall.newest_session(Path(call.cwd), besides=call.key)
+        return offer(newest, tokens) if newest is not None else ""
 
     def _hand_over(self, call: HookCall, trigger: str) -> None:
         key = call.key

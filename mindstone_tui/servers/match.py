@@ -9,7 +9,6 @@ since. Nothing is ever written over. Pure functions and values, except for `Reco
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal
 
@@ -26,12 +25,10 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.guest import ForeignExchange
+from mindstone_tui.core.text import without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.servers.wire import ClientMessage
-
-_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-"""What programs add to a person's words for the model, and not the same each time."""
 
 _LONG: Final = 500
 """Characters from which looking a mark up is quicker than making it."""
@@ -65,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def mark_of(role: str, text: str, names: Iterable[str] = ()) -> str:
     """A message by its content: white space and what programs add do not count."""
-    words = _REMINDER.sub("", text) if role == "user" and "<system-reminder>" in text else text
+    words = without_reminders(text) if role == "user" else text
     told = "".join(words.split()) or " ".join(sorted(names))
     return hashlib.sha256(f"{role}\0{told}".encode("utf-8", "replace")).hexdigest()
 

@@ -24,7 +24,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.events.narrate import aside, is_bookkeeping
 from mindstone_tui.core.interchange.export.html import prose
-from mindstone_tui.core.text import inside, one_line
+from mindstone_tui.core.text import as_written, inside, one_line
 
 Item = dict[str, Any]
 _SHOWN: Final = 20_000
@@ -35,7 +35,7 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
     """What one event of the page's own session adds to the page."""
     match event:
         case ev.TurnStarted(text=text, turn=turn):
-            yield {"type": "user", "text": text, "turn": turn, "channel": ""}
+            yield {"type": "user", "text": as_written(text), "turn": turn, "channel": ""}
         case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
             yield {"type": "delta", "text": text}
         case ev.ThinkingDelta(text=text):
@@ -76,7 +76,7 @@ def items_of_line(line: Line) -> Iterator[Item]:
     """What a line of history adds to the page, whoever wrote it."""
     match line.entry:
         case UserMessage(text=text):
-            told = {"text": text, "turn": line.turn, "channel": line.channel}
+            told = {"text": as_written(text), "turn": line.turn, "channel": line.channel}
             yield {"type": "user", **told, "line": line.seq}
         case AssistantMessage(text=text, thinking=thinking):
             for each in thinking:
@@ -120,7 +120,7 @@ def question(asked: ev.ToolAsked) -> Item:
         "worst": asked.worst,
         "diff": asked.diff,
         "channel": asked.channel,
-        "options": [*options, {"id": "deny", "label": "Deny"}],
+        "options": [*options, {"id": "deny", "label": "Decline"}],
     }
 
 

@@ -244,12 +244,14 @@ class MindstoneApp(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every slash command and every screen, by name."""
+        from mindstone_tui.tui.screens.help import key_name  # the first picture does not need it
+
         for binding in ChatScreen.BINDINGS:
             if isinstance(binding, Binding) and binding.action.startswith("want("):
                 name, argument = _wanted(binding.action)
                 yield SystemCommand(
                     binding.description,
-                    f"Key: {binding.key}",
+                    f"Key: {key_name(binding.key)}",
                     lambda name=name, argument=argument: self.post_message(
                         ScreenWanted(name, argument)
                     ),

@@ -7,11 +7,15 @@ the lists are what is kept. They are kept small: once an answer is recorded its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.events.from_entry import events_of
+from mindstone_tui.core.text import as_written
 from mindstone_tui.core.transcript.reader import Damaged
 
 _BETWEEN = (
@@ -90,7 +94,8 @@ class ExchangeEvents:
     @property
     def question(self) -> str:
         """What was asked in it."""
-        return next((e.text for e in self.events if isinstance(e, ev.TurnStarted)), "")
+        asked = (e.text for e in self.events if isinstance(e, ev.TurnStarted))
+        return as_written(next(asked, ""))
 
 
 class Feed:
@@ -137,6 +142,7 @@ class Feed:
 def exchanges_in(lines: Iterable[Line | Damaged]) -> list[ExchangeEvents]:
     """The exchanges recorded in consecutive lines, oldest first."""
     found: list[ExchangeEvents] = []
+    began = ""
     for line in lines:
         turn = line.turn if isinstance(line, Line) else (found[-1].turn if found else 0)
         if isinstance(line, Line) and line.kind in _PASSED_OVER:
@@ -146,8 +152,21 @@ def exchanges_in(lines: Iterable[Line | Damaged]) -> list[ExchangeEvents]:
                 continue
             if not found or found[-1].turn != turn:
                 found.append(ExchangeEvents(turn))
+            if isinstance(line, Line) and isinstance(event, ev.TurnStarted):
+                began = line.ts
+            if isinstance(line, Line) and isinstance(event, ev.TurnEnded) and event.usage.prompt:
+                event = msgspec.structs.replace(event, elapsed=_between(began, line.ts))
             found[-1].add(event)
     return found
+
+
+def _between(began: str, ended: str) -> float:
+    """Seconds from one moment to a later one; 0 where one of them is not known."""
+    try:
+        passed = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
+    except ValueError:
+        return 0.0
+    return max(passed.total_seconds(), 0.0)
 
 
 def split_at_turn(

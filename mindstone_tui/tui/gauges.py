@@ -167,15 +167,25 @@ _FREE = ("local/", "scripted/")
 
 def money(report: ContextReport) -> Content:
     """What was spent, and how much of the last prompt came from the cache."""
-    known = report.cost or (report.cost == 0 and report.model.startswith(_FREE))
-    spent = numbers.dollars(report.cost, unknown=report.cost_unknown)
-    parts = [f"{spent} spent" if known or not report.turn else "cost unknown"]
+    spent = _spent(report)
+    parts = ["cost unknown" if spent == _UNKNOWN else f"{spent} spent"]
     if report.cached_tokens is not None and report.prompt.tokens:
         share = min(1.0, report.cached_tokens / report.prompt.tokens)
         parts.append(f"{numbers.percent(share)} cached")
     if report.prune.once is not None:
         parts.append(f"a prune costs {numbers.dollars(report.prune.once)}")
     return Content.styled(" · ".join(parts), "$muted")
+
+
+_UNKNOWN = numbers.dollars(None)
+
+
+def _spent(report: ContextReport) -> str:
+    """What was spent; a sum of nothing is only believed of models that cost nothing."""
+    known = report.cost or (report.cost == 0 and report.model.startswith(_FREE))
+    if not known and report.turn:
+        return _UNKNOWN
+    return numbers.dollars(report.cost, unknown=report.cost_unknown)
 
 
 def status(report: ContextReport, *, wide: bool, model: int = 40) -> Content:
@@ -194,6 +204,6 @@ def status(report: ContextReport, *, wide: bool, model: int = 40) -> Content:
         ("  ", ""),
         show.line(report.model if wide else report.model.rsplit("/", 1)[-1], model),
         ("  ", ""),
-        (numbers.dollars(report.cost, unknown=report.cost_unknown), "$muted"),
+        (_spent(report), "$muted"),
         ("  plan mode" if any(one.name == "plan" for one in report.sections) else "", "$accent"),
     )

@@ -13,6 +13,7 @@ import msgspec
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.text import unfenced
 from mindstone_tui.core.transcript.reader import Damaged, History, read_line
 
 
@@ -28,7 +29,8 @@ def whole(line: Line | Damaged) -> str:
     if isinstance(line, Damaged):
         return line.raw.decode("utf-8", "replace")
     if text := _text_of(line):
-        return text
+        # A person's message stands as it was sent; the marks around data are the program's own.
+        return text if line.role == "user" else unfenced(text)
     fields = line.entry.fields if isinstance(line.entry, Unknown) else line.entry
     return msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
 

@@ -121,6 +121,11 @@ class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     usable: bool = True
     """It can answer now; otherwise the note says what it needs."""
 
+    @property
+    def unnamed(self) -> bool:
+        """Stands for any model of a provider, whose name is still to be written."""
+        return self.name.endswith("/…")
+
 
 class DownloadChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A model that could be downloaded to this machine."""
@@ -148,16 +153,20 @@ class Setup(Protocol):
         """The best model that fits this machine."""
         ...
 
+    def downloadable(self, name: str) -> DownloadChoice:
+        """The model of this name that could be downloaded."""
+        ...
+
     def fetched(self) -> bool:
-        """Whether that model is on this machine."""
+        """Whether the best model is on this machine."""
         ...
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         """Store a key and try it; returns the model that answered, or raises with the reason."""
         ...
 
-    async def fetch(self, progress: Callable[[int, int], None]) -> str:
-        """Download that model; returns its name. What is here already is not fetched again."""
+    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
+        """Download a model; returns its name. What is here already is not fetched again."""
         ...
 
     async def sample(self) -> str:

@@ -14,7 +14,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
-from mindstone_tui.tui.host import Setup
+from mindstone_tui.tui.host import ModelChoice, Setup
 from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
@@ -64,15 +64,15 @@ class Navigator:
 
     def __init__(self, app: MindstoneApp) -> None:
         self._app = app
-        self._needs_key: set[str] = set()
-        """Models of the last list that cannot answer without one."""
+        self._listed: dict[str, ModelChoice] = {}
+        """Models of the last list."""
         self._routes: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
             "transcript": self._transcript,
             "replay": self._replay,
             "sessions": self._sessions,
             "session": self._session,
-            "open": self._session,
+            "open": self._go_on_in,
             "model": self._model,
             "models": self._model,
             "sample": self._sample,
@@ -140,9 +140,16 @@ class Navigator:
             else:
                 self._chat.command(line)
 
+        def open_session(at: str) -> None:
+            self._app.run_worker(self._chat.switch(session, look_at=at), group="switch")
+
         await self._app.push_screen(
             TranscriptScreen(
-                library.browse(session), session, where, command=command, elsewhere=elsewhere
+                library.browse(session),
+                session,
+                where,
+                command=command,
+                open_session=open_session if elsewhere else None,
             )
         )
 
@@ -178,12 +185,19 @@ class Navigator:
         key, _, model = argument.partition(" ")
         await self._chat.switch(key, model=model)
 
+    async def _go_on_in(self, argument: str) -> None:
+        """Open a session that was just begun from this one, and say so."""
+        before = self._chat.status.session
+        await self._session(argument)
+        key = argument.partition(" ")[0]
+        self._app.notify(f"You are in {key} now. {before} stays as it is.", timeout=8)
+
     async def _model(self, argument: str) -> None:
         if self._app.host.models is None:
             raise UsageError("No other model is configured.", "/model NAME switches by name.")
         current = self._chat.status.model
         found = await self._app.host.models()
-        self._needs_key = {choice.name for choice in found if not choice.usable}
+        self._listed = {choice.name: choice for choice in found}
         choices = [
             Choice(
                 choice.name,
@@ -198,9 +212,14 @@ class Navigator:
         self._choose("Choose a model", choices, self._take_model)
 
     def _take_model(self, name: str) -> None:
-        """Switch to a model; one that needs a key first is given one."""
-        if name in self._needs_key:
-            self._ask_for_key(name.partition("/")[0], "" if name.endswith("/…") else name)
+        """Switch to a model; one that needs a key, a download or a name first gets it."""
+        model, provider = self._listed[name], name.partition("/")[0]
+        if not model.usable and provider == "local":
+            self._download(name)
+        elif not model.usable:
+            self._ask_for_key(provider, "" if model.unnamed else name)
+        elif model.unnamed:
+            self._chat.input_area.prompt.write(f"/model {provider}/")
         else:
             self._chat.command(f"/model {name}")
 
@@ -246,11 +265,15 @@ class Navigator:
             await self._chat.switch(self._chat.status.session, then=f"/model {model}")
 
     async def _fetch(self, argument: str) -> None:
+        self._download(self._setup().download.name)
+
+    def _download(self, name: str) -> None:
         def fetched(name: str | None) -> None:
             if name:
                 self._chat.command(f"/model {name}")
 
-        await self._app.push_screen(FetchScreen(self._setup()), fetched)
+        setup = self._setup()
+        self._app.push_screen(FetchScreen(setup, setup.downloadable(name)), fetched)
 
     def _setup(self) -> Setup:
         if self._app.host.setup is None:

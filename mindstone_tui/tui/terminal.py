@@ -7,16 +7,20 @@ import base64
 import contextlib
 import io
 import os
+import select
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
+import termios
+import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from textual._xterm_parser import XTermParser
 from textual.app import App, SuspendNotSupported
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -58,6 +62,33 @@ class LastingDriver(LinuxDriver):
         assert shown is not None, "the app is only started on a terminal"
         same = os.fdopen(os.dup(shown.fileno()), "wb")
         self._file = LastingFile(same, encoding=shown.encoding, errors=shown.errors)
+
+    def start_application_mode(self) -> None:
+        before = termios.tcgetattr(self.fileno) if os.isatty(self.fileno) else None
+        if before is not None:
+            for event in XTermParser(self._debug).feed(typed_ahead(self.fileno)):
+                self.process_message(event)
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        self.attrs_before = before
+
+
+def typed_ahead(terminal: int) -> str:
+    """Take a terminal over from line mode, with the keys that were typed until now.
+
+    A terminal in line mode turns Enter into a line feed, which the app reads as Ctrl+J. What was
+    typed before the app could say otherwise is given back with Enter as Enter.
+    """
+    mode = termios.tcgetattr(terminal)
+    in_lines = mode[tty.IFLAG] & termios.ICRNL
+    mode[tty.IFLAG] &= ~termios.ICRNL
+    mode[tty.LFLAG] &= ~(termios.ECHO | termios.ICANON)
+    mode[tty.CC][termios.VMIN] = 1
+    termios.tcsetattr(terminal, termios.TCSANOW, mode)
+    typed = b""
+    while select.select([terminal], [], [], 0)[0] and (piece := os.read(terminal, 1 << 12)):
+        typed += piece
+    text = typed.decode("utf-8", "replace")
+    return text.replace("\n", "\r") if in_lines else text
 
 
 def sequences(text: str, environ: Mapping[str, str]) -> str:

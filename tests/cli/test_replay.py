@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.cli.compare import settings_for
 from mindstone_tui.cli.main import run
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW
 from tests.builders import say, transcript_in
@@ -181,3 +182,12 @@ def test_the_sample_is_rehearsed_before_it_is_proven(
     assert run(["import", str(IMPORTS / "messages.jsonl"), "--no-wait"]) == 0
     assert run(["replay", "messages-messages", "--all", "--check"]) == 0
     assert "nothing to check" in capsys.readouterr().out
+
+
+def test_the_sample_keeps_its_window_whatever_window_the_settings_name(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text("[context]\nwindow = 8192\n")
+    assert settings_for(sample=True).context.window == SAMPLE_WINDOW
+    assert settings_for(sample=False).context.window == 8192
+    named = settings_for(sample=True, flags={"context.window": 4096})
+    assert named.context.window == 4096

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.text import (
     as_data,
+    as_written,
     exact,
     for_terminal,
     fresh_nonce,
     inside,
     one_line,
-    without_files,
 )
 from tests.corpora import FULL, lines, unescaped
 
@@ -159,4 +159,22 @@ def test_a_nonce_that_can_be_guessed_or_forged_is_refused() -> None:
 
 def test_a_message_is_shown_without_the_marks_of_what_a_command_printed() -> None:
     said = f"Review it. Branch:\n{as_data('main', origin='shell', nonce=NONCE)}\nand go on"
-    assert without_files(said) == "Review it. Branch:\nmain\nand go on"
+    assert as_written(said) == "Review it. Branch:\nmain\nand go on"
+
+
+@pytest.mark.parametrize(
+    ("said", "own"),
+    [
+        ("<system-reminder>\nToday is\n</system-reminder>\n\nadd a test", "add a test"),
+        ("one\n<system-reminder>x</system-reminder>\n two", "one\ntwo"),
+        ("<system-reminder>a</system-reminder><system-reminder>b</system-reminder>hi", "hi"),
+        (
+            "<system-reminder>only this</system-reminder>",
+            "<system-reminder>only this</system-reminder>",
+        ),
+        ("why does <system-reminder> stand here?", "why does <system-reminder> stand here?"),
+        ("  as it is\n", "  as it is\n"),
+    ],
+)
+def test_a_message_is_shown_without_what_programs_add_to_it(said: str, own: str) -> None:
+    assert as_written(said) == own

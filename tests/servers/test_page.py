@@ -58,7 +58,7 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             asked = seen(browser, ".ask")
             assert "write needs your approval" in asked
             assert "+a stone remembers" in asked
-            assert browser.run("document.activeElement.textContent") == "Deny"
+            assert browser.run("document.activeElement.textContent") == "Decline"
             assert browser.run("document.querySelector('.answer strong').textContent") == "it"
             browser.run("document.querySelector('.ask button').click()")
             waits(browser, "It is written.")

@@ -231,13 +231,16 @@ class Newcomer:
         note="answers from what it recalls and uses tools",
     )
 
+    def downloadable(self, name: str) -> DownloadChoice:
+        return self.download
+
     def fetched(self) -> bool:
         return False
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         return model
 
-    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
         return "local/qwen-coder-1.5b"
 
     async def sample(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
 from mindstone_tui.tui.prompt.paste import Pastes
+from mindstone_tui.tui.terminal import typed_ahead
 from mindstone_tui.tui.widgets.fold import FoldTitle
 from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, tool, until
 
@@ -367,3 +371,28 @@ async def test_a_message_whose_attachment_is_refused_goes_back_to_the_prompt() -
         await pilot.press("enter")
         await until(pilot, lambda: app.chat.input_area.prompt.text == "look at @a.bin")
         assert any("neither text" in each.message for each in app._notifications)
+
+
+def test_enter_typed_before_the_app_owns_the_terminal_is_enter() -> None:
+    keyboard, own = pty.openpty()
+    try:
+        os.write(keyboard, "grüße\rzwei\r".encode() + b"\x1b[18~half")
+        select.select([own], [], [], 10)
+        assert typed_ahead(own) == "grüße\rzwei\r\x1b[18~half"
+        os.write(keyboard, b"\nnow\r")
+        select.select([own], [], [], 10)
+        assert typed_ahead(own) == "\nnow\r"  # from here on Ctrl+J is Ctrl+J again
+    finally:
+        os.close(keyboard)
+        os.close(own)
+
+
+async def test_enter_within_a_burst_sends_what_was_typed_before_it() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        app.chat.set_focus(None)
+        for key in (*"one", "enter", *"two", "enter"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: len(talk.did) == 2)
+        assert [did[1] for did in talk.did] == ["one", "two"]

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from rich.console import RenderableType
 from textual._compositor import CompositorUpdate
+from textual.pilot import Pilot
 from textual.screen import Screen
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.widgets.conversation import ConversationView
+from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.screen_model import ScreenModel
-from tests.tui.staged import Staged, around, asked, ready, reported, settle, until
+from tests.tui.staged import (
+    Staged,
+    around,
+    asked,
+    done,
+    ready,
+    recorded,
+    reported,
+    settle,
+    until,
+)
 
 SIZE = (120, 40)
 ANSWER = """A **stone** remembers what was said, and the prompt is only what it needs to see of it.
@@ -116,3 +130,45 @@ async def test_drawing_only_what_differs_shows_what_drawing_all_of_it_would(size
         await settle(pilot, talk)
         await until(pilot, lambda: app.model.text == app.whole)
         assert "results become a placeholder" in app.model.text
+
+
+QUOTED = """This was said before, the newest first:
+
+> Written: one paragraph each, with `make check` as the only command for developers.
+> — agent:default:main #605 · turn 76 · 6 February 2026 · assistant · score 0.63
+
+> The port 8790, the poll timeout of 8 seconds, the busy timeout of 4,000 ms.
+> — agent:default:main #539 · turn 67 · 6 February 2026 · assistant · score 0.68
+
+> Port clash: 8765 is taken on the harbour machine by the old system. Use 8790.
+> — agent:default:main #264 · turn 32 · 3 February 2026 · Mara · score 0.87"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_the_first_answer_is_whole_after_a_switch_of_models_and_resizes(seed: int) -> None:
+    dice = random.Random(seed)
+    talk = Staged([ready(turns=0), reported()])
+    app = Watched(talk)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        assert app.screen.query(Welcome)
+        talk.announce(ev.ModelChanged(model="local/guide", note=""), asked(1, "which port?"))
+        size = dice.choice((3, 11))
+        pieces = [QUOTED[at : at + size] for at in range(0, len(QUOTED), size)]
+        resized = set(dice.sample(range(len(pieces)), 3))
+        for at, piece in enumerate(pieces):
+            talk.announce(ev.TextDelta(turn=1, text=piece))
+            if at in resized:
+                await _resize(app, pilot, dice.choice(((80, 24), (120, 40), (100, 30), (70, 40))))
+        talk.announce(recorded(1, QUOTED), done(1, elapsed=2.0), reported())
+        await _resize(app, pilot, SIZE)
+        await settle(pilot, talk)
+        await until(pilot, lambda: app.model.text == app.whole)
+        for part in ("make check", "poll timeout", "Use 8790.", "0.87", "2.0 s"):
+            assert part in app.whole
+        assert not app.screen.query(Welcome)
+
+
+async def _resize(app: Watched, pilot: Pilot[int], size: tuple[int, int]) -> None:
+    app.model = ScreenModel(*size)
+    await pilot.resize_terminal(*size)

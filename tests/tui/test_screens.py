@@ -417,6 +417,9 @@ class FirstSteps:
         self.progress: list[Callable[[int, int], None]] = []
         self.complete = asyncio.Event()
 
+    def downloadable(self, name: str) -> DownloadChoice:
+        return self.download
+
     def fetched(self) -> bool:
         return False
 
@@ -426,7 +429,7 @@ class FirstSteps:
             raise ProviderRefused(self.refuses, "Copy it again.")
         return model or "openai/first"
 
-    async def fetch(self, progress: Callable[[int, int], None]) -> str:
+    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
         self.progress.append(progress)
         progress(self.download.size // 2, self.download.size)
         await self.complete.wait()
@@ -503,8 +506,15 @@ async def test_a_server_of_ones_own_needs_its_address_alone() -> None:
         await until(pilot, lambda: isinstance(app.screen, KeyScreen))
         await pilot.press("enter")
         assert setup.did == []
-        await pilot.press(*"http://127.0.0.1:9", "enter", "enter")
+        setup.refuses = "It does not say which models it has."
+        await pilot.press(*"http://127.0.0.1:9", "enter", "enter", "enter")
         await until(pilot, lambda: setup.did == [("openai", "", "", "http://127.0.0.1:9")])
+        # What is missing is the model's name: it can be typed at once, and not into the key.
+        await until(pilot, lambda: app.focused is app.screen.query_one("#model"))
+        setup.refuses = ""
+        await pilot.press(*"m1", "enter")
+        own = ("openai", "", "openai/m1", "http://127.0.0.1:9")
+        await until(pilot, lambda: setup.did[-1] == own)
 
 
 async def test_a_model_is_downloaded_in_view_and_then_used() -> None:
@@ -540,12 +550,12 @@ async def test_help_is_made_from_the_bindings_and_the_registry() -> None:
         await settle(pilot, talk)
         await pilot.press("f1")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        text = str(app.screen.query_one(Static).render())
+        text = "\n".join(str(each.render()) for each in app.screen.query(Static))
         for command in COMMANDS:
             assert f"/{command.name}" in text
             assert command.help in text
         panel = next(line for line in text.splitlines() if "chat.panel" in line)
-        assert "f9" in panel
+        assert "F9" in panel
 
 
 def _chosen(rows: OptionList) -> str:

@@ -208,7 +208,7 @@ async def test_what_is_chosen_is_reversed_where_grounds_cannot_differ(
         await until(pilot, lambda: "How do we store" in reversed_text())
         await pilot.press("escape")
         talk.announce(WISH)
-        await until(pilot, lambda: "Deny" in reversed_text())
+        await until(pilot, lambda: "Decline" in reversed_text())
         assert "Allow" not in reversed_text()
 
 

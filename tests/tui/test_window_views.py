@@ -196,7 +196,9 @@ async def test_the_inspector_lists_every_block_with_why_it_stays() -> None:
         await pilot.press("f2")
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         rows = app.screen.query_one("#blocks", OptionList)
-        assert rows.option_count == len(report().blocks) + 1
+        # What is in the window, a line between, and what left it.
+        assert rows.option_count == len(report().blocks) + 2
+        assert "left the window" in str(rows.get_option_at_index(len(report().blocks)).prompt)
         assert "[bold]as it is[/bold]" in str(rows.get_option_at_index(0).prompt)
         assert "states the task" in str(app.screen.query_one("#detail", Static).render())
         assert "protected" not in str(rows.get_option_at_index(0).prompt)

@@ -320,20 +320,6 @@ class TurnContext:
             cache_marks=_cache_marks(prepared),
         )
 
-    def note_usage(self, line: Line) -> list[Line]:
-        """Learn from what the provider counted; say so if it cut the prompt."""
-        note = self.window.note_usage(line)
-        if not note.cut:
-            return []
-        alert = AlertRaised(
-            level="critical",
-            metric="prompt_cut",
-            message=f"The server counted {note.reported:,} of the {note.sent:,} tokens that were "
-            "sent: it cut the front of the prompt.",
-            remedy="Give the server a larger window, or set --context-window to what it has.",
-        )
-        return [self.window.record(alert, line.turn)]
-
     @property
     def side_output(self) -> int:
         """Tokens that a side call's answer may have."""

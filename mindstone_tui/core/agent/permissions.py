@@ -169,12 +169,12 @@ class Permissions:
     def describe(self) -> str:
         """The mode and the rules, in words."""
         sandbox = (
-            f"{self._sandbox.name} confines what runs unasked"
+            f"What runs without asking runs in a sandbox ({self._sandbox.name})"
             if self._sandbox
-            else "nothing runs unasked but looking"
+            else "Only read-only tools run without asking"
         )
         rules = "\n".join(f"  {rule.verdict} {rule.text}" for rule in self._rules)
-        return f"The mode is {self.mode}; {sandbox}.\n{rules or '  There are no rules.'}"
+        return f"Approvals: {self.mode}. {sandbox}.\n{rules or '  There are no rules.'}"
 
 
 def _in_session(rule: Rule) -> AskedScope:
@@ -196,4 +196,6 @@ def _in_session(rule: Rule) -> AskedScope:
 
 def _named(rule: Rule) -> str:
     """A rule as a button says it; one without words holds whatever the arguments are."""
+    if rule.tool == "shell" and rule.words and not rule.open_ended:
+        return "exactly this command"
     return rule.text if rule.words else f"every call of {rule.tool}"

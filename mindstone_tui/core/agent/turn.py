@@ -353,7 +353,7 @@ class _Turn:
         )
         if remark := asking.remark():
             yield events.Noticed(message=remark, level="warning")
-        yield from announcements(*context.note_usage(reported))
+        context.window.note_usage(reported)  # a prompt that was cut is told of by the turn's health
         yield events.UsageReported(
             turn=turn, call=report.call, model=report.model, usage=report.usage
         )

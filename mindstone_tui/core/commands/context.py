@@ -168,10 +168,11 @@ async def why(services: SessionServices, argument: str) -> AsyncIterator[AnyEven
         return
     reason = manual.why(services.context.window, line.seq)
     parts = "".join(f"\n  {name:14} {value:+.3f}" for name, value in reason.parts.items())
-    score = "" if reason.score is None else f" Keep score {reason.score:.2f}."
+    score = "" if not reason.parts else f"\nKeep score {reason.score:.2f}, the lowest leaves first:"
+    back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
     yield CommandPrinted(
         command="why",
-        text=f"#{reason.seq}, {reason.kind} of turn {reason.turn}: {reason.why}{score}{parts}",
+        text=f"Turn {reason.turn}, line {reason.seq}: {reason.why}{score}{parts}{back}",
         data=msgspec.to_builtins(reason),
     )
 

@@ -66,14 +66,17 @@ def _window(settings: Settings) -> tuple[Term, ...]:
             about="zones?|yellow|orange|red",
             text="The zone: how full the window is. Green, yellow from "
             f"{_percent(zones.yellow)}, orange from {_percent(zones.orange)}, red from "
-            f"{_percent(zones.red)}. Zones only inform; the marks act. In small windows they begin "
-            "earlier, in very large ones later, and the panel says so.",
+            f"{_percent(zones.red)}. A zone is left again "
+            f"{zones.hysteresis:g} points below where it began. Zones only inform; the marks act. "
+            "In small windows they begin earlier, in very large ones later, and the panel says so.",
         ),
         Term(
             word="trim",
             about="trimmed|trimming|shortened",
-            text=f"The mark at {_percent(context.trim)}: older tool results become one line each, "
-            f"down to {_percent(context.trim_to)}. Their full text stays in the transcript.",
+            text=f"The mark at {_percent(context.trim)}: from there on older tool results become "
+            "one line each, all at once, as soon as that frees "
+            f"{_percent(context.trim_step)} of the room; else just before exchanges would leave. "
+            "Their full text stays in the transcript.",
         ),
         Term(
             word="prune",
@@ -121,8 +124,9 @@ def _shares(settings: Settings) -> tuple[Term, ...]:
             word="budget",
             about="shares?",
             text="Each part of the prompt has a share of the window. At "
-            f"{_percent(soft)} of its share it is nearly full. Shares only inform; `/budget` "
-            "shows them in figures.",
+            f"{_percent(soft)} of its share it is nearly full. Over its share it gives way: older "
+            "results are shortened, tools that are used least come on demand, recall asks for "
+            "better passages. Only the whole is ever refused. `/budget` shows them in figures.",
         ),
         Term(word="system", about="system prompt", text="Identity, rules, project and task."),
         Term(
@@ -158,7 +162,8 @@ def _growth(settings: Settings) -> tuple[Term, ...]:
         Term(
             word="spent",
             about="cost|cached|price",
-            text="What the requests of this session cost, as far as prices are known. `cached` is "
+            text="What the requests of this session cost, as far as prices are known; $? where "
+            "none is. `cached` is "
             "the part of the last prompt that the provider had read before and charges less for.",
         ),
     )

@@ -44,7 +44,7 @@ from mindstone_tui.core.entries import Line, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.tokens import Counter, counter_for
 from mindstone_tui.core.transcript import History
 
@@ -107,7 +107,7 @@ def _words_of(line: Line) -> str:
     entry = line.entry
     if isinstance(entry, ToolReturned) and entry.finding:
         return f"{entry.name}: {entry.finding}"
-    return text_of(line)
+    return as_written(text_of(line))
 
 
 def _standing_block(fold: Fold, call: Call, piece: Piece, size: int) -> Block:
@@ -361,7 +361,7 @@ class _Account:
         return GoneExchange(
             turn=turn,
             tokens=round(raw * self.measured.factor),
-            words=one_line(text_of(asked), _PREVIEW) if asked else "",
+            words=one_line(as_written(text_of(asked)), _PREVIEW) if asked else "",
         )
 
     def _stable_prefix(self) -> int:
@@ -384,7 +384,10 @@ class _Account:
         if share == "tool_definitions":
             return "; turn some off with `/tools off NAME`"
         if share == "tool_results":
-            return "; older ones are shortened first"
+            step = self.room.tokens(self.view.settings.context.trim_step)
+            return (
+                f"; older ones are shortened once that frees {step:,}, or now by `/prune results`"
+            )
         files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
         if share != "system_prompt" or not files:
             return ""

@@ -6,12 +6,16 @@ Each can be undone by another: a pin by an unpin, a prune or a rewind by a resto
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.budget import marks
 from mindstone_tui.core.context.exchanges import (
+    CURRENT,
+    PINNED,
+    RECENT,
     TASK,
     Exchange,
     eligible,
@@ -266,6 +270,23 @@ def why(view: LiveWindow, seq: int) -> Reason:
     return _outside(view, line)
 
 
+_KEPT_BY: Final = {
+    PINNED: "because it is pinned",
+    RECENT: "because it is recent",
+    TASK: "because it states the task",
+    CURRENT: "because it is the newest exchange",
+}
+_LEFT_BY: Final = {
+    "ceiling": "the window was full and this was next ({reason})",
+    "velocity": "the window was about to be full and this was next ({reason})",
+    "spike": "a turn grew so fast that the window would not have held it",
+    "emergency": "the window did not hold the running turn otherwise",
+    "manual": "you pruned it",
+    "import": "it was imported, and the window held only what came later",
+}
+"""What made exchanges leave, in words; the ways of making room speak for themselves."""
+
+
 def _inside(view: View, call: Call, line: Line) -> Reason:
     measured = view.measure(call)
     units = units_of(
@@ -277,11 +298,11 @@ def _inside(view: View, call: Call, line: Line) -> Reason:
     state = view.fold.state
     stand_in = state.trimmed.get(line.seq, state.cut.get(line.seq))
     protected = unit.protected or (TASK if line.seq == view.fold.task else "")
-    text = f"It is in the window: {protected or 'nothing made it leave yet'}."
+    text = f"In the window {_KEPT_BY.get(protected, 'because nothing made it leave yet')}."
     if line.seq in state.trimmed:
-        text += " The prompt shows a placeholder for it."
+        text += " Its place is taken by one line; the full text stays in the transcript."
     elif line.seq in state.cut:
-        text += " The prompt shows it shortened."
+        text += " It is shown shortened; the full text stays in the transcript."
     return Reason(
         seq=line.seq,
         entry=line.id,
@@ -325,14 +346,16 @@ def _is(left: Left, line: Line) -> bool:
 
 
 def _left(line: Line, by: Line, gone: Left, policy: str, trigger: str) -> Reason:
-    proof = "read back from the index first" if gone.receipt else "not indexed"
+    proof = ". It was found again in the index first" if gone.receipt else "; it is not indexed"
+    summed = f"a summary took its place ({trigger.replace('_', ' ')})"
+    cause = _LEFT_BY.get(trigger, summed).replace("{reason}", gone.reason)
     return Reason(
         seq=line.seq,
         entry=line.id,
         turn=line.turn,
         kind=line.kind,
         in_window=False,
-        why=f"Its exchange left the window ({trigger}: {gone.reason}), {proof}.",
+        why=f"Outside the window since line {by.seq}: {cause}{proof}.",
         score=gone.score,
         parts=gone.parts,
         by=by.seq,

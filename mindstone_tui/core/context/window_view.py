@@ -40,6 +40,7 @@ from mindstone_tui.core.entries.line import encode_message, request_hash
 from mindstone_tui.core.entries.window import (
     Anchor,
     Growth,
+    ModelChanged,
     PromptPlanned,
     Receipt,
 )
@@ -291,9 +292,15 @@ class View:
             window, label = resolve_window(self.settings.context.window)
             if label == "assumed" and chosen is not None and chosen.window > 0:
                 window, label = chosen.window, chosen.window_label
-            elif label == "assumed" and (last := self.last_plan) is not None:
+            elif label == "assumed" and (last := self._plan_for(chosen)) is not None:
                 window, label = last.window, last.window_label
         return room_for(window, label, self.settings.budget, self.settings.context.max_tokens)
+
+    def _plan_for(self, chosen: ModelChanged | None) -> PromptPlanned | None:
+        """The last plan of the model in use: one model's window says nothing about another's."""
+        last = self.last_plan
+        other = last is not None and chosen is not None and chosen.model != last.model
+        return None if other else last
 
     def call(self, target: Target, tail: Sequence[int] = (), expected: int = 0) -> Call:
         """The next model call for a target, with what recall brought or may still bring."""

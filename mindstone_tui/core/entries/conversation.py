@@ -220,6 +220,8 @@ class ToolReturned(Entry):
     source_id: str = ""
     shown: str = ""
     """What it was meant for, when it failed before it could begin."""
+    images: tuple[Image, ...] = ()
+    """Pictures that it gave; the text has a word for each."""
 
 
 class UsageReported(Entry):

@@ -46,6 +46,8 @@ class RecallInjected(Entry):
     nonce: str = ""
     vectors: bool = True
     elapsed: float = 0.0
+    left_out: int = 0
+    """Passages that were good enough and stayed out, because memory's share was full."""
 
     def __post_init__(self) -> None:
         if any(passage.at for passage in self.passages):

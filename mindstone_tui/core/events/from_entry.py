@@ -224,6 +224,11 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
 
 def _of_session(line: Line) -> list[ev.AnyEvent]:
     match line.entry:
+        case conversation.SessionOpened(forked_from=point) if point is not None:
+            told = (
+                f"Forked from {point.session} at line {point.seq}; what had left the window there"
+            )
+            return [ev.Noticed(message=f"{told} is recalled from there.", level="info")]
         case window.ModelChanged(model=model, why=why):
             return [ev.ModelChanged(model=model, note=why)]
         case conversation.MessageQueued(text=text):

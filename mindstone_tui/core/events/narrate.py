@@ -32,7 +32,7 @@ from mindstone_tui.core.events.types import (
     WindowEvent,
 )
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
-from mindstone_tui.core.text import one_line, plural, without_files
+from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
 
 LONGEST: Final = 400
@@ -40,7 +40,11 @@ LONGEST: Final = 400
 _FIXED_SHARES: Final = ("system_prompt", "tool_definitions")
 """Shares that do not grow with the conversation; the panel and `/budget` show them."""
 _NOT_SAVED: Final = "NOT SAVED"
-_SHARE_LEVELS: Final = {"hard": "over budget", "soft": "close to budget", "free": "within budget"}
+_SHARE_LEVELS: Final = {
+    "hard": "over their share",
+    "soft": "near their share",
+    "free": "within their share",
+}
 _BLOCKED: Final = {
     "protected": "everything left is protected",
     "unindexed": "the rest is not indexed yet",
@@ -109,7 +113,7 @@ def brief(event: ev.AnyEvent) -> str:
         case ev.SummaryDerived():
             return "older exchanges summarised"
         case ev.ZoneChanged(after=after):
-            return f"zone {after}"
+            return f"the window is {after} now"
         case ev.ShareCrossed(component=component, after=after):
             return f"{component.replace('_', ' ')} {_SHARE_LEVELS[after]}"
         case ev.VelocitySpiked(tokens=grown):
@@ -186,7 +190,7 @@ def _worded(event: ev.AnyEvent) -> EventLine:
 def _of_turn(event: TurnEvent) -> EventLine:
     match event:
         case ev.TurnStarted(text=text):
-            return EventLine(sign="❯", text=without_files(text))
+            return EventLine(sign="❯", text=as_written(text))
         case ev.TextDelta(text=text):
             return EventLine(sign="●", text=text)
         case ev.ThinkingDelta(text=text):
@@ -285,11 +289,12 @@ def _paths(event: ev.FilesChanged) -> str:
 
 def _of_window(event: WindowEvent) -> EventLine:
     match event:
-        case ev.RecallInjected(passages=passages, tokens=used):
+        case ev.RecallInjected(passages=passages, tokens=used, left_out=more):
             count = plural(len(passages), "passage")
+            full = f" · {more} weaker left out, memory's share is full" if more else ""
             return EventLine(
                 sign="↺",
-                text=f"{count} recalled · {tokens(used)} tokens",
+                text=f"{count} recalled · {tokens(used)} tokens{full}",
                 detail=_sources(passages),
             )
         case ev.WindowPruned():
@@ -355,6 +360,10 @@ def _of_window(event: WindowEvent) -> EventLine:
             assert_never(event)
 
 
+_BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", "import")
+"""What makes exchanges leave without anything in their place."""
+
+
 def _pruned(event: ev.WindowPruned) -> EventLine:
     count = plural(sum(left.exchanges for left in event.left), "exchange")
     named = turn_names(turn for left in event.left for turn in left.turns)
@@ -363,9 +372,11 @@ def _pruned(event: ev.WindowPruned) -> EventLine:
         + (f", {plural(left.receipt.passages, 'passage')} read back" if left.receipt else "")
         for left in event.left
     ]
+    # Where a summary takes their place, the figure would leave that out.
+    size = f" · {_shrunk(event)}" if event.trigger in _BY_THEMSELVES else ""
     return EventLine(
         sign="↥",
-        text=f"{count} left the window: {named} · {_shrunk(event)}",
+        text=f"{count} left the window: {named}{size}",
         detail="still searchable; /restore brings one back",
         more=(f"policy {event.policy}, trigger {event.trigger}", *each),
     )

@@ -167,6 +167,8 @@ class RecallInjected(Event):
     query: str
     passages: tuple[RecalledPassage, ...]
     tokens: int
+    left_out: int = 0
+    """Weaker ones that stayed out, because memory's share was full."""
 
 
 class WindowPruned(Event):

@@ -34,10 +34,13 @@ def _found(parts: Sequence[object]) -> Iterator[Picture]:
     for each in parts:
         part = mapping(each)
         source = mapping(part.get("source"))
-        url = part.get("image_url")
+        inline = mapping(part.get("inlineData"))
+        url = part.get("image_url") or part.get("url")
         address = text(mapping(url).get("url") if isinstance(url, dict) else url)
         if source.get("type") == "base64":
             yield Picture(data=text(source.get("data")))
+        elif text(inline.get("mimeType")).startswith("image/"):
+            yield Picture(data=text(inline.get("data")))
         elif address.startswith("data:") and ";base64," in address[:100]:
             yield Picture(data=address.split(";base64,", 1)[1])
         elif part.get("type") == "image" and isinstance(part.get("data"), str):

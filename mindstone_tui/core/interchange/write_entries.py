@@ -437,7 +437,11 @@ class Writer:
     def _put_answered(self, each: AnsweredCall) -> None:
         if each.call.id not in self._before.called:
             self._put(_called(each.call.id, each.call.name, each.call.arguments), each.result.ts)
-        self._put(_returned(each), each.result.ts)
+        result = _returned(each)
+        if each.result.images:
+            kept = keep_pictures(each.result.images, self._transcript)
+            result = msgspec.structs.replace(result, images=kept)
+        self._put(result, each.result.ts)
         self._before.pending.pop(each.call.id, None)
 
     def _is_new(self, message: Message, ts: str, *, counts: bool = True) -> bool:

@@ -8,7 +8,8 @@ prompt of the next turn begins exactly as this one ended and need not be read ag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -18,16 +19,17 @@ from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
 from mindstone_tui.core.providers.guide.provider import is_context, passages, text_of, unwrapped
+from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out
 from mindstone_tui.core.providers.local_models import LocalModel
 
 TOOLS: Final = ("read", "list", "grep", "write", "edit", "shell", "recall")
 """What a small model is offered: more names than these only confuse it."""
-_NOTES: Final = """\
-Answer the question from the notes. If they do not say what is asked, answer: I don't know, \
-nothing I have says so.
-Example: The car is red. Question: Who owns the car? -> I don't know, nothing I have says so.
+_NOTES: Final = f"""\
+Answer the question from the notes. If they do not say what is asked, answer: {NOTHING_SAYS_SO}
+Example: The car is red. Question: Who owns the car? -> {NOTHING_SAYS_SO}
 Notes:
 """
+_ASKED: Final = "\n\nQuestion: "
 _LONGEST_NOTE: Final = 1_200
 _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
@@ -142,7 +144,16 @@ def needs_no_tool(messages: Sequence[Message]) -> bool:
     last = text_of(messages[-1])
     if messages[-1]["role"] != "user" or not last.startswith(_NOTES):
         return False
-    return _ACTS.search(last.rpartition("\n\n")[2]) is None
+    return _ACTS.search(last.rpartition(_ASKED)[2]) is None
+
+
+def check_of(messages: Sequence[Message]) -> Callable[[str], bool] | None:
+    """What holds an answer against the notes that it must come from; None where it need not."""
+    if not needs_no_tool(messages):
+        return None
+    last = text_of(messages[-1])
+    notes, _, question = last.removeprefix(_NOTES).rpartition(_ASKED)
+    return partial(bears_out, notes.splitlines(), question)
 
 
 def call_text(name: str, arguments: Mapping[str, Any]) -> str:
@@ -216,5 +227,5 @@ def _with_notes(question: Message, block: str, most: int) -> Message:
     shown = "\n".join(f"- {' '.join(note.split())}" for note in notes)
     return {
         "role": "user",
-        "content": f"{_NOTES}{shown}\n\nQuestion: {question['content']}",
+        "content": f"{_NOTES}{shown}{_ASKED}{question['content']}",
     }

@@ -33,6 +33,7 @@ from mindstone_tui.core.providers.errors import Failure, translate
 from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.guide.provider import GUIDE, about_mindstone
 from mindstone_tui.core.providers.local_answer import AnswerReader, RepetitionWatch
+from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
 from mindstone_tui.core.providers.local_models import (
     SMALLEST_WINDOW,
     LocalModel,
@@ -41,11 +42,13 @@ from mindstone_tui.core.providers.local_models import (
     window_for,
 )
 from mindstone_tui.core.providers.local_process import CHILD, ChildDied, ModelProcess, Start
-from mindstone_tui.core.providers.local_prompt import TOOLS, body_of
+from mindstone_tui.core.providers.local_prompt import TOOLS, body_of, check_of
 from mindstone_tui.core.providers.stream import Translator
 
 Missing = Callable[[Places, LocalModel, ModelSettings], str]
 _ATTEMPTS: Final = 2
+_LONGEST_CHECKED: Final = 400
+"""Characters of an answer from notes that are held back to be checked; more is an explanation."""
 
 
 def why_not(places: Places, model: LocalModel, settings: ModelSettings) -> str:
@@ -116,7 +119,8 @@ class LocalProvider:
             )
         body = body_of(request, options, self._model)
         call_id = f"local_{request.hash[:8]}_{len(request.messages)}"
-        answer = _Answer(call_id, as_json="response_format" in body)
+        check = None if options.purpose else check_of(body["messages"])
+        answer = _Answer(call_id, as_json="response_format" in body, check=check)
         for attempt in range(_ATTEMPTS):
             try:
                 asked = self._ask(answer, body, options)
@@ -188,7 +192,9 @@ class LocalProvider:
 class _Answer:
     """What the model has said so far, across attempts."""
 
-    def __init__(self, call_id: str, *, as_json: bool) -> None:
+    def __init__(
+        self, call_id: str, *, as_json: bool, check: Callable[[str], bool] | None = None
+    ) -> None:
         self.began = False
         """Some of it was passed on."""
         self.is_loop = False
@@ -196,6 +202,9 @@ class _Answer:
         self._call_id = call_id
         self._reader = AnswerReader() if as_json else None
         self._plain = ""
+        self._check = check
+        self._held = ""
+        """What is not passed on before it is whole and was checked."""
         self._watch = RepetitionWatch()
 
     def feed(self, piece: str) -> str:
@@ -205,11 +214,18 @@ class _Answer:
         # A call is watched as it is written, too: it could go on for ever as well.
         in_call = self._reader is not None and not self._reader.is_answer
         self.is_loop = self._watch.feed(piece if in_call else text)
+        if self._check is not None:
+            self._held += text
+            if len(self._held) <= _LONGEST_CHECKED:
+                return ""
+            text, self._held, self._check = self._held, "", None
         self.began = self.began or bool(text)
         return text
 
-    def end(self) -> list[CallDelta]:
-        """The tool it asks for, if it does and is not stuck in it."""
+    def end(self) -> list[TextPart | CallDelta]:
+        """What was held back, or what is said instead; or the tool it asks for, if it does."""
+        if self._check is not None and self._held:
+            return [TextPart(text=self._held if self._check(self._held) else NOTHING_SAYS_SO)]
         asked = None if self._reader is None or self.is_loop else self._reader.call()
         if asked is None:
             return []

@@ -33,6 +33,8 @@ _CONTEXT: Final = 400
 _FEW_TERMS: Final = 3
 _READ: Final = 4_000
 """Characters at each end of a long message that say what it is about."""
+RAISED: Final = (0.4, 0.6, 0.8)
+"""Shares of the best score that passages need, in turn, while more is found than fits."""
 _LONGEST_ABOUT: Final = 40
 """Characters of a tool's call in the heading of its result."""
 
@@ -58,6 +60,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     silent: str = ""
     vectors: bool = False
     """False when only words were searched."""
+    left_out: int = 0
+    """Passages that would have been good enough if memory's share had room for all."""
 
 
 class Vacancy(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,9 +133,31 @@ def choose(
         return Choice(injected=applying, silent=silent, vectors=answers[0].vectors)
     found = best_of(*spoken, k=sum(len(each.hits) for each in spoken))
     worth = worth_injecting(message, found.hits)
-    chosen = fill(worth, room, count, session)[:most]
+    best = raise_threshold(worth[:most], room, lambda hit: count(render(hit, session)))
+    chosen = fill(best, room, count, session)
     silent = "" if chosen else NO_ROOM if worth else NOTHING_NEW
-    return Choice(injected=tuple(chosen), silent=silent, vectors=found.vectors)
+    return Choice(
+        injected=tuple(chosen),
+        silent=silent,
+        vectors=found.vectors,
+        left_out=len(worth[:most]) - len(chosen),
+    )
+
+
+def raise_threshold(hits: Sequence[Hit], room: int, size: Callable[[Hit], int]) -> list[Hit]:
+    """The hits that are asked for: more of the best score the more their share is overdrawn.
+
+    What is over its share gives way from the weak end, instead of letting a faint but short
+    passage slip in where a better one did not fit. A correction stays with what it corrects.
+    """
+    sizes = [size(hit) for hit in hits]
+    top = max((hit.score for hit in hits), default=0.0)
+    kept = list(range(len(hits)))
+    for share in RAISED:
+        if sum(sizes[at] for at in kept) <= room:
+            break
+        kept = [at for at in kept if hits[at].score >= share * top or hits[at].supersedes]
+    return [hits[at] for at in kept]
 
 
 def fill(hits: Sequence[Hit], room: int, count: Counter, session: str = "") -> list[Injected]:
@@ -189,6 +215,7 @@ def inject(text: str, choice: Choice, vacancy: Vacancy, nonce: str) -> RecallInj
         share=vacancy.tokens,
         nonce=nonce,
         vectors=choice.vectors,
+        left_out=choice.left_out,
     )
 
 

@@ -32,6 +32,7 @@ from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.session.lineage import ancestors, ask_ancestors
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
@@ -109,6 +110,10 @@ class StoredRecall:
         self._open = ExitStack()
         self._embedder = embedder = open_embedder(settings.recall.embedder)
         self._indexes: list[RecallIndex] = []
+        # A wider scope has them among the others.
+        excluded = settings.recall.exclude
+        wide = scope != "session"
+        self._lineage = [] if wide else ancestors(home, home.session(key), excluded)
         try:
             for each in _searched(home, key, scope, settings.recall.exclude):
                 index = _fresh(each, embedder)
@@ -162,7 +167,10 @@ class StoredRecall:
         found = search_many(self._indexes, query, count, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
         there = self._elsewhere(query, count, allowed, asked)
-        return [found, *(each for each in (kept, there) if each is not None)]
+        past = ask_ancestors(
+            self._lineage, query, count, allowed, asked=asked, embedder=self._embedder
+        )
+        return [found, *(each for each in (past, kept, there) if each is not None)]
 
     def _elsewhere(
         self, query: str, count: int, allowed: Filter, asked: Asked

@@ -20,6 +20,7 @@ from mindstone_tui.core.entries import Draft, Line, Unknown
 from mindstone_tui.core.entries.conversation import (
     ForkPoint,
     SessionOpened,
+    ToolCalled,
     ToolReturned,
     TurnEnded,
     TurnStarted,
@@ -81,7 +82,9 @@ def fork_session(
                         ts=line.ts,
                         parent=line.id,
                     )
-                    for line in sorted((*lines, *_frame_of(found)), key=lambda line: line.seq)
+                    for line in sorted(
+                        (*lines, *_story_of(history, lines, last)), key=lambda line: line.seq
+                    )
                     if not isinstance(line.entry, Unknown)
                 ),
             ]
@@ -131,9 +134,23 @@ def _same_model(context: TurnContext, channel: str) -> Draft:
     return Draft(entry=entry, turn=0, channel=channel)
 
 
-def _frame_of(turn: Sequence[Line]) -> list[Line]:
-    """Where the last turn began and how it ended: no part of a window, but of the story."""
-    return [line for line in turn if isinstance(line.entry, TurnStarted | TurnEnded)]
+def _story_of(history: History, window: Sequence[Line], last: int) -> list[Line]:
+    """No part of a window, but of the story: where turns begin and end, and what was called.
+
+    Without its end a turn would be taken for one that was interrupted.
+    """
+    shown = {line.entry.call for line in window if isinstance(line.entry, ToolReturned)}
+    found: list[Line] = []
+    for turn in sorted({line.turn for line in window} | {last}):
+        for line in history.turn(turn):
+            match line.entry:
+                case TurnStarted() | TurnEnded():
+                    found.append(line)
+                case ToolCalled(call=call) if call in shown:
+                    found.append(history.whole(line))
+                case _:
+                    pass
+    return found
 
 
 def _window_after(history: History, now: Fold, turn: int, *, room: int) -> list[Line]:
@@ -172,7 +189,9 @@ def _kept_beside(lines: list[Line]) -> Iterator[str]:
         match line.entry:
             case UserMessage(images=images):
                 yield from (image.sha256 for image in images)
-            case ToolReturned(full=full) if full:
-                yield full
+            case ToolReturned(full=full, images=images):
+                yield from (image.sha256 for image in images)
+                if full:
+                    yield full
             case _:
                 pass

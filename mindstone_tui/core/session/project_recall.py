@@ -311,8 +311,11 @@ def hand_over(
         lease.give_back()
 
 
-def offer(places: SessionPlaces, tokens: int) -> str:
-    """A handoff as a new session of an attached program is offered it; empty if it is not whole."""
+def offer(places: SessionPlaces, tokens: int, *, compacted: bool = False) -> str:
+    """A handoff as a session of an attached program is offered it; empty if it is not whole.
+
+    It is that of the session before, or its own if the program has just compacted it.
+    """
     try:
         with History(places) as history:
             text = handoff_store.show_newest(places, history)
@@ -320,10 +323,12 @@ def offer(places: SessionPlaces, tokens: int) -> str:
         return ""
     shown = _shortened(text, tokens, rough_count)
     rest = f"\n… `mindstone handoff --session {places.key}` shows all of it."
-    more = "" if shown == text else rest
+    more = "" if shown == text.rstrip("\n") else rest
     head = (
-        f"The session before this one in this project was {places.key}. This is what it left; use "
-        "it if the person goes on with that work, and leave it alone otherwise."
+        f"This session was compacted. This is what {places.key} has of what was said before."
+        if compacted
+        else f"The session before this one in this project was {places.key}. This is what it left; "
+        "use it if the person goes on with that work, and leave it alone otherwise."
     )
     return as_data(f"{head}\n\n{shown}{more}", origin=f"{INJECTED}handoff", nonce=fresh_nonce())
 

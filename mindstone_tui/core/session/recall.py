@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Final
 
@@ -48,6 +49,7 @@ from mindstone_tui.core.recall.inject import (
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.speak import ASKS_NOTHING
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.session.lineage import Ancestor, ancestors, ask_ancestors
 from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
@@ -212,6 +214,8 @@ class SessionRecall:
         self._catch_up()
         asked = self._ask(query)
         answers = [self.index.search(query, k, allowed=allowed, pinned_turns=pinned, asked=asked)]
+        past = ask_ancestors(self._lineage, query, k, allowed, asked=asked, embedder=self._embedder)
+        answers += [past] if past is not None else []
         others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
         try:
             if others:
@@ -222,6 +226,11 @@ class SessionRecall:
                 index.close()
         kept = self._shelves.search(query, k, kinds, str(self._places.key), asked=asked)
         return [*answers, kept] if kept is not None else answers
+
+    @cached_property
+    def _lineage(self) -> list[Ancestor]:
+        """What this session was forked from; nothing for most."""
+        return ancestors(self._home, self._places, self._settings.exclude)
 
     def _ask(self, query: str) -> Asked:
         """The question's meaning; a turn that asks several times embeds it once, if at all."""
@@ -322,7 +331,7 @@ class SessionRecall:
 
     def _others(self, scope: Scope) -> Iterator[SessionPlaces]:
         """Other sessions that may be searched: the agent's, or everyone's."""
-        excluded = set(self._settings.exclude)
+        excluded = {*self._settings.exclude, *(str(each.places.key) for each in self._lineage)}
         for each in () if scope == "session" else self._home.sessions():
             same_agent = each.key.agent == self._places.key.agent
             if each.key == self._places.key or str(each.key) in excluded:

@@ -36,7 +36,7 @@ from mindstone_tui.core.session.profile import (
     list_described,
     stored_profile,
 )
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import plain_words
 
@@ -154,11 +154,11 @@ def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[Sess
 def _said(line: Line) -> tuple[str, str] | None:
     match line.entry:
         case UserMessage(text=text, name=name):
-            return name or "user", text
+            return name or "user", as_written(text)
         case AssistantMessage(text=text, name=name):
             return name or "assistant", text
         case ToolReturned(text=text, name=name):
-            return name, text
+            return name, unfenced(text)
         case _:
             return None
 
@@ -331,7 +331,7 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         turn=hit.passage.turn,
         seq=hit.passage.seq,
         score=hit.score,
-        excerpt=one_line(hit.text, EXCERPT),
+        excerpt=one_line(unfenced(without_reminders(hit.text)), EXCERPT),
         ts=hit.passage.ts,
         speaker=hit.passage.speaker,
         says=hit.parts.get("words", 0.0) > 0,

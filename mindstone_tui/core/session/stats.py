@@ -43,6 +43,17 @@ class StatsRow(msgspec.Struct, kw_only=True):
         """Read and written."""
         return self.prompt + self.completion
 
+    def add(self, other: StatsRow) -> None:
+        """Add another row; a session that is in both counts twice."""
+        self.sessions += other.sessions
+        self.turns += other.turns
+        self.messages += other.messages
+        self.prompt += other.prompt
+        self.completion += other.completion
+        self.cached += other.cached
+        if other.cost is not None:
+            self.cost = (self.cost or 0.0) + other.cost
+
     def use(self, usage: Usage) -> None:
         """Add what one model took on one day."""
         self.prompt += usage.prompt or 0
@@ -112,7 +123,7 @@ def add_up(
                 _row(tables["model"], model).use(usage)
             for model, answers in day.models.items():
                 _row(tables["model"], model).messages += answers
-            answering.update(day.models)
+            answering.update((*day.models, *day.used))
             tools.update(day.tools)
             files.update(day.files)
         for model in answering:
@@ -155,14 +166,35 @@ def _counted(counts: Counter[str]) -> tuple[NamedCount, ...]:
     return tuple(NamedCount(name, count) for name, count in ordered)
 
 
-def calendar(days: Iterable[StatsRow], most: int) -> list[StatsRow]:
-    """Every day from the first to the last, also those without a session; the newest so many."""
-    dated = {row.name: row for row in days if row.name != NO_NAME}
+class Calendar(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in equal stretches of time, one after the other."""
+
+    rows: tuple[StatsRow, ...] = ()
+    span: str = "a day"
+    """How long each is."""
+    last: str = ""
+    """The last day of the last one."""
+
+
+def calendar(days: Iterable[StatsRow], most: int) -> Calendar:
+    """Every day from the first to the last, also those without a session.
+
+    Where there are more than can be shown, weeks or several weeks are added up, the last of which
+    ends with the last day; each is named after its first day.
+    """
+    dated = {date.fromisoformat(row.name): row for row in days if row.name != NO_NAME}
     if not dated or most < 1:
-        return []
-    last = date.fromisoformat(max(dated))
-    first = max(date.fromisoformat(min(dated)), last - timedelta(days=most - 1))
-    names = [
-        (first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)
+        return Calendar()
+    first, last = min(dated), max(dated)
+    count = (last - first).days + 1
+    weeks = 0 if count <= most else -(-count // (7 * most))
+    length = 7 * weeks or 1
+    start = last - timedelta(days=-(-count // length) * length - 1)
+    rows = [
+        StatsRow(name=(start + timedelta(days=number)).isoformat())
+        for number in range(0, (last - start).days + 1, length)
     ]
-    return [dated.get(name) or StatsRow(name=name) for name in names]
+    for day, row in dated.items():
+        rows[(day - start).days // length].add(row)
+    span = "a day" if not weeks else "a week" if weeks == 1 else f"in {weeks} weeks"
+    return Calendar(rows=tuple(rows), span=span, last=last.isoformat())

@@ -57,13 +57,14 @@ def headline(stats: Stats) -> str:
 
 def _days(days: Sequence[StatsRow]) -> str:
     """A bar a day: as high as its turns, each with its numbers when pointed at."""
-    shown = calendar(days, _MOST_DAYS)
+    found = calendar(days, _MOST_DAYS)
+    shown = found.rows
     if not shown:
         return ""
     most = max(row.turns for row in shown) or 1
     width = _WIDTH / len(shown)
     bars = "".join(_bar(at * width, width, row, most) for at, row in enumerate(shown))
-    words = f"Turns a day, {shown[0].name} to {shown[-1].name}; at most {most:,}"
+    words = f"Turns {found.span}, {shown[0].name} to {found.last}; at most {most:,}"
     return (
         f'<figure class="timeline"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'preserveAspectRatio="none" aria-label="{escaped(words)}">{bars}</svg>'
@@ -84,6 +85,7 @@ def _bar(x: float, width: float, row: StatsRow, most: int) -> str:
 def _table(title: str, rows: Sequence[StatsRow], messages: str = "Messages") -> str:
     most = max((row.tokens or row.messages for row in rows), default=0) or 1
     heads = ("", "", "Sessions", "Turns", messages, "Tokens read", "Tokens written", "Cost")
+    less = (2, 4, 6)
     lines = (
         (
             _name(row.name),
@@ -97,7 +99,7 @@ def _table(title: str, rows: Sequence[StatsRow], messages: str = "Messages") -> 
         )
         for row in rows[:_MOST_ROWS]
     )
-    return _section(title, heads, lines, len(rows))
+    return _section(title, heads, lines, len(rows), less)
 
 
 def _counts(title: str, counts: Sequence[NamedCount], what: str) -> str:
@@ -109,12 +111,25 @@ def _counts(title: str, counts: Sequence[NamedCount], what: str) -> str:
     return _section(title, ("", "", what.capitalize()), lines, len(counts))
 
 
-def _section(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]], count: int) -> str:
+def _section(
+    title: str,
+    heads: Sequence[str],
+    lines: Iterable[Sequence[str]],
+    count: int,
+    less: Sequence[int] = (),
+) -> str:
+    """A table that can be folded; the columns in `less` are left out where there is no room."""
     if not count:
         return ""
-    head = "".join(f"<th>{escaped(each)}</th>" for each in heads)
+    marks = [' class="less"' if at in less else "" for at in range(len(heads))]
+    head = "".join(
+        f"<th{mark}>{escaped(each)}</th>" for mark, each in zip(marks, heads, strict=True)
+    )
     body = "".join(
-        "<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>\n" for line in lines
+        "<tr>"
+        + "".join(f"<td{mark}>{cell}</td>" for mark, cell in zip(marks, line, strict=True))
+        + "</tr>\n"
+        for line in lines
     )
     more = f"<p>and {count - _MOST_ROWS:,} more</p>" if count > _MOST_ROWS else ""
     return (

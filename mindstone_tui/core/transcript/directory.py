@@ -57,6 +57,8 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Who spoke last: user or assistant; empty when nothing was said yet."""
     text: str
     """How the last thing said begins."""
+    said: str = ""
+    """When that was said, by its speaker's clock."""
     title: str = ""
     """The name that a person gave it, else how its first request begins."""
     readable: bool
@@ -120,6 +122,7 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
         turns=newest.turn,
         updated=written_at(newest.id) or newest.ts,
         role=spoken.role if spoken else "",
+        said=spoken.ts if spoken else "",
         text=_text_of(spoken.entry)[:_SHOWN] if spoken and isinstance(spoken.entry, Entry) else "",
         readable=True,
         title=title,

@@ -77,7 +77,7 @@ class _Link(msgspec.Struct, frozen=True):
             yield path, blob.sha256
         if self.full and self.kind == "tool_returned":
             yield "full", str(self.full)
-        if self.images and self.kind in ("user_message", "message_queued"):
+        if self.images and self.kind in ("user_message", "message_queued", "tool_returned"):
             for image in self.images:
                 yield "images", str(image.get("sha256"))
 

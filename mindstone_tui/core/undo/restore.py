@@ -106,16 +106,21 @@ def apply(
     going = [each for each in ordered if _must_go_first(each.before, each.after)]
     coming = [(each.path, each.after) for each in ordered if each.after is not None]
 
-    def tried(path: str, step: Callable[..., None], *how: object) -> None:
+    def tried(path: str, step: Callable[..., None], *how: object) -> bool:
         try:
             step(path, *how)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                problems.append(f"{path}: {error.strerror or error}")
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            problems.append(f"{path}: {error.strerror or error}")
+        return True
 
     with _Tree(root, store.folder / _REMOVED if len(ordered) > many else None) as tree:
-        for change in reversed(going):
-            tried(change.path, tree.remove)
+        stays = {change.path for change in reversed(going) if not tried(change.path, tree.remove)}
+        # Nothing comes in the place of a folder that others put something into.
+        barred = [path for path, _ in coming if path in stays]
+        problems += [f"{path}: somebody else's files are in this folder" for path in barred]
+        coming = [each for each in coming if each[0] not in stays]
         for path, node in coming:
             tried(path, tree.put, node, store)
         tree.discard()

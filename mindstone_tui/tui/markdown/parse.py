@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 BULLETS = ("•", "◦", "▪")
+_LONGEST_LIST = 999
 MOST_BRACKETS = 4_000
 """Opening brackets in a text; with more of them no link is looked for, because each one costs a
 search for its end, and the screen stands still meanwhile."""
@@ -124,6 +125,8 @@ class _Walk:
         if kind == "ordered_list_open":
             self._lists[-1] = (kind, number + 1)
             sign = f"{number}. "
+            if number > _LONGEST_LIST:  # a number that ends a sentence, such as "8790."
+                return _Indent(sign, "")
         else:
             sign = BULLETS[min(len(self._lists), len(BULLETS)) - 1] + " "
         return _Indent(sign, " " * len(sign))

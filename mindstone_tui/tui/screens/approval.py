@@ -1,4 +1,4 @@
-"""Asks a person to approve a tool call. Deny is the default."""
+"""Asks a person to approve a tool call. Declining is the default."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class ApprovalScreen(DialogScreen[Answer]):
     """Shows exactly what will run; keys meant for the prompt are not taken as an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n,escape", "deny", "Deny", id="approval.deny"),
-        Binding("r", "explain", "Deny and say why", id="approval.reason"),
+        Binding("n,escape", "deny", "Decline", id="approval.deny"),
+        Binding("r", "explain", "Decline and say why", id="approval.reason"),
         Binding("y", "allow(0)", "Allow once", id="approval.allow"),
         Binding("s", "allow(1)", "Allow for this session", id="approval.session"),
         Binding("up,left,shift+tab", "app.focus_previous", "Previous", show=False),
@@ -79,7 +79,7 @@ class ApprovalScreen(DialogScreen[Answer]):
             with Vertical(id="buttons"):
                 yield from self._buttons()
             yield LineInput(
-                placeholder="Why not? The model is told. Enter denies, Esc goes back.",
+                placeholder="Why not? The model is told. Enter declines, Esc goes back.",
                 id="reason",
                 compact=True,
             )
@@ -123,8 +123,8 @@ class ApprovalScreen(DialogScreen[Answer]):
         return (once, *kept)
 
     def _buttons(self) -> Iterator[Widget]:
-        yield Button(Content("n  Deny"), id="deny", compact=True)
-        yield Button(Content("r  Deny and say why"), id="explain", compact=True)
+        yield Button(Content("n  Decline"), id="deny", compact=True)
+        yield Button(Content("r  Decline and say why"), id="explain", compact=True)
         for number, scope in enumerate(self.scopes):
             key = ("y", "s")[number] if number < 2 else " "
             label = Content.assemble(f"{key}  ", show.line(self._label(scope), 90))
@@ -173,7 +173,7 @@ class ApprovalScreen(DialogScreen[Answer]):
             self.action_allow(int(number))
 
     def action_deny(self) -> None:
-        """Deny; while a reason is being written, go back to the buttons instead."""
+        """Decline; while a reason is being written, go back to the buttons instead."""
         reason = self.query_one("#reason", Input)
         if reason.has_focus:
             reason.display = False

@@ -66,9 +66,9 @@ class ChatScreen(Screen[None]):
         Binding("f5", "want('model')", "Model", id="chat.model"),
         Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
         Binding("f7", "want('sample')", "Sample session", priority=True, id="chat.sample"),
-        Binding("f9", "want('key')", "Add an API key", id="chat.key"),
-        Binding("f10", "want('fetch')", "Download a small model", id="chat.fetch"),
         Binding("f8", "want('theme')", "Theme", id="chat.theme"),
+        Binding("f9", "want('key')", "Add an API key", id="chat.key"),
+        Binding("f10", "want('fetch')", "Download a model", id="chat.fetch"),
         Binding("ctrl+g", "want('editor')", "External editor", id="chat.editor"),
         Binding("ctrl+l", "want('scrollback')", "Plain scrollback", id="chat.scrollback"),
         Binding("alt+c", "want('copy')", "Copy the last answer", id="chat.copy"),
@@ -95,8 +95,8 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
-        self._early = ""
-        """What was sent before the session was open; it waits in the prompt."""
+        self._early: dict[str, Prompt.Submitted] = {}
+        """What was sent before the session was open, in order; it waits in the queue."""
         self._following: Worker[None] | None = None
         self._look_at = host.at
         self._then = ""
@@ -140,7 +140,8 @@ class ChatScreen(Screen[None]):
 
     def _close_down(self) -> None:
         """Nothing can be said here: the prompt is closed, and the last line says so."""
-        self.status.model = "not open"
+        self.status.model, self.status.doing = "not open", ""
+        self.input_area.prompt.write("\n".join(each.text for each in self._early.values()))
         self.input_area.prompt.read_only = True
         self.input_area.prompt.placeholder = Content("No session is open. Ctrl+Q leaves.")
 
@@ -174,8 +175,13 @@ class ChatScreen(Screen[None]):
                 self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
             case ev.MemoryProposed():
                 self.post_message(MemoryWaits(event))
-            case ev.CommandEnded(ok=True, command=command):
-                self._forget_proposal(command)
+            case ev.CommandPrinted(text=text) if self.app.screen is not self:
+                # Whoever is on another screen does not see what the chat says.
+                self.notify(text, timeout=6)
+            case ev.CommandEnded(ok=ok, command=command):
+                self.status.doing = self.status.doing if self.running else ""
+                if ok:
+                    self._forget_proposal(command)
         await self.conversation.show(event)
         await self.input_area.waiting.show(event)
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
@@ -220,10 +226,23 @@ class ChatScreen(Screen[None]):
             if welcome.is_attached:
                 welcome.offer(found)
 
+    def _wait_in_line(self, event: Prompt.Submitted) -> None:
+        """Hold what was sent too early, in view, until the session is open."""
+        entry = f"early {len(self._early)}"
+        self._early[entry] = event
+        self.status.doing = "will be sent when the session is open"
+        self._show_queue(ev.MessageQueued(entry=entry, text=event.text))
+
+    @work(group="queue", exit_on_error=False)
+    async def _show_queue(self, event: ev.MessageQueued | ev.MessageWithdrawn) -> None:
+        await self.input_area.waiting.show(event)
+        self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
+
     def _send_early(self) -> None:
-        early, self._early, self.status.doing = self._early, "", self._doing
-        if early and self.input_area.prompt.text == early:
-            self.input_area.prompt.action_send()
+        early, self._early, self.status.doing = self._early, {}, self._doing
+        for entry, event in early.items():
+            self._show_queue(ev.MessageWithdrawn(entry=entry))
+            self._submitted(event)
 
     # the turn
 
@@ -330,18 +349,14 @@ class ChatScreen(Screen[None]):
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
-        if self.talk is None:
-            # What was typed since then stays behind it.
-            both = (event.text, self.input_area.prompt.text)
-            self._early = "\n".join(part for part in both if part)
-            self.input_area.prompt.write(self._early)
-            self.status.doing = "will be sent when the session is open"
+        if self.talk is None or self._early:
+            self._wait_in_line(event)
             return
         self.conversation.anchor()
         if event.text.startswith("!"):
             self.talk.command(f"/shell {event.text[1:].strip()}")
         elif event.text.startswith("/"):
-            self.talk.command(event.text)
+            self.command(event.text)
         else:
             self._send(event)
 
@@ -366,7 +381,10 @@ class ChatScreen(Screen[None]):
         self._withdraw(event.entry)
 
     def _withdraw(self, entry: str) -> None:
-        if self.talk is not None:
+        if entry in self._early:
+            del self._early[entry]
+            self._show_queue(ev.MessageWithdrawn(entry=entry))
+        elif self.talk is not None:
             self.talk.withdraw(entry)
 
     @on(Card.Dropped)
@@ -407,6 +425,8 @@ class ChatScreen(Screen[None]):
     def command(self, line: str) -> None:
         """Run a slash command."""
         if self.talk is not None:
+            if not self.running:  # some take a while, and a turn has a line of its own
+                self.status.doing = f"running {line.split(maxsplit=1)[0]}"
             self.talk.command(line)
 
     def action_want(self, screen: str, argument: str = "") -> None:
@@ -445,14 +465,19 @@ class ChatScreen(Screen[None]):
     async def action_newest(self) -> None:
         await self.conversation.action_newest()
 
-    def on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         """Typing goes to the prompt, wherever the focus is.
 
         What the prompt itself takes never comes here. Of a burst, the first letter moves the focus
-        and the others still come from where it was.
+        and the others still come from where it was: Enter among them must not wait for the app's
+        own turn, or letters behind it would be sent with it.
         """
         prompt = self.input_area.prompt
-        if event.key in self.active_bindings or event.key.startswith("alt+"):
+        bound = self.active_bindings.get(event.key)
+        if bound is not None and bound.node is prompt:
+            event.stop()
+            await prompt.run_action(bound.binding.action)
+        if bound is not None or event.key.startswith("alt+"):
             return
         if event.is_printable and event.character and not prompt.read_only:
             event.stop()
@@ -464,17 +489,18 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             await self.talk.close()
 
-    async def switch(self, key: str, *, then: str = "", model: str = "") -> None:
+    async def switch(self, key: str, *, then: str = "", model: str = "", look_at: str = "") -> None:
         """Leave this session and open another on a fresh screen; a command may follow.
 
-        A model that is named answers there unless the session has one of its own.
+        A model that is named answers there unless the session has one of its own. With a line to
+        look at, the transcript is opened there.
         """
         await self.close()
         if self._following is not None:
             await self._following.wait()
         self.talk = None
         self.host = msgspec.structs.replace(self.host, session=key)
-        self._then, self._keep_model = then, model
+        self._then, self._keep_model, self._look_at = then, model, look_at
         await self.recompose()
         self.on_mount()
         self.set_focus(self.input_area.prompt)

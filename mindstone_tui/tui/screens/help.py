@@ -27,6 +27,8 @@ class HelpScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f1", "dismiss", "Back", id="help.close"),
+        Binding("k", "go('Keys')", "Keys", show=False, id="help.keys"),
+        Binding("c", "go('')", "Commands", show=False, id="help.commands"),
     ]
 
     def __init__(
@@ -42,15 +44,24 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog") as dialog:
-            dialog.border_subtitle = "Esc closes"
+            dialog.border_title = "Help"
+            dialog.border_subtitle = "c commands · k keys · Esc closes"
             yield Static("", markup=False, id="help")
+            yield Static("", markup=False, id="keys")
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
-        told = self.query_one("#help", Static)
-        told.update(help_text(self._families, self._keys, self._commands, told.size.width))
+        told, keys = self.query_one("#help", Static), self.query_one("#keys", Static)
+        told.update(commands_text(self._commands, told.size.width))
+        keys.update(keys_text(self._families, self._keys))
+
+    def action_go(self, title: str) -> None:
+        """Scroll to the commands or to the keys."""
+        dialog = self.query_one("#dialog", VerticalScroll)
+        at = self.query_one("#keys").virtual_region.y if title else 0
+        dialog.scroll_to(y=at, animate=False)
 
 
 class WordsScreen(ModalScreen[None]):
@@ -97,21 +108,52 @@ def words_text(terms: Sequence[Term], width: int) -> Content:
     return Content("\n").join(lines)
 
 
-def help_text(
-    families: Sequence[Family],
-    keys: Mapping[str, str],
-    commands: Sequence[CommandHelp],
-    width: int,
-) -> Content:
-    """All commands, then all keys, with the user's own in place of the defaults."""
+_KEY_NAMES = {
+    "escape": "Esc",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "slash": "/",
+    "plus": "+",
+    "equals_sign": "=",
+    "minus": "-",
+    "question_mark": "?",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+}
+
+
+def key_name(keys: str) -> str:
+    """`ctrl+b,pageup` as a keyboard says it: `Ctrl+B, PgUp`. A single letter stays as it is."""
+    return ", ".join(
+        "+".join(_one_key(part, alone="+" not in key) for part in key.split("+"))
+        for key in keys.split(",")
+    )
+
+
+def _one_key(part: str, *, alone: bool) -> str:
+    if part in _KEY_NAMES:
+        return _KEY_NAMES[part]
+    return part if alone and len(part) == 1 else part.capitalize()
+
+
+def commands_text(commands: Sequence[CommandHelp], width: int) -> Content:
+    """All commands, the usual ones first."""
     lines: list[Content] = [Content.styled("Commands", "bold $primary")]
     for command in by_use(commands):
         lines += _command(command, max(width, 40))
+    return Content("\n").join(lines)
+
+
+def keys_text(families: Sequence[Family], keys: Mapping[str, str]) -> Content:
+    """All keys by place, with the user's own in place of the defaults."""
+    lines: list[Content] = [Content.styled("Keys", "bold $primary")]
     for title, bindings in families:
-        lines += [Content(""), Content.styled(title, "bold $primary")]
+        lines += [Content(""), Content.styled(title, "bold")]
         for binding in bindings:
             if isinstance(binding, Binding) and binding.id and binding.description:
-                key = keys.get(binding.id, binding.key).replace(",", ", ")
+                key = key_name(keys.get(binding.id, binding.key))
                 lines.append(
                     Content.assemble(
                         (f"  {key:<24}", "$accent"),

@@ -25,7 +25,7 @@ _WHY = {
     "standing part of the prompt": "always sent",
     "passes with this turn": "for this turn only",
     "original task": "states the task",
-    "current exchange": "runs now",
+    "current exchange": "stays: newest",
 }
 """Reasons in fewer words than the report has for them."""
 
@@ -66,6 +66,8 @@ class InspectorScreen(Screen[None]):
         self._open_line = open_line
         self.marked: set[int] = set()
         self._confirming = False
+        self._place = (-1, 0)
+        """The line and the turn under the cursor."""
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -114,19 +116,36 @@ class InspectorScreen(Screen[None]):
             )
         )
         at = self._list.highlighted or 0
-        self._list.clear_options()
         rows = [Option(_block(block, block.turn in self.marked)) for block in self._blocks]
+        if report.gone:
+            rows.append(Option(_boundary(report), disabled=True))
         rows += [Option(_gone(gone)) for gone in report.gone]
+        self._list.clear_options()
         self._list.add_options(rows)
         if rows:
-            self._list.highlighted = min(at, len(rows) - 1)
+            self._list.highlighted = self._followed(min(at, len(rows) - 1))
         self._preview()
+
+    def _followed(self, at: int) -> int:
+        """Where the row under the cursor is now: what was restored moved up among the others."""
+        seq, turn = self._place
+        rows = [*((one.seq, one.turn) for one in self._blocks), *self._outside_rows()]
+        exact = [number for number, row in enumerate(rows) if row == (seq, turn) and turn]
+        same = [number for number, row in enumerate(rows) if row[1] == turn and turn]
+        return (exact or same or [at])[0]
+
+    def _outside_rows(self) -> list[tuple[int, int]]:
+        gone = self.report.gone if self.report is not None else ()
+        return [(-1, 0), *((-1, one.turn) for one in gone)] if gone else []
 
     def on_option_list_option_highlighted(self) -> None:
         detail = Content("")
+        self._place = (-1, 0)
         if (block := self._here()) is not None:
+            self._place = (block.seq, block.turn)
             detail = Content("\n").join([show.line(block.preview, 300), _details(block)])
         elif (gone := self._here_gone()) is not None:
+            self._place = (-1, gone.turn)
             told = f"Outside the window. Restoring it adds {gone.tokens:,} tokens: press r."
             why = f"/why turn {gone.turn} says why it left."
             detail = Content("\n").join(
@@ -144,9 +163,9 @@ class InspectorScreen(Screen[None]):
 
     def _here_gone(self) -> GoneExchange | None:
         at = self._list.highlighted
-        if self.report is None or at is None or at < len(self._blocks):
+        if self.report is None or at is None or at <= len(self._blocks):
             return None
-        return self.report.gone[at - len(self._blocks)]
+        return self.report.gone[at - len(self._blocks) - 1]
 
     # actions
 
@@ -265,12 +284,20 @@ def _details(block: Block) -> Content:
     return Content.assemble(show.line(why, 200, colour), "  ", told)
 
 
+def _boundary(report: ContextReport) -> Content:
+    """Parts what is in the window from what left it."""
+    count = plural(report.outside.exchanges, "exchange")
+    more = report.outside.exchanges - len(report.gone)
+    listed = f", the newest {len(report.gone)} of them below" if more > 0 else ""
+    return Content.styled(f"    ── {count} left the window{listed}: r restores one ──", "$muted")
+
+
 def _gone(gone: GoneExchange) -> Content:
     return Content.assemble(
         "    ",
         (f"{gone.turn:>4}", "$context-pruned"),
         f"{numbers.tokens(gone.tokens):>9}  ",
         ("exchange        ", "$muted"),
-        ("outside: r restores it  ", "$context-pruned"),
+        ("outside                 ", "$context-pruned"),
         show.line(gone.words, 200, "$muted"),
     )

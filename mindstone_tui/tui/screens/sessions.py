@@ -149,8 +149,10 @@ def _found(sessions: int, places: int, asked: TypedSearch) -> str:
     narrowed = bool(asked.words or asked.wanted)
     if not sessions and not places:
         return "No session or message matches." if narrowed else "No sessions yet."
-    found = f" · {plural(places, 'place')} found" if asked.words else ""
-    return plural(sessions, "session") + found + " · Enter to open, Esc to go back"
+    named = [plural(sessions, "session")] if sessions or not asked.words else []
+    named += [f"{plural(places, 'place')} found"] if asked.words else []
+    how = "Enter opens it" if sessions else "Enter reads it there"
+    return " · ".join([*named, f"{how}, Esc goes back"])
 
 
 def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
@@ -170,10 +172,9 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
 
 def _hit(hit: SessionHit) -> Content:
     # What was said matters more than the whole of a long name.
-    name = hit.key.removeprefix("agent:default:")
+    name = show.line(hit.key.removeprefix("agent:"), 22).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),
-        show.line(name, 22, "$muted"),
-        (f" · turn {hit.turn} · {numbers.day(hit.ts)}  ", "$muted"),
+        (f"{name:<22} turn {hit.turn:<4} {numbers.day(hit.ts):>11}  ", "$muted"),
         show.line(f"{hit.speaker}: {hit.text}", 160),
     )

@@ -15,7 +15,7 @@ from textual.widgets import Input, ProgressBar, Static
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import Setup
+from mindstone_tui.tui.host import DownloadChoice, Setup
 from mindstone_tui.tui.widgets.line_input import LineInput
 
 OWN_SERVER: Final = "a server of your own"
@@ -51,20 +51,22 @@ class KeyScreen(ModalScreen[str]):
             yield _label("Model")
             known = "empty takes the first one it has" if self._own else "provider/model"
             yield LineInput(self._model, placeholder=known, id="model", compact=True)
-            yield Static(Content.styled(_KEPT, "$muted"), id="note", markup=False)
+            how = _FIELDS if self._own else _AT_ONCE
+            yield Static(Content.styled(f"{how} {_KEPT}", "$muted"), id="note", markup=False)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        """Enter goes to the next field that is empty, and from the last one tries the key."""
+        """Enter tries what was entered, once nothing is missing; a server's fields come in turn."""
         event.stop()
-        needed = ("#address",) if self._own else ("#key", "#model")
-        empty = [each for each in needed if not self.query_one(each, Input).value.strip()]
-        if empty and event.input.id != empty[0].lstrip("#"):
-            self.query_one(empty[0]).focus()
-        elif empty:
+        needed = ("address",) if self._own else ("key", "model")
+        if event.input.id in needed and not event.value.strip():
             self._say("This field is needed.", "$warning")
         elif event.input.id == "address":
             self.query_one("#key").focus()
+        elif event.input.id == "key" and self._own:
+            self.query_one("#model").focus()
+        elif empty := [each for each in needed if not self.query_one(f"#{each}", Input).value]:
+            self.query_one(f"#{empty[0]}").focus()
         elif not self._trying:
             self._try()
 
@@ -84,6 +86,8 @@ class KeyScreen(ModalScreen[str]):
             )
         except MindstoneError as error:
             self._say(f"{error.what} {error.remedy} Nothing was kept.", "$error")
+            # A server that answers for no model by itself wants its name; else the key was wrong.
+            self.query_one("#model" if not model else "#key").focus()
         else:
             self.dismiss(answered)
         finally:
@@ -93,9 +97,11 @@ class KeyScreen(ModalScreen[str]):
         self.query_one("#note", Static).update(show.text(text, style))
 
 
+_FIELDS: Final = "Enter goes on to the next field; from the last one it tries the server."
+_AT_ONCE: Final = "Enter tries it with one short request."
 _KEPT: Final = (
-    "Enter stores it in a file that only you can read and tries it with one short request. "
-    "It is sent to this provider and nowhere else. Esc goes back."
+    "The key is kept in a file that only you can read, and sent to this provider and nowhere else. "
+    "Esc goes back."
 )
 
 
@@ -111,17 +117,19 @@ class FetchScreen(ModalScreen[str]):
         Binding("escape", "dismiss", "Back", id="fetch.close"),
     ]
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, model: DownloadChoice) -> None:
         super().__init__()
         self._setup = setup
+        self._model = model
         self._fetching = False
 
     def compose(self) -> ComposeResult:
-        model = self._setup.download
+        model = self._model
         with Vertical(id="dialog"):
             title = f"Download {model.title} ({megabytes(model.size)})"
             yield Static(Content.styled(title, "bold"), markup=False)
-            about = _ABOUT.format(note=model.note, memory=megabytes(model.memory))
+            best = "The best model that fits this machine. " * (model == self._setup.download)
+            about = best + _ABOUT.format(note=model.note, memory=megabytes(model.memory))
             yield Static(Content.styled(about, "$muted"), markup=False)
             yield ProgressBar(total=model.size, show_eta=False, id="progress")
             yield Static(
@@ -139,7 +147,7 @@ class FetchScreen(ModalScreen[str]):
         self._fetching = True
         self._say("Downloading… Esc stops; the next try continues.")
         try:
-            name = await self._setup.fetch(self._progress)
+            name = await self._setup.fetch(self._model.name, self._progress)
         except MindstoneError as error:
             self._say(f"{error.what} {error.remedy} Enter tries again.", "$error")
         else:
@@ -155,6 +163,6 @@ class FetchScreen(ModalScreen[str]):
 
 
 _ABOUT: Final = (
-    "The best model that fits this machine. It runs here, without a network and for nothing, and "
+    "It runs here, without a network and for nothing, and "
     "needs about {memory} of memory. It {note}. Its hash is checked before it is used."
 )

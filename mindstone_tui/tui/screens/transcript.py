@@ -32,7 +32,7 @@ class TranscriptScreen(Screen[None]):
     AUTO_FOCUS = "LineList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", id="transcript.search"),
-        Binding("n", "older", "Older", id="transcript.older"),
+        Binding("n", "older", "Next match", id="transcript.older"),
         Binding("a", "filter", "All / messages", id="transcript.filter"),
         Binding("r", "restore", "Restore", id="transcript.restore"),
         Binding("p", "pin", "Pin", id="transcript.pin"),
@@ -51,7 +51,7 @@ class TranscriptScreen(Screen[None]):
         where: str = "",
         *,
         command: Callable[[str], None],
-        elsewhere: bool = False,
+        open_session: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__()
         self._browse = browse
@@ -59,7 +59,8 @@ class TranscriptScreen(Screen[None]):
         self._where = where
         self._command = command
         """Runs a slash command in the session that is shown, opening it first if needed."""
-        self._elsewhere = elsewhere
+        self._open_session = open_session
+        """Opens that session at a line; None where it is open already."""
         self._line: Line | Damaged | None = None
         self._wanted = ""
 
@@ -127,6 +128,7 @@ class TranscriptScreen(Screen[None]):
     @on(Input.Submitted, "#search")
     def _search(self, event: Input.Submitted) -> None:
         self._wanted = event.value
+        self.refresh_bindings()
         self._lines.focus()
         self._find(self._number + 1)
 
@@ -162,23 +164,25 @@ class TranscriptScreen(Screen[None]):
             self.dismiss()
 
     def action_open(self) -> None:
-        self._command("")
+        """Open the session that is shown, at this very line: there turns can be restored."""
         self.dismiss()
+        if self._open_session is not None:
+            self._open_session(str(self._number))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Turns can only be restored to the window of the open session."""
         if action in ("restore", "pin"):
-            return not self._elsewhere
-        return self._elsewhere if action == "open" else True
+            return self._open_session is None
+        if action == "older":
+            return bool(self._wanted)
+        return self._open_session is not None if action == "open" else True
 
     def _do(self, verb: str) -> bool:
         """Run a command on the turn under the cursor, if there is one."""
         if not isinstance(self._line, Line) or not self._line.turn:
             self.notify("This line is not part of a turn.", timeout=2, markup=False)
             return False
-        line = f"/{verb} turn {self._line.turn}"
-        self._command(line)
-        self.notify(line, timeout=2, markup=False)
+        self._command(f"/{verb} turn {self._line.turn}")
         return True
 
     def action_copy(self) -> None:

@@ -110,7 +110,12 @@ class LeftLog(OptionList):
 
     def on_option_list_option_highlighted(self) -> None:
         """The panel scrolls, not the list in it."""
-        if self.has_focus and self.highlighted is not None and isinstance(self.parent, Widget):
+        if self.has_focus and self.highlighted is not None:
+            self.call_after_refresh(self._scroll_panel)
+
+    def _scroll_panel(self) -> None:
+        # Only after the list was laid out anew is it known where its rows are.
+        if self.highlighted is not None and isinstance(self.parent, Widget):
             row = Region(0, self.virtual_region.y + self.highlighted, 1, 1)
             self.parent.scroll_to_region(row, animate=False)
 
@@ -163,7 +168,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
         outside, title = report.outside, self.query_one("#left-title", Static)
         title.display = bool(outside.exchanges)
         if outside.exchanges:
-            title.update(_left_title(report))
+            title.update(_left_title(report, max(self.query_one(Gauges).size.width, 20)))
         self._show_alerts()
 
     def show(self, event: ev.AnyEvent) -> None:
@@ -207,21 +212,25 @@ class ContextPanel(VerticalScroll, can_focus=False):
         shown.update(Content("\n").join([heading, *lines]))
 
 
-def _left_title(report: ContextReport) -> Content:
+def _left_title(report: ContextReport, width: int) -> Content:
     """How much left, and how many of it the list does not show."""
     outside = report.outside
     if outside.unindexed:
         state = f"{outside.unindexed} not indexed"
     elif outside.by_words:
-        state = f"searchable, {outside.by_words:,} by words only so far"
+        state = (
+            f"found by words; by meaning\nonce {plural(outside.by_words, 'passage')} more are read"
+        )
     else:
         state = "all searchable"
     count = plural(outside.exchanges, "exchange")
     told = f"{count} · {state}"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
         told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
+    hint = Content.styled("Tab, then r restores" if report.gone else "", "$faint")
     return Content.assemble(
-        ("Left the window\n", "bold $muted"),
+        _heading("Left the window", hint, width),
+        "\n",
         (told, "$warning" if outside.unindexed else "$muted"),
-        ("\nturn   cost  request · r restores it" if report.gone else "", "$faint"),
+        ("\nturn   cost  request" if report.gone else "", "$faint"),
     )

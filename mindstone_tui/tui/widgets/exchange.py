@@ -14,7 +14,7 @@ from textual.widgets import Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.events.narrate import aside, brief, describe, is_bookkeeping, turn_cost
 from mindstone_tui.core.events.narrate_entry import EventLine
-from mindstone_tui.core.text import plural, without_files
+from mindstone_tui.core.text import as_written, plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import ExchangeEvents
 from mindstone_tui.tui.widgets.fold import Fold
@@ -207,7 +207,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         return widget
 
     def _ask(self, text: str, note: str = "") -> None:
-        text = without_files(text)
+        text = as_written(text)
         if text.count("\n") >= _LONG_QUESTION:
             self._add(LongQuestion(text))
             return

@@ -50,6 +50,12 @@ class Completions(OptionList, can_focus=False):
             self.add_options([Option(_drawn(offer, width)) for offer in completion.offers])
             self.highlighted = 0
 
+    def fits(self, offer: Offer) -> bool:
+        """Whether the whole description stands in the list."""
+        offers = self.completion.offers if self.completion else ()
+        label = min(LABEL, max((len(each.label) for each in offers), default=0))
+        return label + 2 + len(offer.help) <= self.scrollable_content_region.width - 2
+
     @property
     def chosen(self) -> Offer | None:
         """The offer under the highlight."""
@@ -147,9 +153,10 @@ class InputArea(Vertical):
         if offer is not None:
             usage, _, rest = offer.detail.partition("\n")
             body = " ".join(rest.split())
-            told.update(
-                show.line(usage, 200, "$accent") + Content("\n") + show.text(body, "$muted")
-            )
+            said = [show.line(usage, 200, "$accent")]
+            if body != offer.help or not self.completions.fits(offer):
+                said.append(show.text(body, "$muted"))
+            told.update(Content("\n").join(said))
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:

@@ -51,12 +51,12 @@ class Card(Static, can_focus=True):
         place = [passage.session, f"turn {passage.turn}", f"#{passage.seq}"]
         if passage.seq < 0:  # a section of a file, which has no turn
             place = [passage.entry]
-        where = [*place, numbers.day(passage.ts)]
-        head = Content.assemble(
-            (f"{passage.score:.2f} ", "bold $context-recalled"),
-            (f"{show.line(passage.speaker, 20).plain} ", "$muted"),
-            (" · ".join(show.line(part, 40).plain for part in where), "$muted"),
-        )
+        where = [passage.speaker, *place, numbers.day(passage.ts)]
+        if passage.superseded_by is not None:
+            where.append(f"superseded by #{passage.superseded_by}")
+        where.append(f"score {passage.score:.2f}")
+        said = " · ".join(show.line(part, 40).plain for part in where if part)
+        head = Content.styled(said, "$context-recalled")
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
         return Content("\n").join([head, text])
 

@@ -26,7 +26,7 @@ _HINTS: Final = (
     ("/", "commands"),
     ("@", "files"),
     ("?", "every word on this screen"),
-    ("F1", "keys"),
+    ("F1", "help"),
 )
 
 
@@ -107,7 +107,11 @@ class Welcome(Vertical):
 
     def offer(self, found: Sequence[ModelChoice]) -> None:
         """List the models that could answer instead; none is used until it is chosen."""
-        others = [choice for choice in found if choice.name != self._ready.model and choice.usable]
+        others = [
+            choice
+            for choice in found
+            if choice.usable and choice.name != self._ready.model and not choice.unnamed
+        ]
         self.steps = [step for step in self.steps if step.screen != "switch"]
         self.steps += [
             Step("switch", choice.name, "", f"Switch to {choice.name}", _about(choice))

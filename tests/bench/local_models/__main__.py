@@ -231,7 +231,7 @@ class Bench:
             "completion": spoken,
             "first": round(first or took, 2),
             "seconds": round(took, 2),
-            "speed": round((spoken - 1) / (took - first), 2) if first and spoken > 1 else None,
+            "speed": round((spoken - 1) / (took - first), 2) if 0 < first < took - 0.05 else None,
         }
         return said.strip(), call
 

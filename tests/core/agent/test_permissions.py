@@ -53,9 +53,9 @@ async def test_a_mode_that_this_machine_cannot_keep_safe_is_not_taken(home: Path
         await allowed.switch("full-auto")
     with pytest.raises(UsageError, match="no mode wild"):
         await allowed.switch("wild")
-    assert allowed.describe().startswith("The mode is ask;")
+    assert allowed.describe().startswith("Approvals: ask.")
     await allowed.switch("read-only")
-    assert allowed.describe().startswith("The mode is read-only;")
+    assert allowed.describe().startswith("Approvals: read-only.")
 
 
 async def some_sandbox() -> Sandbox | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.interchange.export import EXPORTERS, export
-from mindstone_tui.core.interchange.export.html import escaped, prose
+from mindstone_tui.core.interchange.export.html import escaped, prose, spread
 from mindstone_tui.core.redaction import Redactor
 from tests.builders import say, transcript_in, use_tool
 from tests.core.interchange.helpers import FIXTURES, SESSIONS, STORED, outline, take_over, told
@@ -205,3 +206,14 @@ def test_any_conversation_exports_in_every_format(
     transcript.close()
     for name in EXPORTERS:
         assert _exported(home, name).encode() or not texts
+
+
+@pytest.mark.parametrize(
+    "wanted", [[], [0.0], [500.0] * 4, [1_000.0] * 3, [0.0, 1.0, 999.0, 1_000.0], [400.0] * 500]
+)
+def test_every_prune_has_a_notch_of_its_own(wanted: list[float]) -> None:
+    places = spread(wanted)
+    assert len(places) == len(wanted)
+    assert all(0 <= x <= 1_000 for x in places)
+    least = min(12.0, 980 / max(len(wanted) - 1, 1))
+    assert all(after - before >= least for before, after in itertools.pairwise(places))

@@ -51,6 +51,7 @@ BLOCK = (
     "[main #9 · turn 4]\nIt rained.\n</data-0123456789abcdef>"
 )
 READ = tool("read", "path")
+LONG = " ".join(f"word {number} of Calypso" for number in range(40))
 
 Make = Callable[..., LocalProvider]
 
@@ -116,6 +117,25 @@ async def test_the_smallest_is_never_given_tools_and_always_a_system_prompt(make
     assert "tools" not in body
     assert body["messages"][0]["role"] == "system"
     assert body["max_tokens"] == SMOLLM2.max_output
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("The boat is Nereid.", "The boat is Nereid."),
+        ("The boat is Calypso.", "I don't know, nothing I have says so."),
+        (LONG, LONG),
+    ],
+    ids=["said", "invented", "too long to be looked up"],
+)
+async def test_an_answer_that_the_notes_do_not_bear_out_is_not_shown(
+    make: Make, said: str, shown: str
+) -> None:
+    provider = make(
+        f'for word in {said!r}.split(" "): chunk(content=word + " ")\n    chunk("stop")'
+    )
+    asked = request("What is the boat called?", {"role": "user", "content": BLOCK}, model="local/x")
+    assert (await hear(provider, asked)).text.strip() == shown.strip()
 
 
 async def test_recalled_notes_stand_before_the_question(make: Make) -> None:

@@ -149,3 +149,20 @@ def test_what_a_person_marks_in_capitals_is_offered_too() -> None:
     assert alone is not None
     assert alone.text == "The word is basalt. DO_NOT_EVICT"
     assert recognise_standing_instruction("It is important to me, I think") is None
+
+
+def test_an_overdrawn_share_raises_the_threshold_from_the_weak_end() -> None:
+    found = [hit("x" * 300, 1, 1.0), hit("x" * 300, 2, 0.7), hit("x" * 9, 3, 0.3)]
+    roomy = choose("which port?", [answer(*found)], 2_000, len, most=5)
+    assert ([each.hit.passage.seq for each in roomy.injected], roomy.left_out) == ([1, 2, 3], 0)
+    tight = choose("which port?", [answer(*found)], 450, len, most=5)
+    assert [each.hit.passage.seq for each in tight.injected] == [1], "the faint one slipped in"
+    assert tight.left_out == 2
+
+
+def test_a_raised_threshold_never_parts_a_correction_from_what_it_corrects() -> None:
+    corrected = msgspec.structs.replace(hit("x" * 40, 1, 1.0), superseded_by=9)
+    correction = msgspec.structs.replace(hit("y" * 40, 9, 0.2), supersedes=(1,))
+    found = [correction, corrected, *(hit("z" * 200, at, 0.5) for at in (2, 3))]
+    chosen = choose("which port?", [answer(*found)], 300, len, most=5).injected
+    assert [each.hit.passage.seq for each in chosen] == [9, 1]

@@ -16,7 +16,7 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Attachment
 from mindstone_tui.core.session.attachments import LARGEST_TEXT, measure_sound
-from mindstone_tui.core.text import without_files
+from mindstone_tui.core.text import as_written
 from tests.core.session.stage import Stage, on_stage, script
 
 
@@ -63,7 +63,7 @@ async def test_sound_picture_and_text_are_kept_counted_and_sent(home: Path, tmp_
         for each in said.images:
             assert (stage.places.blobs / each.sha256).exists()
         assert "the port is 8790\nand stays" in said.text
-        assert without_files(said.text) == "what is this?\n\n[file a.txt, 2 lines]"
+        assert as_written(said.text) == "what is this?\n\n[file a.txt, 2 lines]"
         grown = stage.all(events.ContextReported)[-1].report.prompt.tokens - before
         assert grown > 10 * 32 + 300, "sound and picture are counted"
         sent = message_of(said, blob=lambda digest: b"x", images=True, sounds=True)

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    SessionOpened,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    UserMessage,
+)
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History
@@ -84,3 +90,35 @@ async def test_a_turn_that_never_was_begins_nothing(home: Path, tmp_path: Path) 
             ended, said = await stage.run(f"/fork child turn {turn}")
             assert not ended.ok
             assert f"no turn {turn} " in said
+
+
+async def test_what_left_the_window_before_the_fork_is_still_recalled_there(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    async with on_stage(home, model=model, context_window=6_000) as stage:
+        await stage.say("we plan the move")
+        await stage.say("the harbour gate opens with code 7714")
+        for number in range(1, 25):
+            await stage.say(f"remark {number} about the north wall")
+        await stage.run("/fork child")
+        await stage.say("the harbour gate opens with code 9035 now")
+    async with on_stage(home, key=CHILD, model=model, context_window=6_000) as fork:
+        assert not any("7714" in text for text in asked(fork)), "it was copied"
+        await fork.say("which code opens the harbour gate?")
+        sent = str(fork.requests()[-1])
+        assert "7714" in sent
+        assert "9035" not in sent, "what was said in the parent after the fork is not its past"
+        ended = [line for line in fork.lines() if isinstance(line.entry, TurnEnded)]
+        copied = {line.turn for line in fork.lines() if isinstance(line.entry, UserMessage)}
+        assert {line.turn for line in ended} == copied
+
+
+async def test_calls_keep_what_they_were_called_with(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello\n")
+    model = script(tmp_path, calls(("read", {"path": "a.txt"})), {"text": "Read."})
+    async with on_stage(home, model=model) as stage:
+        await stage.say("read it")
+        await stage.run("/fork child")
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        assert [called.shown for called in fork.entries(ToolCalled)] == ["read a.txt"]

@@ -187,6 +187,17 @@ async def test_after_a_switch_the_next_models_prompt_is_counted(home: Path) -> N
         assert not parts(report)["tool_definitions"]
 
 
+async def test_a_window_that_was_measured_says_nothing_about_the_next_model(
+    home: Path, tmp_path: Path
+) -> None:
+    unknown = script(tmp_path, {"text": "Yes."}, loop=True)
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("hello there")
+        assert stage.session.services.context.report().window.label == "measured"
+        await stage.run(f"/model {unknown}")
+        assert stage.session.services.context.report().window.label == "assumed"
+
+
 @pytest.mark.parametrize("gone", [1, 3])
 async def test_what_left_is_listed_with_its_words_and_what_restoring_costs(
     home: Path, tmp_path: Path, gone: int

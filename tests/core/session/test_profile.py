@@ -12,7 +12,8 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
-from mindstone_tui.core.session.profile import profile_of
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.session.profile import list_described, profile_of
 from tests.builders import transcript_in
 
 
@@ -62,3 +63,16 @@ def test_the_newest_word_of_the_other_program_replaces_the_one_before(home: Path
     found = profile_of(transcript.places)
     assert found is not None
     assert (found.program, found.usage().prompt) == ("codex", 9)
+
+
+def test_an_imported_session_in_which_one_goes_on_was_used_then(home: Path) -> None:
+    old = "2025-03-02T09:00:00.000Z"
+    transcript = transcript_in(home)
+    transcript.append(UserMessage(text="hello"), turn=1, ts=old)
+    transcript.append(SessionDescribed(program="codex", began=old, ended=old))
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    assert profile_of(transcript.places) is not None
+    assert [one.used for one in list_described(places)] == [old]
+    now = transcript.append(UserMessage(text="and on"), turn=2)
+    transcript.close()
+    assert [one.used for one in list_described(places)] == [now.ts]

@@ -98,15 +98,23 @@ def test_only_the_days_that_are_asked_for_count() -> None:
     assert add_up([(_listed("one"), _profile())], until="2026-02-01").total.sessions == 0
 
 
-def test_the_calendar_has_the_days_between_and_only_the_newest() -> None:
+def test_the_calendar_has_the_days_between_and_adds_up_where_there_is_no_room() -> None:
     days = add_up([(_listed("one"), _profile())]).days
-    assert [(row.name, row.turns) for row in calendar(days, 10)] == [
+    unknown = StatsRow(name="unknown", turns=9)
+    found = calendar([*days, unknown], 10)
+    assert (found.span, found.last) == ("a day", "2026-03-03")
+    assert [(row.name, row.turns) for row in found.rows] == [
         ("2026-03-01", 2),
         ("2026-03-02", 0),
         ("2026-03-03", 1),
     ]
-    assert [row.name for row in calendar(days, 2)] == ["2026-03-02", "2026-03-03"]
-    assert calendar((), 5) == []
+    assert calendar((), 5).rows == ()
+    year = [StatsRow(name=f"2026-{month:02}-28", turns=month) for month in range(1, 13)]
+    for most, called, count in ((400, "a day", 335), (48, "a week", 48), (20, "in 3 weeks", 16)):
+        found = calendar(year, most)
+        assert (found.span, len(found.rows)) == (called, count)
+        assert sum(row.turns for row in found.rows) == sum(row.turns for row in year)
+        assert found.rows[-1].turns >= 12
 
 
 def test_the_page_escapes_what_is_foreign_and_fetches_nothing() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.undo import restore
@@ -81,6 +81,11 @@ def test_several_steps_together_are_undone_as_one(rounds: list[list[Deed]]) -> N
     before=st.lists(DEEDS, max_size=8),
     deeds=st.lists(DEEDS, min_size=1, max_size=6),
     others=st.lists(DEEDS, min_size=1, max_size=6),
+)
+@example(
+    before=[("write", "b", (b"", 420))],
+    deeds=[("rename", "b", "a"), ("folder", "b", 493)],
+    others=[("write", "b/a", (b"", 420))],
 )
 def test_what_somebody_else_changed_is_found_and_never_overwritten(
     before: list[Deed], deeds: list[Deed], others: list[Deed]

@@ -340,7 +340,8 @@ async def test_the_bookkeeping_of_a_turn_is_one_line_that_opens() -> None:
         await settle(pilot, talk)
         (row,) = app.screen.query(Bookkeeping)
         title = str(row.query_one(FoldTitle).render())
-        assert "zone yellow · checkpoint 4 saved · 2 exchanges left the window" in title
+        said = "the window is yellow now · checkpoint 4 saved · 2 exchanges left the window"
+        assert said in title
         assert not app.screen.query(Aside)
         row.opened = True
         await until(pilot, lambda: bool(row.query(".body")))
@@ -548,12 +549,18 @@ async def test_what_is_sent_while_the_session_opens_waits_in_view_and_is_sent_th
     async with app.run_test() as pilot:
         await pilot.press(*"early")
         assert app.chat.input_area.prompt.text == "early"
-        await pilot.press("enter")
-        assert app.chat.input_area.prompt.text == "early"
+        await pilot.press("enter", *"then", "enter", *"oops", "enter")
+        waiting = app.chat.input_area.waiting
+        await until(pilot, lambda: len(waiting.messages) == 3)
+        assert [one.text for one in waiting.messages] == ["early", "then", "oops"]
         assert app.chat.status.doing == "will be sent when the session is open"
+        await pilot.press("up")
+        assert app.chat.input_area.prompt.text == "oops"
         gate.set()
-        await until(pilot, lambda: talk.did == [("send", "early", (), False)])
-        assert app.chat.input_area.prompt.text == app.chat.status.doing == ""
+        sent = [("send", "early", (), False), ("send", "then", (), False)]
+        await until(pilot, lambda: talk.did == sent and not waiting.messages)
+        assert app.chat.input_area.prompt.text == "oops"
+        assert app.chat.status.doing == ""
 
 
 async def test_leaving_closes_the_session() -> None:

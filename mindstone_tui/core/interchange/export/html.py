@@ -11,7 +11,6 @@ import hashlib
 import html
 import itertools
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -105,13 +104,10 @@ def timeline(session: Overview) -> str:
     bars = _bars(session.points)
     width = min(_WIDTH / len(bars), _WIDEST_BAR)
     drawn = "".join(_bar(at * width, width, point) for at, point in enumerate(bars))
-    places = Counter[int]()
-    notches = ""
-    for _, seq, title in session.prunes:
-        place = _place(seq, bars)
-        # Several prunes before one request stand side by side, so that each can be counted.
-        notches += _notch(place * width + places[place] * _APART, seq, title)
-        places[place] += 1
+    places = spread([_place(seq, bars) * width for _, seq, _ in session.prunes])
+    notches = "".join(
+        _notch(x, seq, title) for x, (_, seq, title) in zip(places, session.prunes, strict=True)
+    )
     peak = max(point.utilization for point in session.points)
     words = (
         f"Context: {plural(len(session.points), 'request')}, fullest {peak:.0%}, "
@@ -152,8 +148,23 @@ def _place(seq: int, bars: list[Point]) -> int:
     return sum(1 for point in bars if point.seq < seq)
 
 
+def spread(wanted: list[float]) -> list[float]:
+    """Places as near to the wanted ones, which ascend, as leaves each of them to be counted."""
+    if not wanted:
+        return []
+    first, last = 6.0, _WIDTH - 6.0
+    apart = min(_APART, (last - first) / max(len(wanted) - 1, 1))
+    places: list[float] = []
+    for x in wanted:
+        places.append(max(x, places[-1] + apart if places else first))
+    end = last
+    for at in range(len(places) - 1, -1, -1):
+        places[at] = min(places[at], end)
+        end = places[at] - apart
+    return places
+
+
 def _notch(x: float, seq: int, title: str) -> str:
-    x = min(max(x, 6.0), _WIDTH - 6.0)
     return (
         f'<a href="#s{seq}"><path class="prune" d="M{x - 6:.2f} -{_NOTCH} h12 l-6 {_NOTCH} z">'
         f"<title>{escaped(title)}</title></path></a>"

@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.text import inside, without_files
+from mindstone_tui.core.text import as_written, inside
 from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.encode import Clean
 
@@ -141,7 +141,7 @@ def turns_in(lines: Iterable[Line]) -> Iterator[Turn]:
 def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
     match line.entry:
         case UserMessage(text=text, name=name):
-            return [_spoken(line, "user", name or "user", without_files(text))]
+            return [_spoken(line, "user", name or "user", as_written(text))]
         case AssistantMessage() as answer:
             calls |= {call.id: call for call in answer.calls}
             thought = "\n\n".join(each.text for each in answer.thinking if each.text)

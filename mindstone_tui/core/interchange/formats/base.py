@@ -86,6 +86,7 @@ class Gave(Part):
     status: ToolStatus = "ok"
     id: str = ""
     ts: str = ""
+    images: tuple[Picture, ...] = ()
 
 
 class Broken(Part):

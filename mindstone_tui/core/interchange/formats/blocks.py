@@ -25,6 +25,7 @@ class BlockResult(msgspec.Struct, frozen=True):
     text: str
     name: str = ""
     status: ToolStatus = "ok"
+    images: tuple[Picture, ...] = ()
 
 
 class MessageParts:
@@ -101,6 +102,7 @@ class MessageParts:
                 status=each.status,
                 id=id,
                 ts=ts,
+                images=each.images,
             )
             for each in self.results
         ]
@@ -144,6 +146,7 @@ def result_of(block: dict[str, Any]) -> BlockResult:
         text=plain(block.get("content")) or "",
         name=text(block.get("name")),
         status="error" if block.get("is_error") is True else "ok",
+        images=pictures_in(block.get("content")),
     )
 
 

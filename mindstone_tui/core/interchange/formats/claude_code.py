@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.entries import ToolCall, Usage
-from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
@@ -30,13 +29,13 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     Branches,
     joined,
     plain,
     records_of,
-    tool_call,
     unknown,
 )
 from mindstone_tui.core.interchange.pictures import pictures_in
@@ -306,46 +305,19 @@ def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str)
         status="error" if block.get("is_error") is True else "ok",
         id=text(fields.get("uuid")),
         ts=ts,
+        images=pictures_in(block.get("content")),
     )
 
 
 def _assistant(number: int, fields: dict[str, Any]) -> Record:
     message = mapping(fields.get("message"))
-    content = message.get("content")
-    pieces: list[str] = [content] if isinstance(content, str) else []
-    calls: list[ToolCall] = []
-    thinking: list[Thinking] = []
-    for at, each in enumerate(sequence(content)):
-        block = mapping(each)
-        match block.get("type"):
-            case "tool_use" | "server_tool_use" | "mcp_tool_use":
-                spare = f"call-{number}-{at}"
-                calls.append(
-                    tool_call(block.get("id"), block.get("name"), block.get("input"), spare)
-                )
-            case "thinking" | "redacted_thinking":
-                thinking.append(
-                    Thinking(
-                        text=text(block.get("thinking")),
-                        signature=text(block.get("signature")),
-                        redacted=text(block.get("data")),
-                    )
-                )
-            case _:
-                pieces.append(plain(block) or "")
-    said = joined(pieces)
-    if not (said or calls or thinking):
-        return Aside(what="empty answer")
-    return Said(
-        line=number,
-        role="assistant",
-        text=said,
+    pieces = pieces_of_blocks(message.get("content"), number) or MessageParts(number)
+    return pieces.record(
+        "assistant",
         id=text(fields.get("uuid")),
         ts=moment(fields.get("timestamp")),
         model=text(message.get("model")),
-        calls=tuple(calls),
-        thinking=tuple(thinking),
-        finish=text(message.get("stop_reason")) or "stop",
+        finish=text(message.get("stop_reason")),
         group=text(message.get("id")),
     )
 

@@ -235,6 +235,7 @@ def _user(
                 text="\n\n".join(sorted_text.results),
                 status=result.status,
                 ts=ts,
+                images=result.images,
             )
     content = fields.get("content")
     blocks = content if isinstance(content, list) else [content]

@@ -37,7 +37,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.pictures import pictures_in
+from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
@@ -328,8 +328,10 @@ def _hosted(number: int, kind: str, item: dict[str, Any], ts: str, model: str) -
     name, asked = _HOSTED[kind]
     call = tool_call(item.get("id"), name, {asked: item.get(asked)}, f"call-{number}")
     yield Said(line=number, role="assistant", text="", ts=ts, model=model, calls=(call,))
-    given = "[image]" if item.get("result") else NO_RESULT
-    yield Gave(line=number, call=call.id, text=given, name=name, ts=ts)
+    drawn = text(item.get("result"))
+    images = (Picture(data=drawn),) if drawn else ()
+    given = "[image]" if drawn else NO_RESULT
+    yield Gave(line=number, call=call.id, text=given, name=name, ts=ts, images=images)
 
 
 def _between_agents(number: int, item: dict[str, Any], ts: str) -> Record:
@@ -362,6 +364,7 @@ def _returned(number: int, item: dict[str, Any], ts: str) -> Gave:
         name=text(item.get("name")),
         status="error" if failed or _FAILED.match(said) else "ok",
         ts=ts,
+        images=pictures_in(output),
     )
 
 

@@ -33,6 +33,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     records_of,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
 _SIDE_CHAIN = Aside(what="side chain of a sub-agent")
@@ -174,6 +175,7 @@ def _result(number: int, data: dict[str, Any], ts: str) -> Gave:
         name=text(data.get("toolName")),
         status="error" if data.get("success") is False else "ok",
         ts=ts,
+        images=pictures_in(given),
     )
 
 

@@ -7,6 +7,9 @@ token counts are of the last request alone, so only the cost is taken over.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +29,8 @@ from mindstone_tui.core.interchange.formats.base import (
 )
 from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts, money
 from mindstone_tui.core.interchange.formats.databases import connected, has_tables, json_in, rows
-from mindstone_tui.core.interchange.formats.parts import unknown
+from mindstone_tui.core.interchange.formats.parts import joined, unknown
+from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
 
 _FOLDER: Final = ".crush"
@@ -94,7 +98,8 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
             case "finish":
                 finish = text(data.get("reason")) or finish
             case "image_url" | "binary":
-                pieces.texts.append("[image]")
+                pieces.texts.append(_attached(data))
+                pieces.images += _pictures(data, "MIMEType", "Data")
             case kind:
                 yield unknown(kind)
     ts, source = moment(row.get("created_at")), text(row.get("id"))
@@ -108,12 +113,31 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
 
 
 def _result(data: dict[str, Any]) -> BlockResult:
+    images = _pictures(data, "mime_type", "data")
+    said = text(data.get("content"))
     return BlockResult(
         call=text(data.get("tool_call_id")),
-        text=text(data.get("content")),
+        text=joined((said, "[image]")) if images else said,
         name=text(data.get("name")),
         status="error" if data.get("is_error") is True else "ok",
+        images=images,
     )
+
+
+def _attached(data: dict[str, Any]) -> str:
+    """A file that was added to a message: a text itself, else the word for what it is."""
+    kind = text(data.get("MIMEType"))
+    if kind.startswith("text/"):
+        with contextlib.suppress(binascii.Error, ValueError):
+            return base64.b64decode(text(data.get("Data"))).decode("utf-8", "replace")
+    return f"[{kind.split('/')[0] or 'image'}]"
+
+
+def _pictures(data: dict[str, Any], kind: str, inside: str) -> tuple[Picture, ...]:
+    """The picture in a part of a message or in a result, if it is one."""
+    if text(data.get(kind)).startswith("image/"):
+        return (Picture(data=text(data.get(inside))),)
+    return pictures_in(data)
 
 
 def _model(row: dict[str, Any]) -> str:

@@ -41,6 +41,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
@@ -71,6 +72,7 @@ class GeminiResult(msgspec.Struct, frozen=True):
     name: str
     text: str
     failed: bool
+    images: tuple[Picture, ...] = ()
 
 
 class Pieces(msgspec.Struct, frozen=True):
@@ -80,6 +82,7 @@ class Pieces(msgspec.Struct, frozen=True):
     thinking: tuple[Thinking, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     results: tuple[GeminiResult, ...] = ()
+    images: tuple[Picture, ...] = ()
 
 
 def pieces_of(content: object, number: int) -> Pieces | None:
@@ -90,6 +93,7 @@ def pieces_of(content: object, number: int) -> Pieces | None:
     thinking: list[Thinking] = []
     calls: list[ToolCall] = []
     results: list[GeminiResult] = []
+    images: list[Picture] = []
     listed = content if isinstance(content, list) else [content]
     for at, each in enumerate(listed):
         part = {"text": each} if isinstance(each, str) else mapping(each)
@@ -100,20 +104,31 @@ def pieces_of(content: object, number: int) -> Pieces | None:
             results.append(_result(response))
         elif part.get("thought") is True:
             thinking.append(Thinking(text=text(part.get("text"))))
+        elif results and (media := _media(part)):
+            # What a tool read stands behind its result.
+            results[-1] = msgspec.structs.replace(
+                results[-1],
+                text=joined((results[-1].text, media)),
+                images=(*results[-1].images, *pictures_in(part)),
+            )
         else:
             said.append(_words(part))
-    return Pieces("".join(said), tuple(thinking), tuple(calls), tuple(results))
+            images += pictures_in(part)
+    return Pieces("".join(said), tuple(thinking), tuple(calls), tuple(results), tuple(images))
 
 
 def _result(response: dict[str, Any]) -> GeminiResult:
     given = response.get("response")
     fields = mapping(given)
     inner = fields.get("output", fields.get("error", given))
+    said = inner if isinstance(inner, str) else "" if inner is None else as_json(inner)
+    beside = sequence(response.get("parts"))
     return GeminiResult(
         call=text(response.get("id")),
         name=text(response.get("name")),
-        text=inner if isinstance(inner, str) else "" if inner is None else as_json(inner),
+        text=joined((said, *(_media(mapping(each)) for each in beside))),
         failed="error" in fields and "output" not in fields,
+        images=pictures_in(beside),
     )
 
 
@@ -125,6 +140,11 @@ def _words(part: dict[str, Any]) -> str:
         return f"\n\n```\n{code}\n```\n\n"
     if output := text(mapping(part.get("codeExecutionResult")).get("output")):
         return f"\n\n{output}\n\n"
+    return _media(part)
+
+
+def _media(part: dict[str, Any]) -> str:
+    """The kind of what is no text, in brackets."""
     media = mapping(part.get("inlineData")) or mapping(part.get("fileData"))
     return f"[{text(media.get('mimeType')).split('/')[0] or 'file'}]" if media else ""
 
@@ -288,12 +308,19 @@ class _Recording:
                     name=result.name,
                     status=status,
                     ts=ts,
+                    images=result.images,
                 )
         if what := not_said(pieces.said, "user"):
             yield Aside(what=what)
         elif pieces.said:
-            source = text(fields.get("id"))
-            yield Said(line=number, role="user", text=pieces.said, id=source, ts=ts)
+            yield Said(
+                line=number,
+                role="user",
+                text=pieces.said,
+                id=text(fields.get("id")),
+                ts=ts,
+                images=pieces.images,
+            )
         elif not pieces.results:
             yield Aside(what="empty message")
 
@@ -349,7 +376,8 @@ class _Recording:
                 yield Gave(
                     line=number,
                     call=call.id,
-                    text=given,
+                    text=given.text,
+                    images=given.images,
                     name=call.name,
                     status=_STATUS.get(text(each.get("status")), "ok"),
                     ts=moment(each.get("timestamp")) or ts,
@@ -365,16 +393,22 @@ class _Recording:
         return True
 
 
-def _given(used: dict[str, Any], call: str, number: int) -> str | None:
+def _given(used: dict[str, Any], call: str, number: int) -> GeminiResult | None:
     """The result of one call; a list may hold the results of its siblings as well."""
+    nothing = GeminiResult(call, "", "", failed=False)
     if used.get("result") is None:
         shown = used.get("resultDisplay")
-        return shown if isinstance(shown, str) and used.get("status") in _STATUS else None
+        known = isinstance(shown, str) and used.get("status") in _STATUS
+        return msgspec.structs.replace(nothing, text=text(shown)) if known else None
     pieces = pieces_of(used["result"], number)
     if pieces is None:
-        return ""
+        return nothing
     own = [each for each in pieces.results if each.call == call] or list(pieces.results)
-    return joined((*(each.text for each in own), pieces.said))
+    return msgspec.structs.replace(
+        nothing,
+        text=joined((*(each.text for each in own), pieces.said)),
+        images=(*(image for each in own for image in each.images), *pieces.images),
+    )
 
 
 def _read_checkpoint(path: Path) -> Iterator[Record]:
@@ -397,11 +431,18 @@ def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         return
     for result in pieces.results:
         status: ToolStatus = "error" if result.failed else "ok"
-        yield Gave(line=number, call=result.call, text=result.text, name=result.name, status=status)
+        yield Gave(
+            line=number,
+            call=result.call,
+            text=result.text,
+            name=result.name,
+            status=status,
+            images=result.images,
+        )
     if what := not_said(pieces.said, role):
         yield Aside(what=what)
     elif role == "user" and pieces.said:
-        yield Said(line=number, role="user", text=pieces.said)
+        yield Said(line=number, role="user", text=pieces.said, images=pieces.images)
     elif role == "model" and (pieces.said or pieces.calls or pieces.thinking):
         yield Said(
             line=number,

@@ -10,10 +10,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from mindstone_tui.core.entries import ToolCall, Usage
-from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
@@ -22,11 +21,11 @@ from mindstone_tui.core.interchange.formats.base import (
     Format,
     Gave,
     Record,
-    Said,
     Sample,
     Titled,
     Used,
 )
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, add_block
 from mindstone_tui.core.interchange.formats.databases import (
     connected,
     has_tables,
@@ -41,9 +40,9 @@ from mindstone_tui.core.interchange.formats.parts import (
     joined,
     plain,
     records_of,
-    tool_call,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
@@ -148,50 +147,30 @@ def _stored(path: Path) -> Iterator[Numbered | Broken]:
                     yield Broken(line=row.get("id") or 0, why="a message without content")
 
 
+_BLOCKS: Final = {"redactedThinking": "redacted_thinking"}
+"""Kinds of content that others know by another name."""
+
+
 def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     ts = moment(fields.get("created"))
-    pieces: list[str] = []
-    calls: list[ToolCall] = []
-    thinking: list[Thinking] = []
-    for at, each in enumerate(sequence(fields.get("content"))):
-        part = mapping(each)
+    pieces = MessageParts(number)
+    listed = sequence(fields.get("content"))
+    for part in map(mapping, listed):
         match part.get("type"):
             case "toolRequest" | "frontendToolRequest":
                 wish = mapping(mapping(part.get("toolCall")).get("value"))
-                spare = f"call-{number}-{at}"
-                calls.append(
-                    tool_call(part.get("id"), wish.get("name"), wish.get("arguments"), spare)
-                )
+                pieces.call(wish.get("name"), wish.get("arguments"), part.get("id"))
             case "toolResponse":
                 yield _result(number, part, ts)
-            case "thinking" | "redactedThinking":
-                thinking.append(
-                    Thinking(
-                        text=text(part.get("thinking")),
-                        signature=text(part.get("signature")),
-                        redacted=text(part.get("data")),
-                    )
-                )
-            case "text" | "image":
-                pieces.append(plain(part) or "")
+            case "text" | "image" | "thinking" | "redactedThinking":
+                add_block(pieces, {**part, "type": _BLOCKS.get(text(part["type"]), part["type"])})
             case kind:
                 yield unknown(kind)
     role = fields.get("role")
-    said = joined(pieces)
     if role not in ("user", "assistant"):
         yield Broken(line=number, why="a message without a known role")
-    elif said or calls or thinking:
-        yield Said(
-            line=number,
-            role=role,
-            text=said,
-            id=text(fields.get("id")),
-            ts=ts,
-            calls=tuple(calls) if role == "assistant" else (),
-            thinking=tuple(thinking) if role == "assistant" else (),
-        )
-    elif not sequence(fields.get("content")):
-        yield Aside(what="empty message")
+    elif pieces.has_any or not listed:
+        yield pieces.record(role, id=text(fields.get("id")), ts=ts)
 
 
 def _result(number: int, part: dict[str, Any], ts: str) -> Gave:
@@ -207,6 +186,7 @@ def _result(number: int, part: dict[str, Any], ts: str) -> Gave:
         text=said or text(content) or text(result.get("error")),
         status="error" if failed else "ok",
         ts=ts,
+        images=pictures_in(content),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mindstone_tui.core.entries import ToolCall, Usage
+from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
     About,
@@ -27,6 +27,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
+from mindstone_tui.core.interchange.formats.blocks import tokens
 from mindstone_tui.core.interchange.formats.databases import (
     connected,
     has_tables,
@@ -42,10 +43,10 @@ from mindstone_tui.core.interchange.formats.parts import (
     tool_call,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
-    count,
     mapping,
     moment,
     sequence,
@@ -225,7 +226,14 @@ def _user(
             yield Aside(what="text of the program")
     said = joined(_words(each) for each in own)
     if said:
-        yield Said(line=number, role="user", text=said, id=text(info.get("id")), ts=ts)
+        yield Said(
+            line=number,
+            role="user",
+            text=said,
+            id=text(info.get("id")),
+            ts=ts,
+            images=pictures_in(own),
+        )
     else:
         yield Aside(what="message of the program")
 
@@ -251,8 +259,8 @@ def _answer(
     model = text(info.get("modelID"))
     provider = text(info.get("providerID"))
     model = f"{provider}/{model}" if provider and model else model
-    if tokens := mapping(info.get("tokens")):
-        yield _used(tokens, info, model)
+    if counts := mapping(info.get("tokens")):
+        yield _used(counts, info, model)
     steps = list(_steps(parts))
     if not steps:
         yield Aside(what="failed answer" if info.get("error") else "empty answer")
@@ -286,22 +294,17 @@ def _own_id(at: int, steps: list[_Step]) -> str:
     return f"{name}#{before + 1}" if before else name
 
 
-def _used(tokens: dict[str, Any], info: dict[str, Any], model: str) -> Used:
-    cache = mapping(tokens.get("cache"))
-    cost = info.get("cost")
-    read, written = count(cache.get("read")), count(cache.get("write"))
-    return Used(
-        usage=Usage(
-            prompt=(count(tokens.get("input")) or 0) + (read or 0) + (written or 0),
-            completion=count(tokens.get("output")),
-            cached=read,
-            cache_written=written,
-            reasoning=count(tokens.get("reasoning")),
-            cost=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
-        ),
-        model=model,
-        answer=text(info.get("id")),
+def _used(counts: dict[str, Any], info: dict[str, Any], model: str) -> Used:
+    cache = mapping(counts.get("cache"))
+    usage = tokens(
+        counts.get("input"),
+        counts.get("output"),
+        cache.get("read"),
+        cache.get("write"),
+        reasoning=counts.get("reasoning"),
+        cost=info.get("cost"),
     )
+    return Used(usage=usage, model=model, answer=text(info.get("id")))
 
 
 class _Step:
@@ -358,9 +361,10 @@ def _result(number: int, call: ToolCall, part: dict[str, Any], ts: str) -> Itera
         case "completed":
             output = state.get("output")
             said = output if isinstance(output, str) else as_json(output)
-            files = (_words(mapping(each)) for each in sequence(state.get("attachments")))
-            said = joined((said, *files))
-            yield Gave(line=number, call=call.id, text=said, name=call.name, ts=done)
+            files = sequence(state.get("attachments"))
+            said = joined((said, *(_words(mapping(each)) for each in files)))
+            images = pictures_in(files)
+            yield Gave(line=number, call=call.id, text=said, name=call.name, ts=done, images=images)
         case "error":
             said = text(state.get("error"))
             yield Gave(

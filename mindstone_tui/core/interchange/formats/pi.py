@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.entries import ToolCall, Usage
-from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
@@ -26,17 +24,17 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, add_block, tokens
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     Branches,
     joined,
     plain,
     records_of,
-    tool_call,
     unknown,
 )
 from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 
 def _recognises(sample: Sample) -> bool:
@@ -101,6 +99,7 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
                 status="error" if message.get("isError") is True else "ok",
                 id=source,
                 ts=ts,
+                images=pictures_in(message.get("content")),
             )
         case "bashExecution":
             ran = joined((f"!{text(message.get('command'))}", text(message.get("output"))))
@@ -112,15 +111,13 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
 def _used(message: dict[str, Any]) -> Iterator[Record]:
     usage = mapping(message.get("usage"))
     if usage and message.get("role") == "assistant":
-        read, written = count(usage.get("cacheRead")), count(usage.get("cacheWrite"))
-        cost = mapping(usage.get("cost")).get("total")
         yield Used(
-            usage=Usage(
-                prompt=(count(usage.get("input")) or 0) + (read or 0) + (written or 0),
-                completion=count(usage.get("output")),
-                cached=read,
-                cache_written=written,
-                cost=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
+            usage=tokens(
+                usage.get("input"),
+                usage.get("output"),
+                usage.get("cacheRead"),
+                usage.get("cacheWrite"),
+                cost=mapping(usage.get("cost")).get("total"),
             ),
             model=_model(message),
         )
@@ -132,39 +129,21 @@ def _model(message: dict[str, Any]) -> str:
 
 
 def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:
-    pieces: list[str] = []
-    calls: list[ToolCall] = []
-    thinking: list[Thinking] = []
-    for at, each in enumerate(sequence(message.get("content"))):
-        block = mapping(each)
+    pieces = MessageParts(number)
+    for block in map(mapping, sequence(message.get("content"))):
         match block.get("type"):
             case "toolCall":
-                spare = f"call-{number}-{at}"
-                calls.append(
-                    tool_call(block.get("id"), block.get("name"), block.get("arguments"), spare)
-                )
+                pieces.call(block.get("name"), block.get("arguments"), block.get("id"))
             case "thinking":
-                thinking.append(
-                    Thinking(
-                        text=text(block.get("thinking")),
-                        signature=text(block.get("thinkingSignature")),
-                    )
-                )
+                pieces.think(block.get("thinking"), block.get("thinkingSignature"))
             case _:
-                pieces.append(plain(block) or "")
-    said = joined(pieces)
-    if not (said or calls or thinking):
-        return Aside(what="empty answer")
-    return Said(
-        line=number,
-        role="assistant",
-        text=said,
+                add_block(pieces, block)
+    return pieces.record(
+        "assistant",
         id=source,
         ts=ts,
         model=_model(message),
-        calls=tuple(calls),
-        thinking=tuple(thinking),
-        finish=text(message.get("stopReason")) or "stop",
+        finish=text(message.get("stopReason")),
     )
 
 

@@ -133,7 +133,7 @@ def _question(number: int, pieces: Pieces, source: str, ts: str) -> Record:
         return Aside(what=what)
     if not pieces.said:
         return Aside(what="empty message")
-    return Said(line=number, role="user", text=pieces.said, id=source, ts=ts)
+    return Said(line=number, role="user", text=pieces.said, id=source, ts=ts, images=pieces.images)
 
 
 def _answer(
@@ -180,6 +180,7 @@ def _results(
             status="error" if each.failed else status,
             id=source,
             ts=ts,
+            images=each.images,
         )
 
 

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
 from mindstone_tui.core.interchange.import_many import sources
+from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
 from tests.core.interchange.formats import databases
 from tests.core.interchange.formats.heard import LISTEN, Heard
@@ -226,6 +227,7 @@ PIXEL = base64.b64encode(
 ).decode()
 """The beginning of a picture, as far as anybody looks."""
 _SOURCE = {"type": "image", "source": {"type": "base64", "data": PIXEL}}
+_INLINE = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
 WITH_PICTURE: dict[str, dict[str, Any]] = {
     "claude-code": {
         "type": "user",
@@ -249,6 +251,13 @@ WITH_PICTURE: dict[str, dict[str, Any]] = {
         "type": "message",
         "message": {"role": "user", "content": [{"type": "text", "text": "Look:"}, _SOURCE]},
     },
+    "qwen-code": {
+        "uuid": "u1",
+        "parentUuid": None,
+        "sessionId": "s1",
+        "type": "user",
+        "message": {"role": "user", "parts": [{"text": "Look:\n\n"}, _INLINE]},
+    },
 }
 
 
@@ -265,3 +274,124 @@ def test_a_picture_in_a_message_is_kept_as_a_blob(home: Path, tmp_path: Path, pr
     blob = blob if blob.exists() else next(places_in(home).blobs.rglob(f"*{image.sha256}*"))
     assert base64.b64encode(blob.read_bytes()).decode() == PIXEL
     assert take_over(home, path, format=program).added == 0
+
+
+_USED_CLAUDE = {"type": "tool_use", "id": "c1", "name": "Read", "input": {}}
+_GAVE_CLAUDE = {
+    "type": "tool_result",
+    "tool_use_id": "c1",
+    "content": [{"type": "text", "text": "seen"}, _SOURCE],
+}
+_USED_GEMINI = {"functionCall": {"id": "c1", "name": "Read", "args": {}}}
+_GAVE_GEMINI = {"functionResponse": {"id": "c1", "name": "Read", "response": {"output": "seen"}}}
+GIVEN_PICTURE: dict[str, list[dict[str, Any]]] = {
+    "claude-code": [
+        {
+            "type": "assistant",
+            "uuid": "a",
+            "parentUuid": None,
+            "message": {"role": "assistant", "content": [_USED_CLAUDE]},
+        },
+        {
+            "type": "user",
+            "uuid": "b",
+            "parentUuid": "a",
+            "message": {"role": "user", "content": [_GAVE_CLAUDE]},
+        },
+    ],
+    "codex": [
+        {
+            "type": "response_item",
+            "payload": {
+                "type": "function_call",
+                "call_id": "c1",
+                "name": "Read",
+                "arguments": "{}",
+            },
+        },
+        {
+            "type": "response_item",
+            "payload": {
+                "type": "function_call_output",
+                "call_id": "c1",
+                "output": [
+                    {"type": "input_text", "text": "seen"},
+                    {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+                ],
+            },
+        },
+    ],
+    "qwen-code": [
+        {
+            "uuid": "a",
+            "parentUuid": None,
+            "sessionId": "s",
+            "type": "assistant",
+            "message": {"role": "model", "parts": [_USED_GEMINI]},
+        },
+        {
+            "uuid": "b",
+            "parentUuid": "a",
+            "sessionId": "s",
+            "type": "tool_result",
+            "message": {"role": "user", "parts": [_GAVE_GEMINI, _INLINE]},
+        },
+    ],
+    "gemini-cli": [
+        {"sessionId": "s", "projectHash": "p"},
+        {
+            "id": "a",
+            "type": "gemini",
+            "content": "",
+            "toolCalls": [
+                {
+                    "id": "c1",
+                    "name": "Read",
+                    "args": {},
+                    "status": "success",
+                    "result": [_GAVE_GEMINI, _INLINE],
+                }
+            ],
+        },
+    ],
+    "pi": [
+        {
+            "type": "message",
+            "id": "a",
+            "parentId": None,
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "toolCall", "id": "c1", "name": "Read", "arguments": {}}],
+            },
+        },
+        {
+            "type": "message",
+            "id": "b",
+            "parentId": "a",
+            "message": {
+                "role": "toolResult",
+                "toolCallId": "c1",
+                "content": [
+                    {"type": "text", "text": "seen"},
+                    {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+                ],
+            },
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("program", GIVEN_PICTURE)
+def test_a_picture_that_a_tool_gave_is_kept_as_a_blob(
+    home: Path, tmp_path: Path, program: str
+) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in GIVEN_PICTURE[program]))
+    take_over(home, path, format=program)
+    (result,) = [line.entry for line in told(home) if isinstance(line.entry, ToolReturned)]
+    assert result.text == "seen\n\n[image]"
+    (image,) = result.images
+    assert (image.media_type, image.width, image.height) == ("image/png", 1, 1)
+    assert verify(places_in(home)).ok
+    next(places_in(home).blobs.rglob(f"*{image.sha256}*")).unlink()
+    assert not verify(places_in(home)).ok

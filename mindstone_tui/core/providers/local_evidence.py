@@ -1,0 +1,122 @@
+"""Whether the notes bear out what a small model answered from them.
+
+A small model that finds nothing in its notes invents something, in a sentence that sounds like all
+the others. So its answer is held against the notes, by counting and comparing alone: what it names
+must be named there or in the question, it must say more than the question did, and it must be of
+the kind that was asked for. What passes may still be wrong; what does not pass is not shown.
+English questions only: other languages get no opinion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from mindstone_tui.core.languages import ENGLISH, language_of
+from mindstone_tui.core.words import STOPWORDS, fold, plain_words, tokens_of
+
+NOTHING_SAYS_SO: Final = "I don't know, nothing I have says so."
+"""What is said instead of an answer that the notes do not bear out."""
+_NUMBERS: Final = (
+    r"\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
+    r"|thirty|forty|fifty|sixty|ninety|hundred|thousand|million|billion|dozen|half|quarter|third"
+    r"|both|all|any|several|many|few|once|twice|single|double|free|nothing|unlimited)\b"
+)
+_TIMES: Final = (
+    r"|\b(?:\w+day|today|tomorrow|yesterday|tonight|morning|noon|afternoon|evening|night|midnight"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)[a-z]*|spring|summer|autumn|fall"
+    r"|winter|daily|weekly|monthly|yearly|hourly|nightly|every|each|always|never|often|seldom"
+    r"|rarely|now|soon|later|after|before|until|since|during|while|when|whenever|as soon as|last"
+    r"|next|end|start|beginning|immediately|seconds?|minutes?|hours?|days?|weeks?|months?|years?)\b"
+)
+_HOURS: Final = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
+_KINDS: Final = tuple(
+    (re.compile(asked, re.IGNORECASE), re.compile(answered, re.IGNORECASE))
+    for asked, answered in (
+        (
+            r"\bhow (?:much|many|high|big|large|old|far|deep|wide|tall|heavy|fast)\b"
+            r"|\b(?:what|which) (?:version|port|number|size|price|amount|width|height)\b",
+            _NUMBERS,
+        ),
+        (
+            r"\bwhen\b|\b(?:what|which) (?:day|date|month|year|week)\b"
+            r"|\bhow (?:long|often|soon|late)\b",
+            _NUMBERS + _TIMES,
+        ),
+        (r"\bwhat time\b", r"\d|\b(?:morning|noon|afternoon|evening|night|midnight|" + _HOURS),
+    )
+)
+"""What some questions ask for, and what an answer must hold to be one."""
+_IS_YES_OR_NO: Final = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had|am)\b",
+    re.IGNORECASE,
+)
+_ASKS_WHO: Final = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+_IS_QUESTION: Final = re.compile(
+    r"\?\s*\Z|\A\W*(?:what|which|who|whose|whom|when|where|why|how)\b", re.IGNORECASE
+)
+_SENTENCE: Final = re.compile(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
+_FIGURE: Final = re.compile(r"\d[\d.,:/-]*\d")
+_SHORTEST_NAME: Final = 3
+_ENDING: Final = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
+
+
+def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
+    """Whether an answer can have come from the notes."""
+    if not _IS_QUESTION.search(question) or language_of(question) != ENGLISH:
+        return True
+    said = fold(f"{' '.join(notes)} {question}")
+    if any(name not in said for name in _named(answer, question)):
+        return False
+    if _IS_YES_OR_NO.match(question):
+        return True
+    added = _telling(answer) - _telling(question)
+    if not added or _is_of_another(notes, question, added):
+        return False
+    news = _without_figures_of(question, answer)
+    return all(
+        answered.search(news) is not None
+        for asked, answered in _KINDS
+        if asked.search(question) is not None
+    )
+
+
+def _named(answer: str, question: str) -> set[str]:
+    """What an answer names that nobody could know without having read it: figures and names."""
+    begins = {found.start(1) for found in _SENTENCE.finditer(answer)}
+    found = {fold(figure.group()) for figure in _FIGURE.finditer(answer)}
+    at = 0
+    for token in tokens_of(answer):
+        at = answer.index(token, at)
+        # A sentence begins with a capital letter anyway, unless it is asked who did something.
+        is_name = token[:1].isupper() and (at not in begins or _ASKS_WHO.search(question))
+        name = fold(token.removesuffix("'s").removesuffix("’s"))
+        if is_name and len(name) >= _SHORTEST_NAME and name not in STOPWORDS:
+            found.add(name)
+        at += len(token)
+    return found
+
+
+def _without_figures_of(question: str, answer: str) -> str:
+    for figure in re.findall(r"\d+", question):
+        answer = answer.replace(figure, "")
+    return answer
+
+
+def _is_of_another(notes: Sequence[str], question: str, added: set[str]) -> bool:
+    """Whether what an answer says stands only in notes that speak less of what was asked."""
+    asked = _telling(question)
+    spoken_of = [(len(asked & _telling(note)), bool(added & _telling(note))) for note in notes]
+    of_sources = [shared for shared, is_source in spoken_of if is_source]
+    return bool(of_sources) and max(of_sources) < max(shared for shared, _ in spoken_of)
+
+
+def _telling(text: str) -> set[str]:
+    """The words that say something, each by its root."""
+    return {_root(word) for word in plain_words(text) if word not in STOPWORDS}
+
+
+def _root(word: str) -> str:
+    """A word without its ending: picks, picked and picking are one."""
+    return _ENDING.sub("", word)

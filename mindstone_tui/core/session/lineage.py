@@ -1,0 +1,121 @@
+"""What a fork came from: the sessions before it, each up to the place where it was left.
+
+A fork copies a window. What had left that window is not in the fork's own transcript, and must
+still be found from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened, TurnStarted
+from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.index import (
+    Asked,
+    RecallIndex,
+    SearchResult,
+    best_of,
+    catch_up,
+    reading,
+)
+from mindstone_tui.core.transcript import History
+
+_DEEPEST: Final = 16
+"""Forks of forks that are followed back."""
+
+
+class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that this one was forked from."""
+
+    places: SessionPlaces
+    until: float
+    """When it was left; what was said there later is no part of this one's past."""
+    copied: frozenset[int]
+    """Lines of it that were taken along."""
+
+
+def ancestors(
+    home: Places, places: SessionPlaces, excluded: Collection[str] = ()
+) -> list[Ancestor]:
+    """The sessions this one comes from, the nearest first; one that is gone ends the list."""
+    found: list[Ancestor] = []
+    until = float("inf")
+    child = places
+    try:
+        while len(found) < _DEEPEST:
+            point, copies = _origin(child)
+            if point is None:
+                break
+            parent = home.session(SessionKey.parse(point.session))
+            if str(parent.key) in excluded or not parent.transcript.exists():
+                break
+            with History(parent) as history:
+                left = history.line(point.seq)
+                if left.hash != point.hash:  # another history of that name
+                    break
+                until = min(until, datetime.fromisoformat(left.ts).timestamp())
+                copied = frozenset(_seqs(history, copies))
+            found.append(Ancestor(places=parent, until=until, copied=copied))
+            child = parent
+    except MindstoneError:
+        return found
+    return found
+
+
+def _origin(places: SessionPlaces) -> tuple[ForkPoint | None, list[str]]:
+    """Where a session was forked, and the ids of the lines that it began with."""
+    copies: list[str] = []
+    with History(places) as history:
+        opened = history.header.entry
+        point = opened.forked_from if isinstance(opened, SessionOpened) else None
+        if point is None:
+            return None, []
+        for line in history.read(1):
+            if isinstance(line, Line):
+                if line.parent:
+                    copies.append(line.parent)
+                elif isinstance(line.entry, TurnStarted):
+                    break
+    return point, copies
+
+
+def _seqs(history: History, ids: Sequence[str]) -> list[int]:
+    found: list[int] = []
+    for each in ids:
+        try:
+            found.append(history.find(each).seq)
+        except NoSuchEntry:  # a copy of a copy
+            continue
+    return found
+
+
+def ask_ancestors(
+    lineage: Sequence[Ancestor],
+    query: str,
+    k: int,
+    allowed: Filter,
+    *,
+    asked: Asked,
+    embedder: Embedder | None,
+) -> SearchResult | None:
+    """What this session's past elsewhere says; None when it has none. Blocks."""
+    answers: list[SearchResult] = []
+    for each in lineage:
+        index = RecallIndex.open(each.places.index, embedder)
+        try:
+            with History(each.places) as history:
+                catch_up(index, reading(history))
+            before = each.until if allowed.until is None else min(allowed.until, each.until)
+            past = msgspec.structs.replace(allowed, until=before, exclude=each.copied)
+            answers.append(index.search(query, k, allowed=past, asked=asked))
+        finally:
+            index.close()
+    return best_of(*answers, k=k) if answers else None
