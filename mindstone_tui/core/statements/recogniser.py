@@ -33,6 +33,8 @@ _BARE_DENIAL: Final = re.compile(
     r"(?: just| still| all| simply| also| totally| completely| clearly| plain)?"
     r" (?:wrong|incorrect|false|not (?:right|true|correct|it|what i (?:meant|said|asked for)))"
     r"|you(?:'re| are)(?: still)? (?:wrong|mistaken|missing the point)"
+    r"|(?:this|that|these|those|it)(?: [\w.-]+){0,2} (?:is|are|'s|'re|was|were)(?:n't| not) "
+    r"what (?:i|we) (?:asked|wanted|meant|said)\b[\w ]{0,40}"
     r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
 )
 """It says that something is wrong, and nothing else: what is right comes next."""
@@ -53,6 +55,8 @@ _WANTED: Final = re.compile(
     r"|meant|said|asked)\b"
 )
 _BELIEVES: Final = re.compile(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
+_NAMES: Final = re.compile(r"(?:the|that|my) (?!same|other|way)[\w.`/-]+(?: [\w.`/-]+)?[.!]*\Z")
+"""After "no": only the thing that was meant."""
 _ORDERED: Final = re.compile(rf"(?:just )?{VERB}\b")
 _FIRST_PERSON: Final = ("i ", "i'm ", "i've ", "i don't", "i still", "i didn't")
 _SHOWS: Final = re.compile(
@@ -88,7 +92,8 @@ _TECHNICAL: Final = re.compile(
 )
 """Encouragement sounds like orders; it binds nobody, unless it is about the work."""
 _REPORTED: Final = re.compile(
-    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide|comment)"
+    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide"
+    r"|comment)"
     r" (?:also )?(?:says?|said|states?|claims?|mentions?)\b"
 )
 """What a text says, and not the person."""
@@ -274,7 +279,9 @@ def _after_no(clause: Clause) -> _Verdict:
     wanted = _WANTED.match(rest)
     tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
     ordered = cue is None and _ORDERED.match(rest) and not _ORDERS.match(rest)
-    if len(rest.split()) >= 3 and (wanted or tells or ordered):
+    if _NAMES.match(rest):
+        return "correction", None
+    if len(rest.split()) >= (2 if ordered else 3) and (wanted or tells or ordered):
         believes = _BELIEVES.match(rest)
         mine = not wanted and not believes and rest.startswith(_FIRST_PERSON)
         return (None, None) if mine else ("correction", None)
