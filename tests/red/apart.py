@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
+from mindstone_tui.core.recall import import_numpy_on_one_thread
 from tests.cli.program import mindstone_here
 
 PATIENCE = 120.0
@@ -68,6 +70,14 @@ def run_all(home: Path, cwd: Path, commands: Sequence[Sequence[str]]) -> None:
         print(json.dumps(dict(zip(Ran.__struct_fields__, said, strict=True))), flush=True)
 
 
+_GUARDED: Mapping[str, Callable[[], object]] = {
+    "numpy": import_numpy_on_one_thread,
+    "litellm": import_litellm,
+    "onnxruntime": import_onnxruntime,
+}
+"""What is imported in one way only: without threads of its own, without reports to its maker."""
+
+
 def import_what(needs: Callable[[], None], patience: float = 2 * PATIENCE) -> None:
     """Import here what a child imported that did this, so that no later child has to.
 
@@ -79,7 +89,11 @@ def import_what(needs: Callable[[], None], patience: float = 2 * PATIENCE) -> No
         print("\n" + json.dumps(list(sys.modules)), flush=True)
 
     told = in_a_child(tell, patience).splitlines()
-    for name in json.loads(told[-1]) if told else ():
+    names = json.loads(told[-1]) if told else []
+    for guarded, properly in _GUARDED.items():
+        if guarded in names:
+            properly()
+    for name in names:
         with contextlib.suppress(Exception):
             import_module(name)
 
