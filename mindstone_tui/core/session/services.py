@@ -316,6 +316,11 @@ class SessionServices:
             self.recall.failure = ""
             yield events.Noticed(message=message, level="warning")
 
+    def left_open(self) -> list[str]:
+        """Where open work goes on, and what was said before the session was closed unreviewed."""
+        offered = offer_review(self.context.transcript)
+        return [*self.tasks.where_it_stands(), *([offered] if offered else [])]
+
     def _told_of_secrets(self, lines: Sequence[Line]) -> str:
         """What this turn blacked out for the first time, and where; empty for nothing."""
         where: dict[str, int] = {}

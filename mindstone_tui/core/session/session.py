@@ -232,9 +232,9 @@ class Session:
         looking.add_done_callback(lambda task: self._read_only_done(task, line))
 
     async def _announce_resume(self) -> None:
-        """Say where open work goes on; git is asked for what changed, so not on the loop."""
+        """Say what was left open; git is asked for what changed, so not on the loop."""
         with contextlib.suppress(MindstoneError):
-            for message in await asyncio.to_thread(self.services.tasks.where_it_stands):
+            for message in await asyncio.to_thread(self.services.left_open):
                 self._emit(events.Noticed(message=message))
 
     def _read_only_done(self, task: asyncio.Task[None], line: str) -> None:
