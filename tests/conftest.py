@@ -64,10 +64,12 @@ TOGETHER = dict.fromkeys(
         "tests/core/providers/test_litellm.py",
         "tests/core/providers/test_litellm_faults.py",
         "tests/core/session/test_delegate.py",
+        "tests/servers/test_gateway.py",
+        "tests/servers/test_gateway_wishes.py",
     ),
     "litellm",
 )
-"""Files that load the same library, whose import takes seconds."""
+"""Files that load the same libraries, litellm and openai, whose import takes seconds."""
 
 
 @pytest.fixture(autouse=True)

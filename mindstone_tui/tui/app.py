@@ -69,6 +69,8 @@ class MindstoneApp(App[int]):
         usable = wanted in self.available_themes
         self._theme_refused = "" if usable else themes.refusal(wanted, found)
         self.theme = wanted if usable else "basalt"
+        self.stylesheet = themes.ThemedStyles(variables=self.get_css_variables())
+        self._sheet_is_fresh = True
 
     def _limit_colours(self) -> None:
         """Use only the terminal's colours; Textual alone would draw greys for `NO_COLOR`."""
@@ -91,6 +93,15 @@ class MindstoneApp(App[int]):
         for theme in found.themes.values():
             self.register_theme(theme)
         return found
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Read the style sheet again; not at the start, when it is about to be read anyway."""
+        if self._sheet_is_fresh:
+            self._sheet_is_fresh = False
+            for screen in self.screen_stack:
+                screen._css_update_count = self._css_update_count
+            return
+        super().refresh_css(animate=animate)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return themes.fallback_variables()

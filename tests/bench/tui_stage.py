@@ -18,7 +18,7 @@ def empty() -> None:
 
     class Empty(App[None]):
         def compose(self) -> ComposeResult:
-            yield Static("Say something")
+            yield Static("Message, / for commands")
 
     Empty().run()
 

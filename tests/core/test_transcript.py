@@ -110,3 +110,33 @@ def test_an_emptied_and_replaced_file_gets_a_header_before_anything_else(home: P
     kinds = [line.kind for line in transcript.history().read() if isinstance(line, Line)]
     assert kinds == ["session_opened", "file_replaced", "user_message"]
     assert verify(transcript.places).ok
+
+
+def test_the_head_is_known_although_the_end_is_torn(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "one", "two")
+    head = transcript.head
+    transcript.append(ToolReturned(call="c", name="shell", text='says "full":"x"', full=""))
+    tool = transcript.head
+    transcript.close()
+    places = places_in(home)
+    assert verify(places).ok
+    with places.transcript.open("ab") as file:
+        file.write(b'{"v":1,"seq":')
+    verdict = verify(places)
+    assert [problem.kind for problem in verdict.problems] == ["torn"]
+    assert verdict.head is not None
+    assert (verdict.head.seq, verdict.head.hash) == (tool.seq, tool.hash)
+    assert verdict.entries == tool.seq + 1
+    assert head.seq == tool.seq - 1
+
+
+def test_a_tools_line_whose_whole_output_is_gone_is_named(home: Path) -> None:
+    transcript = transcript_in(home)
+    kept = transcript.keep_blob(b"all of it")
+    line = transcript.append(ToolReturned(call="c", name="shell", text="head", full=kept.sha256))
+    transcript.close()
+    assert verify(places_in(home)).ok
+    next(places_in(home).blobs.rglob(f"*{kept.sha256[-8:]}*")).unlink()
+    (problem,) = verify(places_in(home)).problems
+    assert (problem.kind, problem.line) == ("blob", line.seq)

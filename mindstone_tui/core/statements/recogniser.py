@@ -19,9 +19,12 @@ from mindstone_tui.core.statements.cue import VERB, Cue
 from mindstone_tui.core.statements.cues import cues_in
 from mindstone_tui.core.statements.splitter import Sentence, prose, sentences, shortened
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
+from mindstone_tui.core.text_cache import remembers
 
 LONGEST_WORDS: Final = 600
 """Characters of a statement that are carried along; its pointer leads to the rest."""
+_REMEMBERED: Final = 1_024
+"""Messages whose statements are known without reading them again."""
 
 _BARE_DENIAL: Final = re.compile(
     r"(?:no+[,.!]? +)?(?:no+|nope|nah|(?:still |all )?(?:wrong|incorrect|false)"
@@ -155,7 +158,24 @@ _Verdict = tuple[StatementKind | None, Cue | None]
 
 def recognise(utterance: Utterance) -> tuple[Statement, ...]:
     """What a message settles or leaves open, in the order in which it says so."""
-    return () if utterance.speaker == "tool" else tuple(_found(utterance))
+    if utterance.speaker == "tool":
+        return ()
+    read_out = _by_model if utterance.speaker == "assistant" else _by_person
+    return tuple(
+        msgspec.structs.replace(one, at=Pointer(utterance.line, one.at.start), turn=utterance.turn)
+        for one in read_out(utterance.text)
+    )
+
+
+# A task under way reads the messages since its last checkpoint again after each turn.
+@remembers(_REMEMBERED)
+def _by_person(text: str) -> tuple[Statement, ...]:
+    return tuple(_found(Utterance(speaker="user", text=text, line=0)))
+
+
+@remembers(_REMEMBERED)
+def _by_model(text: str) -> tuple[Statement, ...]:
+    return tuple(_found(Utterance(speaker="assistant", text=text, line=0)))
 
 
 def kind_of_sentence(sentence: str) -> StatementKind | None:

@@ -3,12 +3,27 @@
 `Transcript` writes (see `writer` for the discipline), `History` reads, `verify` proves.
 """
 
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, start_over
-from mindstone_tui.core.transcript.encode import blackened_in
-from mindstone_tui.core.transcript.follow import Follower
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from mindstone_tui.core.transcript.reader import Damaged, Head, History
 from mindstone_tui.core.transcript.verify import HeadAnchor, Problem, Verdict, verify
-from mindstone_tui.core.transcript.writer import Transcript
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, start_over
+    from mindstone_tui.core.transcript.encode import blackened_in
+    from mindstone_tui.core.transcript.follow import Follower
+    from mindstone_tui.core.transcript.writer import Transcript
+
+_HOMES = {
+    **dict.fromkeys(("SessionSummary", "list_sessions", "start_over"), "directory"),
+    "blackened_in": "encode",
+    "Follower": "follow",
+    "Transcript": "writer",
+}
+"""Loaded when first asked for: the first picture, and whoever only reads, wait for no writer."""
 
 __all__ = [
     "Damaged",
@@ -25,3 +40,11 @@ __all__ = [
     "start_over",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(name)
+    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

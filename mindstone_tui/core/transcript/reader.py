@@ -181,8 +181,14 @@ CUT: Final = MAX_LINE + 1
 """Over-long lines are cut to this length, which still tells that they are too long."""
 
 
-def forwards(read: Read, start: int, stop: int, chunk: int) -> Iterator[Piece]:
-    """Every line from `start` on, in order; last, if there is one, a fragment without newline."""
+def batches(
+    read: Read, start: int, stop: int, chunk: int
+) -> Iterator[tuple[int, int, list[bytes], bool]]:
+    """Lines from `start` on, as many at a time as one read brings.
+
+    Where the first of them begins, where it ends with its newline, and all of them; only the first
+    can be cut. Last, if there is one, comes a fragment, and only then the newline is not there.
+    """
     begin = position = start
     rest = b""
     while position < stop:
@@ -191,20 +197,24 @@ def forwards(read: Read, start: int, stop: int, chunk: int) -> Iterator[Piece]:
             break
         first = position
         position += len(data)
-        head, *others = data.split(b"\n")
-        rest = _joined(rest, head)
-        if not others:
-            continue
-        end = first + len(head) + 1
-        yield begin, end, rest, True
-        begin = end
-        for raw in others[:-1]:
-            end = begin + len(raw) + 1
-            yield begin, end, raw[:CUT], True
-            begin = end
-        rest = others[-1][:CUT]
+        raws = data.split(b"\n")
+        end = first + len(raws[0]) + 1
+        raws[0] = _joined(rest, raws[0])
+        rest = raws.pop()
+        if raws:
+            yield begin, end, raws, True
+            begin = position - len(rest)
     if begin < position:
-        yield begin, position, rest, False
+        yield begin, position, [rest], False
+
+
+def forwards(read: Read, start: int, stop: int, chunk: int) -> Iterator[Piece]:
+    """Every line from `start` on, in order; last, if there is one, a fragment without newline."""
+    for begin, end, raws, whole in batches(read, start, stop, min(chunk, CUT)):
+        yield begin, end, raws[0], whole
+        for raw in islice(raws, 1, None):
+            begin, end = end, end + len(raw) + 1
+            yield begin, end, raw, whole
 
 
 def backwards(read: Read, size: int, chunk: int) -> Iterator[Piece]:

@@ -7,9 +7,9 @@ head with an anchor kept elsewhere (handoffs and checkpoints carry one).
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -19,15 +19,17 @@ from mindstone_tui.core.entries import Blob
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.transcript.reader import forwards
+from mindstone_tui.core.transcript.reader import batches
 
-_CHUNK: Final = 1 << 18
+_CHUNK: Final = 1 << 16
 _NAMES_A_BLOB: Final = b'"sha256":"'
 """In every line with `blobs`, `altered` or `images`; a text that contains it is merely parsed."""
 _TOOL: Final = b'"role":"tool"'
 """In every line that may have `full`."""
 _NEAR: Final = 100
 _SEAL: Final = len(b',"hash":""}') + 64
+_ID: Final = 26
+_FULL: Final = b'"full":"'
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -104,9 +106,7 @@ def verify(places: SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
         walk = _Walk(places, anchor)
         with settled(fd):
             size = os.fstat(fd).st_size
-        lines = forwards(lambda count, offset: os.pread(fd, count, offset), 0, size, _CHUNK)
-        for number, (offset, end, raw, whole) in enumerate(lines):
-            walk.take(number, offset, raw, whole, end - offset)
+        walk.over(batches(lambda count, offset: os.pread(fd, count, offset), 0, size, _CHUNK))
         return walk.verdict()
     finally:
         os.close(fd)
@@ -120,6 +120,7 @@ class _Walk:
         self._session = str(places.key)
         self._session_part = b'","session":%b,"ts":"' % msgspec.json.encode(self._session)
         self._anchor = anchor
+        self._anchored_at = -1 if anchor is None else anchor.seq
         self._anchored = anchor is None
         self._problems: list[Problem] = []
         self._entries = 0
@@ -131,10 +132,58 @@ class _Walk:
         self._prev: tuple[str, ...] | None = (GENESIS,)
         """Hashes the next line may name; None after a line that cannot be read."""
 
+    def over(self, read: Iterable[tuple[int, int, list[bytes], bool]]) -> None:
+        """Check all lines, in order.
+
+        A line that is just what must follow is not parsed, and nearly all are: its hash proves that
+        it is what was written, so only number, session and link are looked at. Whatever differs in
+        any way, or names a blob, is parsed, and then named for what it is.
+        """
+        session, near = self._session_part, len(self._session_part) + _NEAR
+        anchored = self._anchored_at
+        seq, before, passed, number = -1, "", 0, 0
+        for offset, first_end, raws, whole in read:
+            for raw in raws:
+                end = first_end or offset + len(raw) + 1
+                first_end = 0
+                place = len(front := b'{"v":1,"seq":%d,"id":"' % seq) + _ID
+                if (
+                    before
+                    and whole
+                    and raw.startswith(front)
+                    and raw.startswith(session, place)
+                    and (digest := sha256(raw[:-_SEAL]).hexdigest())
+                    and raw.endswith(f',"prev":"{before}","hash":"{digest}"}}'.encode())
+                    and _NAMES_A_BLOB not in raw
+                    and seq != anchored
+                    and len(raw) <= MAX_LINE
+                    and not (raw.find(_TOOL, place, place + near) > 0 and _has_full(raw))
+                ):
+                    before = digest
+                    seq += 1
+                    passed += 1
+                else:
+                    if passed:
+                        self._passed(passed, seq, before)
+                    self.take(number, offset, raw, whole, end - offset)
+                    passed = 0
+                    seq = -1 if self._next_seq is None else self._next_seq
+                    links = self._prev if seq >= 0 and self._prev else ()
+                    before = links[0] if len(links) == 1 else ""
+                number += 1
+                offset = end
+        if passed:
+            self._passed(passed, seq, before)
+
+    def _passed(self, count: int, seq: int, digest: str) -> None:
+        """So many lines were sound; the one with this hash is followed by number `seq`."""
+        self._entries += count
+        self._last = (seq - 1, digest)
+        self._prev = (digest,)
+        self._next_seq = seq
+
     def take(self, number: int, offset: int, raw: bytes, whole: bool, length: int) -> None:
         """Check one line against those before it."""
-        if whole and number and self._is_plainly_sound(raw):
-            return
 
         def wrong(kind: str, detail: str) -> None:
             self._problems.append(Problem(number, offset, kind, detail))
@@ -153,7 +202,7 @@ class _Walk:
             self._next_seq = self._prev = None
             return
         self._entries += 1
-        computed = hashlib.sha256(raw[:-_SEAL]).hexdigest()
+        computed = sha256(raw[:-_SEAL]).hexdigest()
         if computed != link.hash or not raw[-_SEAL:].startswith(b',"hash":"'):
             wrong("changed", "the line's bytes do not have the hash that it carries")
             self._next_seq = None if self._next_seq is None else self._next_seq + 1
@@ -167,33 +216,6 @@ class _Walk:
         self._next_seq = link.seq + 1
         self._prev = (link.hash,)
         self._last = (link.seq, link.hash)
-
-    def _is_plainly_sound(self, raw: bytes) -> bool:
-        """Whether a line is just what must follow; without parsing it, for nearly all are.
-
-        Its hash proves that it is what was written, so only number, session and link are looked
-        at. Whatever differs in any way is parsed, and then named for what it is.
-        """
-        if self._next_seq is None or self._prev is None or len(self._prev) != 1:
-            return False
-        (before,) = self._prev
-        front = b'{"v":1,"seq":%d,"id":"' % self._next_seq
-        place = len(front) + 26
-        if not (raw.startswith(front) and raw.startswith(self._session_part, place)):
-            return False
-        digest = hashlib.sha256(raw[:-_SEAL]).hexdigest()
-        if not raw.endswith(f',"prev":"{before}","hash":"{digest}"}}'.encode()):
-            return False
-        place += len(self._session_part)
-        if _NAMES_A_BLOB in raw or raw.find(_TOOL, place, place + _NEAR) > 0:
-            return False
-        if len(raw) > MAX_LINE or (self._anchor and self._next_seq == self._anchor.seq):
-            return False
-        self._entries += 1
-        self._last = (self._next_seq, digest)
-        self._prev = (digest,)
-        self._next_seq += 1
-        return True
 
     def _in_place(self, number: int, link: _Link, wrong: _Report) -> bool:
         """Whether the line belongs here; one that does not is passed over."""
@@ -238,6 +260,12 @@ class _Walk:
             HeadAnchor(*self._last) if self._last else None,
             tuple(self._problems),
         )
+
+
+def _has_full(raw: bytes) -> bool:
+    """Whether a tool's line names the blob with its whole output; inside a text quotes differ."""
+    at = raw.find(_FULL)
+    return at >= 0 and not raw.startswith(b'"', at + len(_FULL))
 
 
 def _damage(raw: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import ClassVar
 
 import msgspec
@@ -21,7 +22,6 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
-from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import (
     ApprovalWaits,
     MemoryDecided,
@@ -81,7 +81,7 @@ class ChatScreen(Screen[None]):
     status = query_one(StatusLine)
 
     def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
-        super().__init__()
+        super().__init__(classes=self._classes_here())
         self._open = open_conversation
         self.host = host
         self.talk: ev.Conversation | None = None
@@ -101,6 +101,13 @@ class ChatScreen(Screen[None]):
         self._look_at = host.at
         self._then = ""
         self._keep_model = ""
+
+    def _classes_here(self) -> str:
+        """The classes that this terminal's size asks for: known now, nothing is styled twice."""
+        width, height = shutil.get_terminal_size()
+        of_width = self._get_breakpoint_classes(width, self.HORIZONTAL_BREAKPOINTS)
+        of_height = self._get_breakpoint_classes(height, self.VERTICAL_BREAKPOINTS)
+        return " ".join(sorted(of_width | of_height))
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
@@ -296,6 +303,8 @@ class ChatScreen(Screen[None]):
             self._put_question()
 
     def _put_question(self) -> None:
+        from mindstone_tui.tui.screens.approval import ApprovalScreen  # not for the first picture
+
         asked = self._asked[0]
 
         def answered(answer: ev.Answer | None) -> None:
@@ -330,6 +339,8 @@ class ChatScreen(Screen[None]):
 
     def _withdraw_question(self, call: str) -> None:
         """The question was answered elsewhere; an empty call means whichever is open."""
+        from mindstone_tui.tui.screens.approval import ApprovalScreen
+
         top = self.app.screen
         if isinstance(top, ApprovalScreen) and (not call or top.asked.call == call):
             top.dismiss(None)
