@@ -316,11 +316,6 @@ class SessionServices:
             self.recall.failure = ""
             yield events.Noticed(message=message, level="warning")
 
-    def left_open(self) -> list[str]:
-        """Where open work goes on, and what was said before the session was closed unreviewed."""
-        offered = offer_review(self.context.transcript)
-        return [*self.tasks.where_it_stands(), *([offered] if offered else [])]
-
     def _told_of_secrets(self, lines: Sequence[Line]) -> str:
         """What this turn blacked out for the first time, and where; empty for nothing."""
         where: dict[str, int] = {}
@@ -530,3 +525,9 @@ def turn_services(
         propose=memories.propose_said,
         sampling=lambda: guest.sampling if guest is not None else AS_ALWAYS,
     )
+
+
+def left_open(services: SessionServices) -> list[str]:
+    """Where open work goes on, and what was said before the session was closed unreviewed."""
+    offered = offer_review(services.context.transcript)
+    return [*services.tasks.where_it_stands(), *([offered] if offered else [])]

@@ -54,7 +54,7 @@ from mindstone_tui.core.session.inbox import (
 )
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
-from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.session.services import SessionServices, left_open
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
@@ -234,7 +234,7 @@ class Session:
     async def _announce_resume(self) -> None:
         """Say what was left open; git is asked for what changed, so not on the loop."""
         with contextlib.suppress(MindstoneError):
-            for message in await asyncio.to_thread(self.services.left_open):
+            for message in await asyncio.to_thread(left_open, self.services):
                 self._emit(events.Noticed(message=message))
 
     def _read_only_done(self, task: asyncio.Task[None], line: str) -> None:
