@@ -42,7 +42,7 @@ from tests.red import Case, Tried
 
 MEGABYTE = 1 << 20
 MOST_GROWTH = 20.0
-"""Megabytes that a process may hold more after all turns than after the warm-up."""
+"""Megabytes that a process may hold more, at any time or at the end, than after the warm-up."""
 _WARM = 30
 """Turns after which everything that is loaded on demand is there."""
 COMMANDS = {7: "/prune 1", 19: "/checkpoint", 31: "/prune results", 43: "/status", 57: "/handoff"}
@@ -140,7 +140,8 @@ def soak(tried: Tried) -> Iterator[Case]:
         before, after, soaked = asyncio.run(_talk(base, server, turns))
     grown = after.megabytes - before.megabytes
     yield Case(
-        f"{turns} turns, {soaked.failed} of them failed: {before.megabytes:.0f} MB {grown:+.1f}",
+        f"{turns} turns, {soaked.failed} of them failed:"
+        f" {before.megabytes:.0f} MB {grown:+.1f} at most",
         "" if grown <= MOST_GROWTH else f"grew by {grown:.1f} MB",
     )
     for what in ("files", "threads"):
@@ -161,19 +162,22 @@ async def _talk(base: Path, server: Loopback, turns: int) -> tuple[Footprint, Fo
         opening(home, model="openai/m", context_window=8_000, embedder=lambda name: words)
     )
     soaked = Soaked(session, server)
-    before, began = footprint(), time.process_time()
+    before, began, most = footprint(), time.process_time(), 0.0
     for number in range(1, turns + 1):
         await soaked.turn(number)
         words.seen.clear()  # The stand-in's own; it would hold every text.
         if number == _WARM or number % 250 == 0:
             held, took = footprint(), time.process_time() - began
             before = held if number == _WARM else before
+            most = held.megabytes if number == _WARM else max(most, held.megabytes)
             print(
                 f"      {number} turns, {held.megabytes:.1f} MB, {held.files} files,"
                 f" {held.threads} threads, {took / number * 1000:.0f} ms a turn",
                 flush=True,
             )
     after = footprint()
+    # The machine may take back pages of files for a while; the most that was held is what counts.
+    after = msgspec.structs.replace(after, megabytes=max(after.megabytes, most))
     await session.close()
     return before, after, soaked
 

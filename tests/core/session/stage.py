@@ -158,8 +158,9 @@ class Stage:
 
     def entries(self, kind: type[N]) -> list[N]:
         """The entries of a kind, with their texts whole."""
+        lines = [line for line in read(self.places) if isinstance(line.entry, kind)]
         with History(self.places) as history:
-            found = [history.whole(line).entry for line in read(self.places)]
+            found = [history.whole(line).entry for line in lines]
         return [entry for entry in found if isinstance(entry, kind)]
 
     def requests(self) -> list[list[dict[str, Any]]]:

@@ -25,6 +25,7 @@ from mindstone_tui.core.interchange.formats.base import (
 from mindstone_tui.core.interchange.formats.exports import exported, start_of_export
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
+    each_with,
     joined,
     plain,
     tool_call,
@@ -45,11 +46,7 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    for found in exported(path):
-        if isinstance(found, Broken):
-            yield found
-        else:
-            yield from _conversation(*found)
+    yield from each_with(exported(path), _conversation)
 
 
 def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:

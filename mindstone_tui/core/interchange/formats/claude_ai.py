@@ -22,7 +22,7 @@ from mindstone_tui.core.interchange.formats.base import (
 )
 from mindstone_tui.core.interchange.formats.blocks import MessageParts, add_block
 from mindstone_tui.core.interchange.formats.exports import exported, start_of_export
-from mindstone_tui.core.interchange.formats.parts import ANOTHER_BRANCH, Branches, joined
+from mindstone_tui.core.interchange.formats.parts import ANOTHER_BRANCH, Branches, each_with, joined
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _ROOT: Final = "00000000-0000-4000-8000-000000000000"
@@ -33,11 +33,7 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    for found in exported(path):
-        if isinstance(found, Broken):
-            yield found
-        else:
-            yield from _conversation(*found)
+    yield from each_with(exported(path), _conversation)
 
 
 def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:

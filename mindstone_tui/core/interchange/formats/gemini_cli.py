@@ -74,6 +74,18 @@ class GeminiResult(msgspec.Struct, frozen=True):
     failed: bool
     images: tuple[Picture, ...] = ()
 
+    def record(self, number: int, ts: str = "") -> Gave:
+        """The same, as a record of the session."""
+        return Gave(
+            line=number,
+            call=self.call,
+            text=self.text,
+            name=self.name,
+            status="error" if self.failed else "ok",
+            ts=ts,
+            images=self.images,
+        )
+
 
 class Pieces(msgspec.Struct, frozen=True):
     """A list of parts, sorted by what they are."""
@@ -300,16 +312,7 @@ class _Recording:
     ) -> Iterator[Record]:
         for result in pieces.results:
             if self._is_first(result.call):
-                status: ToolStatus = "error" if result.failed else "ok"
-                yield Gave(
-                    line=number,
-                    call=result.call,
-                    text=result.text,
-                    name=result.name,
-                    status=status,
-                    ts=ts,
-                    images=result.images,
-                )
+                yield result.record(number, ts)
         if what := not_said(pieces.said, "user"):
             yield Aside(what=what)
         elif pieces.said:
@@ -430,15 +433,7 @@ def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield Broken(line=number, why="a content without a role or without parts")
         return
     for result in pieces.results:
-        status: ToolStatus = "error" if result.failed else "ok"
-        yield Gave(
-            line=number,
-            call=result.call,
-            text=result.text,
-            name=result.name,
-            status=status,
-            images=result.images,
-        )
+        yield result.record(number)
     if what := not_said(pieces.said, role):
         yield Aside(what=what)
     elif role == "user" and pieces.said:

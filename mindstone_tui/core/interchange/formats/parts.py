@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -50,6 +50,17 @@ def array_of(path: Path) -> Iterator[Numbered | Broken]:
         for number, raw in elements(stream):
             found = decode_object(raw) if isinstance(raw, bytes) else raw
             yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
+
+
+def each_with(
+    found: Iterable[Numbered | Broken], read: Callable[[int, dict[str, Any]], Iterator[Record]]
+) -> Iterator[Record]:
+    """What a reader makes of every object; damaged ones as they are."""
+    for each in found:
+        if isinstance(each, Broken):
+            yield each
+        else:
+            yield from read(*each)
 
 
 def is_array(path: Path) -> bool:
