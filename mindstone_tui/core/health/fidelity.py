@@ -24,6 +24,7 @@ from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.statements import Statement, content_words, is_small_talk, prose, read
+from mindstone_tui.core.statements.cue import VERB
 
 GATE: Final = 0.85
 """What a change of prompts or ranking must not fall below."""
@@ -31,10 +32,12 @@ PROBES: Final = 20
 TOP: Final = 6
 _PARTS: Final = re.compile(
     r"[,;:.!?()…]+(?=\s|\Z)|\s[–—-]+\s"
-    r"|\b(?:must|should(?:n't)?|shall|is(?:n't)?|are(?:n't)?|was|were|do(?:es)?(?:n't)?|did|has|have"
+    r"|\b(?:must|should(?:n't)?|shall|is(?:n't)?|are(?:n't)?|was|were|do(?:es)?(?:n't)?|did|has"
+    r"|have"
     r"|had|can(?:'t|not)?|could|will|won't|would|needs?|never|always|only|which|when|while|if"
     r"|so|because|since|but|instead|and then|unless|until|please|make sure|ensure|remember"
-    r"|keep in mind|from now on|you|we|i(?:'m)?|(?:it|there|that)(?:'s)?|they|let's|not|no|actually"
+    r"|keep in mind|from now on|(?:you|we|they|i)(?:'(?:m|ll|ve|d|re))?|(?:it|there|that)(?:'s)?"
+    r"|let's|not|no|actually"
     r"|decided|decide|prefer|want|also|really|now|still|just|to be|be)\b",
     re.IGNORECASE,
 )
@@ -49,8 +52,62 @@ _NAME: Final = re.compile(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
 _DISTINCT: Final = re.compile(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
 """A name that nobody takes for a plain word."""
 _FILE: Final = re.compile(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
+_MACHINES: Final = re.compile(
+    r"https?:|\A/(?:home|tmp|var|usr|opt|nix|proc)/(?:runner|node|root)?|node_modules|/Caches/"
+    r"|\.cache"
+    r"|\A[0-9a-f]{7,}\Z|[0-9a-f]{10,}|@\d|[0-9a-f]{8}-[0-9a-f]{4}|\Av?\d+(?:\.\d+)+\Z|\A__|_next"
+    r"|-lock\."
+)
+"""Addresses, hashes, versions and folders of programs: no person asks for them."""
+_AT_HOME: Final = re.compile(r"\A(?:~|/(?:Users|home)/[^/]+|[A-Za-z]:\\Users\\[^\\]+)[/\\]")
+_LONGEST_NAMED: Final = 300
+"""Characters of a sentence in which a name is talked about; a longer one is a list or a paste."""
+_LONGEST_TALK: Final = 1_500
+_SPOKEN: Final = 4
+"""Words of a sentence in which a name is talked about."""
+_NAMES_SHARE: Final = 3
+"""One question in so many may be after a name, where there is anything else to ask."""
+_NOTHING_BY_ITSELF: Final = frozenset(
+    [
+        "very",
+        "important",
+        "sure",
+        "necessary",
+        "possible",
+        "correct",
+        "right",
+        "wrong",
+        "locally",
+        "confident",
+        "much",
+        "good",
+        "bad",
+        "how",
+        "what",
+        "why",
+        "quick",
+        "quickly",
+        "fine",
+        "better",
+        "best",
+        "ready",
+        "next",
+        "again",
+        "yet",
+        "now",
+        "done",
+    ]
+)
+_ENDS_OPEN: Final = re.compile(
+    r"(?: (?:yet|now|again|anymore|please|too|well|anyway|for|to|in))+\Z"
+)
+_DOUBLED: Final = frozenset(
+    ["cut", "get", "put", "run", "set", "stop", "commit", "drop", "skip", "plan", "log", "ship"]
+)
+_ORDER: Final = re.compile(VERB)
+_TYPED: Final = re.compile(r">>|&&|\||\$|=|\.(?:png|jpe?g)\b|\b(?:error|failure|log|output)s?\Z")
 _MENTIONED: Final = 2
-"""How often people must have used a name before it is asked for."""
+"""Turns in which a model must have used a name before it is asked for."""
 
 ProbeKind = Literal["rule", "correction", "decision", "open", "state", "path", "identifier"]
 
@@ -115,9 +172,18 @@ def draw(passages: Sequence[SourceMessage], limit: int = PROBES) -> tuple[Fideli
         (one for one in probes if one.kind not in ("rule", "correction")), key=lambda one: one.seq
     )
     room = limit - len(rules)
-    if len(rest) > room:
-        rest = [rest[at * len(rest) // room] for at in range(room)] if room else []
-    return (*rules, *rest)
+    told = [one for one in rest if one.kind not in ("path", "identifier")]
+    named = [one for one in rest if one.kind in ("path", "identifier")]
+    chosen = _spread(told, max(room - min(len(named), limit // _NAMES_SHARE), 0))
+    chosen += _spread(named, min(room - len(chosen), limit // _NAMES_SHARE if told else room))
+    return (*rules, *sorted(chosen, key=lambda one: one.seq))
+
+
+def _spread(probes: list[FidelityProbe], room: int) -> list[FidelityProbe]:
+    """At most so many, evenly from all of them."""
+    if len(probes) <= room:
+        return probes
+    return [probes[at * len(probes) // room] for at in range(room)] if room > 0 else []
 
 
 def _settled(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
@@ -137,16 +203,28 @@ def _question(one: Statement, about: str) -> tuple[ProbeKind, str]:
         case "decision" if one.reason:
             return "decision", f"Why did we choose {about}?"
         case "decision":
-            return "decision", f"What did we decide about {about}?"
+            return "decision", f"What did we decide about {_as_a_thing(about)}?"
         case "correction":
             return "correction", f"What is right about {about}?"
         case "question":
             return "open", f"What is still open about {about}?"
+        case "commitment" if _ORDER.fullmatch(about.partition(" ")[0].lower()):
+            return "open", f"Is this still to be done: {about}?"
         case "commitment":
             return "open", f"What is still to be done about {about}?"
         case "memory":
             return "rule", f"What should be remembered about {about}?"
-    return "rule", f"What is the rule about {about}?"
+    return "rule", f"What is the rule about {_as_a_thing(about)}?"
+
+
+def _as_a_thing(about: str) -> str:
+    """An order as what it is about: "write code" as "writing code"."""
+    verb, _, rest = about.partition(" ")
+    if not rest or not _ORDER.fullmatch(verb.lower()):
+        return about
+    stem = verb[:-1] if verb.endswith("e") and not verb.endswith("ee") else verb
+    doubled = stem[-1] if verb.lower() in _DOUBLED else ""
+    return f"{stem}{doubled}ing {rest}"
 
 
 def phrase(words: str) -> str:
@@ -156,8 +234,10 @@ def phrase(words: str) -> str:
         bare = part.strip(" \"'*`-")
         begun = _PLAIN_VERB.match(bare)
         about = bare[begun.end() :] if begun and begun.end() < len(bare) else bare
-        chosen = " ".join(about.split()[:_PHRASE_WORDS])
-        if any(len(word) > 3 for word in content_words(chosen.lower())):
+        said_of = [word for word in about.split() if "://" not in word and "@" not in word]
+        chosen = _ENDS_OPEN.sub("", " ".join(said_of[:_PHRASE_WORDS]))
+        telling = content_words(chosen.lower())
+        if any(len(word) > 3 and word not in _NOTHING_BY_ITSELF for word in telling):
             return chosen
     return ""
 
@@ -180,7 +260,7 @@ def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
         done = outcomes_in(one.words)
         if request is not None and done and not done[-1].endswith("…"):
             asked = next((each.text for each in prose(request.text)), "")
-            if about := phrase(asked):
+            if (about := phrase(asked)) and _is_a_matter(about):
                 yield FidelityProbe(
                     kind="state",
                     query=f"What was done about this: {about}?",
@@ -190,27 +270,56 @@ def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
                 )
 
 
+def _is_a_matter(about: str) -> bool:
+    """Whether somebody would know what is meant: two telling words, and no command."""
+    telling = [one for one in content_words(about.lower()) if one not in _NOTHING_BY_ITSELF]
+    return len(telling) > 1 and not _TYPED.search(about)
+
+
 def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
     """Files and names that people used more than once; plain words and fragments are none."""
     used: dict[str, list[SourceMessage]] = {}
     for one in talk:
-        for kind, name in names_in(one.words):
+        for kind, name in _talked_about(one.words):
             wanted = (
                 _FILE.fullmatch(name)
                 if kind == "path"
                 else _NAME.fullmatch(name) and _DISTINCT.search(name)
             )
-            if wanted and kind != "number":
-                used.setdefault(name, []).append(one)
+            if wanted and kind != "number" and not _MACHINES.search(name):
+                used.setdefault(_AT_HOME.sub("", name), []).append(one)
+    alike: set[str] = set()
     for name, where in used.items():
-        if len(where) >= _MENTIONED or where[0].speaker == "user":
-            yield FidelityProbe(
-                kind="path" if "/" in name or "." in name else "identifier",
-                query=f"What did we do with {name}?",
-                expected=name,
-                seq=where[0].seq,
-                turn=where[0].turn,
-            )
+        pattern = _DIGITS.sub("#", name)
+        if pattern in alike or not _is_known(where):
+            continue
+        alike.add(pattern)  # of mod-16.zip, mod-28.zip and so on, one is enough
+        short = name if name.count("/") <= 1 else "/".join(name.rsplit("/", 2)[1:])
+        yield FidelityProbe(
+            kind="path" if "/" in name or "." in name else "identifier",
+            query=f"What did we do with {short}?",
+            expected=short,
+            seq=where[0].seq,
+            turn=where[0].turn,
+        )
+
+
+def _is_known(where: Sequence[SourceMessage]) -> bool:
+    """Whether the person used a name, or it came up again in a later turn."""
+    by_person = any(one.speaker == "user" for one in where)
+    return by_person or len({one.turn for one in where}) >= _MENTIONED
+
+
+def _talked_about(text: str) -> Iterator[tuple[str, str]]:
+    """Names in the sentences that somebody said about them, and not in lists and pastes."""
+    for sentence in prose(text) if len(text) <= _LONGEST_TALK else ():
+        said = sentence.text
+        if len(said) <= _LONGEST_NAMED and len(_WORDS.findall(said)) >= _SPOKEN:
+            yield from names_in(said)
+
+
+_DIGITS: Final = re.compile(r"\d+")
+_WORDS: Final = re.compile(r"(?<![\w./-])[A-Za-z']{2,}(?![\w./-])")
 
 
 async def measure(

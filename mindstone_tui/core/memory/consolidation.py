@@ -29,8 +29,15 @@ from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
-from mindstone_tui.core.statements import Statement, StatementKind, prose, shortened
-from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.statements import (
+    Statement,
+    StatementKind,
+    Utterance,
+    prose,
+    settle,
+    shortened,
+)
+from mindstone_tui.core.text import as_data, fresh_nonce, plural
 from mindstone_tui.core.values import Value
 from mindstone_tui.core.words import tokens_of
 
@@ -40,6 +47,8 @@ BLOATED: Final = 800
 """Tokens at which a memory file is worth shortening."""
 ALIKE: Final = 0.75
 """Shared words at which two texts say the same."""
+_TELLING: Final = 3
+"""Words from which on a line of a memory says something by itself."""
 _SHOWN: Final = 8_000
 """Characters of one message that a model gets to see."""
 _LESSON: Final = re.compile(
@@ -285,7 +294,7 @@ def alike(one: str, other: str) -> bool:
 
 
 def merges(shelf: Shelf, count: Count) -> tuple[Merge, ...]:
-    """Memory files that could be one, and files that repeat themselves; the newest words win."""
+    """Memory files that could be one, and long ones that could be shorter; the newest words win."""
     live = sorted(shelf.live, key=lambda one: (one.memory.created, one.file), reverse=True)
     found: list[Merge] = []
     merged: set[str] = set()
@@ -302,7 +311,7 @@ def merges(shelf: Shelf, count: Count) -> tuple[Merge, ...]:
         if same:
             merged |= {other.file for other in same}
             found.append(_merged(one, same))
-        elif count(one.memory.body) > BLOATED and (shorter := _without_repeats(one)):
+        elif count(one.memory.body) > BLOATED and (shorter := _tightened(one)):
             found.append(shorter)
     return tuple(found)
 
@@ -320,11 +329,47 @@ def _merged(one: Shelved, same: Sequence[Shelved]) -> Merge:
     return Merge(files=files, text=render(memory), why=f"{', '.join(files)} say the same")
 
 
-def _without_repeats(one: Shelved) -> Merge | None:
+def _tightened(one: Shelved) -> Merge | None:
+    """A long memory without lines that a later line repeats, says as well, or has replaced."""
     lines = one.memory.body.split("\n")
-    kept = list(dict.fromkeys(line.rstrip() for line in lines))
-    if len(kept) == len(lines):
+    gone = _said_again(lines)
+    replaced = _replaced(lines) - gone.keys()
+    if not gone and not replaced:
         return None
+    kept = [line for at, line in enumerate(lines) if at not in gone and at not in replaced]
     memory = msgspec.structs.replace(one.memory, body="\n".join(kept))
-    why = f"{one.file} repeats {len(lines) - len(kept)} lines"
+    again = sum(word == "repeated" for word in gone.values())
+    counted = (
+        (again, "repeated"),
+        (len(gone) - again, "said again in other words"),
+        (len(replaced), "replaced by a later line"),
+    )
+    told = ", ".join(f"{plural(number, 'line')} {how}" for number, how in counted if number)
+    why = f"{one.file} is long: {told}"
     return Merge(files=(one.file,), text=render(memory), why=why)
+
+
+def _said_again(lines: Sequence[str]) -> dict[int, str]:
+    """The lines that a later line says as well, and whether word for word; the newest words win."""
+    telling = [at for at, line in enumerate(lines) if len(line.split()) >= _TELLING]
+    words = {at: frozenset(folded(lines[at]).split()) for at in telling}
+    found: dict[int, str] = {}
+    for number, at in enumerate(telling):
+        for later in telling[number + 1 :]:
+            same = words[at] == words[later]
+            if same or len(words[at] & words[later]) >= ALIKE * len(words[at] | words[later]):
+                found[at] = "repeated" if same else "alike"
+                break
+    return found
+
+
+def _replaced(lines: Sequence[str]) -> set[int]:
+    """The lines that no longer hold since a later line was written."""
+    said = [
+        Utterance(speaker="user", text=line.lstrip("-*# "), line=at)
+        for at, line in enumerate(lines)
+        if len(line.split()) >= _TELLING
+    ]
+    settled = settle(said)
+    retired = {one.line for one in settled.retired}
+    return retired - {one.line for one in settled.standing}

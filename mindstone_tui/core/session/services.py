@@ -525,3 +525,9 @@ def turn_services(
         propose=memories.propose_said,
         sampling=lambda: guest.sampling if guest is not None else AS_ALWAYS,
     )
+
+
+def left_open(services: SessionServices) -> list[str]:
+    """Where open work goes on, and what was said before the session was closed unreviewed."""
+    offered = offer_review(services.context.transcript)
+    return [*services.tasks.where_it_stands(), *([offered] if offered else [])]

@@ -54,7 +54,7 @@ from mindstone_tui.core.session.inbox import (
 )
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
-from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.session.services import SessionServices, left_open
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
@@ -232,9 +232,9 @@ class Session:
         looking.add_done_callback(lambda task: self._read_only_done(task, line))
 
     async def _announce_resume(self) -> None:
-        """Say where open work goes on; git is asked for what changed, so not on the loop."""
+        """Say what was left open; git is asked for what changed, so not on the loop."""
         with contextlib.suppress(MindstoneError):
-            for message in await asyncio.to_thread(self.services.tasks.where_it_stands):
+            for message in await asyncio.to_thread(left_open, self.services):
                 self._emit(events.Noticed(message=message))
 
     def _read_only_done(self, task: asyncio.Task[None], line: str) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from mindstone_tui.core.context.extract import SourceMessage
 from mindstone_tui.core.errors import IndexUnavailable, ProviderUnreachable
 from mindstone_tui.core.health.fidelity import ProbeResult, draw, measure
 from mindstone_tui.core.health.judge import judge
+from mindstone_tui.core.statements import Speaker
 from tests.core.context.fake_models import Saying, passage, words
 
 LEFT = (
@@ -36,7 +38,7 @@ def test_probes_come_from_what_people_said_and_rules_come_first() -> None:
     probes = draw(LEFT)
     assert probes[0].kind == "rule"
     assert probes[0].expected == "Never push to main."
-    assert probes[0].query == "What is the rule about push to main?"
+    assert probes[0].query == "What is the rule about pushing to main?"
     assert {probe.expected for probe in probes} >= {
         "src/gateway.py",
         "parse_block",
@@ -129,3 +131,26 @@ async def test_a_judge_in_doubt_measures_nothing(replies: tuple[str | Exception,
     judged = await judge(Saying(*replies), "the originals", "the summary")
     assert judged.score is None
     assert judged.why
+
+
+def test_questions_are_what_a_person_would_ask() -> None:
+    def at(seq: int, speaker: Speaker, text: str) -> SourceMessage:
+        return SourceMessage(seq=seq, turn=seq, speaker=speaker, text=text, entry=f"e{seq}")
+
+    pasted = "\n".join(f"at run (/home/runner/work/node_modules/jest/f{n}.js)" for n in range(40))
+    listed = ", ".join(f"Mods/mod-{number}.zip" for number in range(40))
+    passages = [
+        at(1, "user", "Don't write code yet, please look at the loader in src/tide/loader.py."),
+        at(2, "assistant", f"I found these in the folder and kept all of them: {listed}."),
+        at(3, "user", f"It fails with this, see the log\n{pasted}"),
+        at(4, "assistant", "The commit 0123456789abcdef of the loader broke it, I have fixed it."),
+        at(5, "user", "tests?"),
+        at(6, "assistant", "The tests were fixed and pass now."),
+        at(7, "user", "I'll create the pull request tomorrow."),
+    ]
+    asked = [probe.query for probe in draw(passages)]
+    assert "What is the rule about writing code?" in asked
+    assert "What did we do with tide/loader.py?" in asked
+    assert "Is this still to be done: create the pull request tomorrow?" in asked
+    assert sum("mod-" in one for one in asked) <= 1
+    assert not any(part in one for one in asked for part in ("runner", "jest", "0123", ": tests?"))

@@ -194,3 +194,23 @@ def test_the_log_and_the_journals_only_grow(home: Path) -> None:
     assert path.name == "2026-03-01.md"
     assert "- Locks go stale." in path.read_text()
     assert places.log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_long_memory_is_proposed_without_what_a_later_line_says_or_replaced() -> None:
+    filler = "\n".join(f"- Station {number} reports level {number * 7}." for number in range(300))
+    body = (
+        "- Use Postgres for the analytics store.\n"
+        "- The nightly export of the gauges runs at three in the morning.\n"
+        f"{filler}\n"
+        "- The nightly export of all gauges runs at three in the morning.\n"
+        "- Postgres is rejected; use SQLite."
+    )
+    memory = Memory(name="tide", kind="fact", body=body, created="2026-01-01", sources=(1,))
+    (found,) = merges(Shelf(memories=(Shelved(file="fact_tide.md", memory=memory),)), words)
+    assert found.why == (
+        "fact_tide.md is long: 1 line said again in other words, 1 line replaced by a later line"
+    )
+    shorter = parse(found.text).body.splitlines()
+    assert shorter[0] == "- Station 0 reports level 0."
+    assert shorter[-1] == "- Postgres is rejected; use SQLite."
+    assert len(shorter) == len(body.splitlines()) - 2

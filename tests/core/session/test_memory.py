@@ -25,6 +25,8 @@ from mindstone_tui.core.events import Answer
 from mindstone_tui.core.memory.files import Memory, parse, render
 from mindstone_tui.core.memory.proposals import ProposalDraft
 from mindstone_tui.core.providers.guide import GUIDE
+from mindstone_tui.core.session.services import left_open
+from tests.builders import say, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, read, script
 from tests.corpora import lines as corpus
 
@@ -328,3 +330,19 @@ async def test_a_turn_that_blacked_something_out_says_so_once(home: Path, tmp_pa
     (told,) = heard
     assert told.startswith("1 secret blacked out in this turn: github-token:")
     assert " in #" in told
+
+
+async def test_what_a_closed_session_left_unreviewed_is_offered_when_it_is_opened_again(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Measure the tide.")
+        assert not left_open(stage.session.services)
+    transcript = transcript_in(home)
+    for number in range(10):
+        say(transcript, f"Measure the tide at gauge {number}.", "Done.")
+    transcript.close()
+    async with on_stage(home, model=model) as stage:
+        (offered,) = left_open(stage.session.services)
+        assert offered.startswith("11 messages were not reviewed yet: /consolidate")
