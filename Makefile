@@ -57,7 +57,11 @@ faults: $(STAMP) ## Crash, fill and tear the disk, and every provider fault, at 
 	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults tests/core/transcript \
 		tests/core/config tests/core/test_entries.py tests/core/test_paths.py \
 		tests/core/replay/test_verify_requests.py tests/core/replay/test_generated_sessions.py \
-		tests/core/providers/test_litellm_faults.py tests/tui/test_hostile.py $(ARGS)
+		tests/core/replay/test_compare.py tests/core/providers/test_stream.py \
+		tests/core/providers/test_wire_parts.py tests/core/providers/test_litellm_faults.py \
+		tests/core/session/test_provider_faults.py tests/core/session/test_coding_session.py \
+		tests/core/session/test_recall.py \
+		tests/core/interchange/test_formats.py tests/tui/test_hostile.py $(ARGS)
 
 shared: $(STAMP) ## Many machines, one history, kills and cuts; needs minutes
 	@$(BIN)/python -m tests.faults.shared_history $(ARGS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,10 +66,24 @@ TOGETHER = dict.fromkeys(
         "tests/core/providers/test_litellm.py",
         "tests/core/providers/test_litellm_faults.py",
         "tests/core/session/test_delegate.py",
+        "tests/servers/test_gateway.py",
+        "tests/servers/test_gateway_wishes.py",
     ),
     "litellm",
 )
-"""Files that load the same library, whose import takes seconds."""
+"""Files that load the same libraries, litellm and openai, whose import takes seconds."""
+
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder of the test's own; pytest's reads the names of all others to number this one."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}{next(_NUMBERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)

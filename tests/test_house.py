@@ -65,11 +65,13 @@ def tree(path: Path) -> ast.Module:
 
 def loading(node: ast.AST) -> Iterator[ast.AST]:
     """Everything below a node but what is there for type checkers alone."""
-    for child in ast.iter_child_nodes(node):
-        test = child.test if isinstance(child, ast.If) else None
-        if not (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"):
-            yield child
-            yield from loading(child)
+    below = [node]
+    while below:
+        for child in ast.iter_child_nodes(below.pop()):
+            test = child.test if isinstance(child, ast.If) else None
+            if not (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"):
+                yield child
+                below.append(child)
 
 
 def imported(path: Path) -> Iterator[str]:

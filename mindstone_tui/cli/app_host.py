@@ -268,5 +268,5 @@ def _needs(model: Availability) -> str:
     if model.usable:
         return model.why
     if model.local:
-        return "not downloaded; Enter downloads it"
+        return "Enter downloads it"
     return "no key; Enter adds one" if model.why.startswith("no key") else model.why

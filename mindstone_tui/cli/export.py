@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -17,6 +17,9 @@ from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.transcript import History
+
+_ALSO: Final = {"markdown": "md", "htm": "html"}
+"""Other names that people try."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +33,8 @@ def export_session(
     ] = "",
     session: SessionOption = "",
     format_: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json or cast.")
+        str,
+        typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json, messages or cast."),
     ] = "md",
     output: Annotated[
         Path | None,
@@ -44,6 +48,7 @@ def export_session(
 
     The same session always gives the same bytes.
     """
+    format_ = _ALSO.get(format_, format_)
     if format_ not in EXPORTERS:
         raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
     redactor = Redactor(secrets_of(os.environ))

@@ -24,7 +24,9 @@ def files(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="[PATH]", help="Print this file as it was; lists all files if omitted."
+            metavar="[PATH]",
+            help="Print this file as it was, or a content by its hash (sha256:3dee2f99); lists all "
+            "files if omitted.",
         ),
     ] = "",
     at: Annotated[

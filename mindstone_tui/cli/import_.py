@@ -106,6 +106,9 @@ def _importing(
         yield importer
         if wait:
             _make_vectors(importer.taken, settings, bars)
+    except KeyboardInterrupt:
+        hint("Stopped. What was taken over is kept; the same command goes on from there.")
+        raise
     finally:
         follows = follow(home, settings, os.environ, home.sessions())
     if follows:
@@ -328,8 +331,8 @@ def _say_refused(file: Path, error: InterchangeError) -> None:
 def _print(report: ImportReport) -> None:
     if report.session:
         say(
-            f"{report.session}: {report.added:,} messages added, {report.already_there:,} were "
-            f"there already ({report.format})"
+            f"{report.session}: {plural(report.added, 'message')} added, "
+            f"{report.already_there:,} known already ({report.format})"
         )
     else:
         say(f"{report.path} ({report.format}) has no message, and no session was made of it.")

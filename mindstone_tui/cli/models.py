@@ -25,7 +25,7 @@ from mindstone_tui.core.session.downloads import (
     refuse_offer,
     remove_model,
 )
-from mindstone_tui.core.session.model_list import Availability, list_models, store_key
+from mindstone_tui.core.session.model_list import Availability, list_models, remove_key, store_key
 from mindstone_tui.core.session.try_model import try_model
 
 models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=False)
@@ -178,20 +178,29 @@ def _fetch(home: Places, full: str) -> None:
 @models_app.command("key")
 def key(
     provider: Annotated[str, typer.Argument(help="Provider: openai, anthropic, …")],
+    remove: Annotated[bool, typer.Option("--remove", help="Forget the stored key.")] = False,
 ) -> None:
     """Store an API key, read from stdin.
 
-    That keeps it out of your shell history. Only you can read the file. The key is sent to that
+    That keeps it out of your shell history. It goes into the system's keyring if there is one and
+    the extra `keyring` is installed, else into a file that only you can read. It is sent to that
     provider and nowhere else.
     """
+    if remove:
+        if not remove_key(places(), provider):
+            raise UsageError(f"No key for {provider} is stored.", "`mindstone models` lists keys.")
+        say(f"The key for {provider} is forgotten.")
+        return
     if sys.stdin.isatty():
         secret = typer.prompt(f"Key for {provider}", hide_input=True)
     else:
         secret = sys.stdin.readline()
     if not secret.strip():
         raise UsageError("No key given.", "Pipe it in, or type it when asked.")
-    file = store_key(places(), provider, secret.strip())
-    say(f"The key for {provider} is stored in {file}.")
+    kept = store_key(places(), provider, secret.strip())
+    say(f"The key for {provider} is stored in {kept.place}.")
+    if kept.problem:
+        hint(f"The system's keyring did not take it: {kept.problem}.")
 
 
 def _short(name: str) -> str:

@@ -20,7 +20,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.events.narrate import aside
-from mindstone_tui.core.text import inside, one_line
+from mindstone_tui.core.text import as_written, inside, one_line
 
 Update = dict[str, Any]
 
@@ -201,7 +201,7 @@ def replayed(line: Line) -> Iterator[Update]:
     match line.entry:
         case UserMessage(text=text, images=images):
             named = "".join(f"\n[picture {image.name}]" for image in images)
-            yield said_by_person(text + named)
+            yield said_by_person(as_written(text) + named)
         case AssistantMessage(text=text, thinking=thinking):
             for each in thinking:
                 if each.text:

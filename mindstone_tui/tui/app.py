@@ -69,8 +69,8 @@ class MindstoneApp(App[int]):
         usable = wanted in self.available_themes
         self._theme_refused = "" if usable else themes.refusal(wanted, found)
         self.theme = wanted if usable else "basalt"
+        self.stylesheet = themes.ThemedStyles(variables=self.get_css_variables())
         self._sheet_is_fresh = True
-        self.stylesheet.set_variables(self.get_css_variables())
 
     def _limit_colours(self) -> None:
         """Use only the terminal's colours; Textual alone would draw greys for `NO_COLOR`."""

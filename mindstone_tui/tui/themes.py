@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from textual.cache import LRUCache
 from textual.color import Color, ColorParseError
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
 
 import mindstone_tui
@@ -167,6 +171,37 @@ def fallback_variables() -> dict[str, str]:
         for key, stand_in in defaults.items()
     }
     return {"muted": "$secondary", "faint": "$secondary", "line": "$panel", **ours}
+
+
+class ThemedStyles(Stylesheet):
+    """A style sheet that is parsed once under the colours of each theme.
+
+    Textual's own is parsed anew, all of it, whenever a colour changes: at every step through the
+    list of themes.
+    """
+
+    def __init__(self, *, variables: dict[str, str] | None = None) -> None:
+        super().__init__(variables=variables)
+        self._parse_cache = _parsed_under(_as_key(self._variables))
+
+    def set_variables(self, variables: dict[str, str]) -> None:
+        self._parse_cache = LRUCache(1)  # Textual empties what it finds here
+        super().set_variables(variables)
+        self._parse_cache = _parsed_under(_as_key(variables))
+
+    def reparse(self) -> None:
+        self._invalid_css = set()
+        self.parse()
+
+
+def _as_key(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(variables.items()))
+
+
+@lru_cache(maxsize=16)
+def _parsed_under(_variables: tuple[tuple[str, str], ...]) -> LRUCache[Any, list[RuleSet]]:
+    """What was parsed under these colours so far."""
+    return LRUCache(1_024)
 
 
 def _colour(key: str, value: object) -> str:

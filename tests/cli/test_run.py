@@ -24,6 +24,7 @@ from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
 from tests.cli.program import ROOT, mindstone, mindstone_here
 from tests.core.session.stage import calls, check_history, read, script
+from tests.strace import only
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 SLOW = {"text": "and so on " * 100, "delay_ms": 100_000}
@@ -206,7 +207,7 @@ def test_two_programs_on_one_session_take_turns(home: Path, tmp_path: Path) -> N
 def test_a_local_model_connects_to_nothing_and_leaves_nothing_in_the_home(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     mindstone_here("run", "--quiet", "The boat in the harbour is called Nereid.")
-    watched = ["strace", "-f", "-qq", "-o", str(trace), "-e", "trace=%network", sys.executable]
+    watched = ["strace", *only("%network"), "-o", str(trace), sys.executable]
     done = subprocess.run(
         [*watched, "-m", "mindstone_tui", "run", "--model", "local/guide", "What boat is that?"],
         capture_output=True,

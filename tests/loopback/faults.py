@@ -24,6 +24,7 @@ from mindstone_tui.core.errors import (
     ProviderUnreachable,
 )
 from tests.corpora import lines
+from tests.faults import sized
 from tests.loopback.formats import CHAT, MESSAGES, OLLAMA, RESPONSES, WireFormat
 from tests.loopback.server import (
     DONE,
@@ -353,7 +354,7 @@ def _strange_ends(wire: WireFormat) -> Iterator[Fault]:
     yield Fault(name="half a character at a time", acts=(sends(wire.head() + halves),), text="😀!")
     lone = wire.whole(wire.word("a\ud83d"), wire.word("b"))
     yield Fault(name="half a character", acts=(sends(wire.head() + lone),), text="a�b")
-    long = "x" * (2 << 20)
+    long = "x" * sized(200_000, 2 << 20)
     yield Fault(
         name="a gigantic line", acts=(sends(wire.head() + wire.whole(wire.word(long))),), text=long
     )

@@ -20,7 +20,7 @@ def furnished(base: Path) -> Path:
     (base / "a.txt").write_text("some lines\n" * 200)
     script = base / "script.jsonl"
     call = {"text": "", "tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}
-    long = {"text": "It is green. " * 6_000}
+    long = {"text": "It is green. " * 600}
     replies = [call, {"text": "I will."}, long, *[{"text": f"Answer {n}."} for n in range(40)]]
     script.write_text("".join(json.dumps(each) + "\n" for each in replies))
     model = f"scripted/{script}"

@@ -59,6 +59,7 @@ class LineChat:
                 "MINDSTONE_HOME": str(self.home),
                 "OPENAI_API_KEY": "k-nothing",
                 "ANTHROPIC_API_KEY": "k-nothing",
+                "ANTHROPIC_BASE_URL": address,  # `models.base_url` is not for it
             },
         )
         self._ended = 0

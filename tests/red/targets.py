@@ -23,10 +23,10 @@ from mindstone_tui.core.providers import (
     openai_chat,
     openai_responses,
 )
-from mindstone_tui.core.providers.address import stored_keys
 from mindstone_tui.core.providers.dialect import Dialect, failure_in
 from mindstone_tui.core.providers.direct import Heard, StreamFailed
 from mindstone_tui.core.providers.errors import Failure, translate
+from mindstone_tui.core.providers.key_store import stored_keys
 from mindstone_tui.core.providers.scripted import read_script
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.redaction import Redactor

@@ -1,7 +1,7 @@
 """Run by the test beside it, on a terminal of its own: hostile text through every widget.
 
 `python -m tests.tui.hostile COUNT HOME` shows COUNT payloads in each place, one place after the
-other, and leaves. `COUNT` 0 shows only brackets instead, to learn what the app itself writes.
+other, and leaves. `COUNT` 0 shows only brackets instead: what the app writes by itself.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Tour:
     async def see(self, place: str, where: str) -> None:
         """Look until the beginning of the text stands there as it is."""
         for _ in range(PATIENCE):
-            await self.pilot.pause(0.05)  # looking draws the whole screen
+            await self.pilot.pause()
             self.seen[place] = BRACKETS[0] in self._read(where)
             if self.seen[place]:
                 return
@@ -196,10 +196,11 @@ class Tour:
             for strip in strips[widget.region.y : widget.region.bottom]
         )
 
-    async def paste(self) -> None:
+    async def paste(self, into: Callable[[], str]) -> None:
         """As a terminal pastes: the app hands it to whatever has the focus."""
+        before = into()
         self.app.post_message(Paste(self.talk.text))
-        await self.pilot.pause(0.05)
+        await until(self.pilot, lambda: into() != before)
 
     async def over(self, place: str, *keys: str, where: str = "#dialog") -> None:
         """Open a screen, see it, paste into it where one can type, and come back."""
@@ -207,15 +208,15 @@ class Tour:
             await self.pilot.press(*keys)
         if where:
             await self.see(place, where)
-        if isinstance(self.app.focused, Input):
-            await self.paste()
+        if isinstance(focused := self.app.focused, Input):
+            await self.paste(lambda: focused.value)
             await self.pilot.press("home")
             await self.see(f"{place}, pasted", "Input:focus")
         for _ in range(4):
             if self.app.screen is self.app.chat:
                 break
             await self.pilot.press("escape")
-            await self.pilot.pause(0.02)
+            await self.pilot.pause()
 
     async def chat(self) -> None:
         pilot, app, talk = self.pilot, self.app, self.talk
@@ -229,13 +230,13 @@ class Tour:
             fold.opened = True
         for card in app.chat.query(Card):
             card.action_unfold()
-        await pilot.pause(0.1)
+        await pilot.pause()
         prompt = app.chat.input_area.prompt
         prompt.write(talk.text)
         prompt.move_cursor((0, 0))
         await self.see("prompt", "#prompt")
         prompt.clear()
-        await self.paste()
+        await self.paste(lambda: prompt.text)
         await pilot.press("ctrl+o")
         prompt.move_cursor((0, 0))
         await self.see("prompt, pasted", "#prompt")
@@ -246,7 +247,7 @@ class Tour:
         await pilot.press("at")
         await self.see("files", "#completions")
         await pilot.press("tab")
-        await pilot.pause(0.05)
+        await until(pilot, lambda: prompt.text != "@")
         prompt.clear()
         app.notify(talk.text, markup=False)
         await self.see("notice", "Toast")
@@ -254,7 +255,7 @@ class Tour:
     async def screens(self) -> None:
         await self.over("inspector", "f2", where="#blocks")
         await self.pilot.press("f4")
-        await self.pilot.pause(0.1)
+        await until(self.pilot, lambda: bool(self.app.screen.query("LineList")))
         await self.over("transcript", "home", "down", "down", "slash", where="LineList")
         await self.over("models", "f5")
         await self.over("themes", "f8")

@@ -237,3 +237,21 @@ def test_the_editor_comes_from_the_setting_then_the_environment() -> None:
     assert terminal.editor_command("code --wait", {"EDITOR": "nano"}) == ["code", "--wait"]
     assert terminal.editor_command("", {"VISUAL": "emacs", "EDITOR": "nano"}) == ["emacs"]
     assert terminal.editor_command("", {}) == ["vi"]
+
+
+def test_a_style_sheet_is_parsed_once_under_each_theme() -> None:
+    def sheet(colour: str) -> themes.ThemedStyles:
+        made = themes.ThemedStyles(variables={"primary": colour})
+        made.add_source("Label { color: $primary; }", read_from=("once.tcss", ""))
+        return made
+
+    red, again, blue = sheet("red"), sheet("red"), sheet("blue")
+    assert red.rules[0] is again.rules[0]
+    assert blue.rules[0].styles.color == Color.parse("blue")
+    red.set_variables({"primary": "blue"})
+    red.reparse()
+    assert red.rules[0] is blue.rules[0]
+    red.set_variables({"primary": "red"})
+    red.reparse()
+    assert red.rules[0] is again.rules[0]
+    assert again.rules[0].styles.color == Color.parse("red")

@@ -53,6 +53,10 @@ async def jobs(services: SessionServices, argument: str) -> AsyncIterator[AnyEve
             f"{job.number:>3}  {job.state:32} {one_line(job.command, 80)}\n     {job.log}"
             for job in services.jobs.all.values()
         ]
+        if rows:
+            rows.append(
+                "/jobs N shows output, /jobs kill N ends one. /undo leaves their work alone."
+            )
         yield CommandPrinted(command="jobs", text="\n".join(rows) or "Nothing runs.")
         return
     if not number.isdigit() or verb not in ("", "kill"):

@@ -225,7 +225,7 @@ async def checkpoint(services: SessionServices, argument: str) -> AsyncIterator[
     looks=("show",),
 )
 async def handoff(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Write a handoff for the next window, show the newest, or take it over, once."""
+    """Write a handoff for the next window, show the newest, or load it (once)."""
     verb, _, how = argument.partition(" ")
     if verb in ("", "write"):
         line = await services.handoffs.write(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import JobStarted
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked, ToolEnded
 from mindstone_tui.core.events.from_entry import announcements
@@ -116,12 +117,25 @@ async def put_back(
         told.append(_told(direction, turns, done.changes, done.left, outlook))
     if not found:
         told.append(f"The files of {turn_names(turns)} are as they were before.")
+    told += await asyncio.to_thread(_jobs_of, services, turns)
     text = services.context.redactor.redact("\n".join(told)).text
     yield CommandPrinted(
         command=direction,
         text=text,
         data={"turns": list(turns), "files": sum(len(each.changes) for each in sets)},
     )
+
+
+def _jobs_of(services: SessionServices, turns: Sequence[int]) -> list[str]:
+    """Which jobs began since, whose work nobody could tell from a person's."""
+    with services.context.transcript.history() as history:
+        lines = list(history.newest(("job_started",), 1 << 40))
+    return [
+        f"Not part of it: what job {line.entry.job} (`{one_line(exact(line.entry.command), 60)}`) "
+        f"changed in the background after it had begun in turn {line.turn}."
+        for line in reversed(lines)
+        if isinstance(line.entry, JobStarted) and line.turn >= min(turns)
+    ]
 
 
 def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[str, ...]]:
@@ -154,6 +168,12 @@ def _told(
         lines.append(f"  … and {len(changes) - _MOST_SHOWN:,} more")
     if outlook.there:
         lines.append(f"{plural(len(outlook.there), 'file')} were like that already.")
+    done = {each.path for each in changes}
+    for each in outlook.conflicts[:_MOST_SHOWN]:
+        path, now = each.wanted.path, each.now
+        if path in done and now is not None and now.kind in ("file", "link"):
+            how = f"`mindstone files sha256:{now.digest[:12]}` prints it"
+            lines.append(f"Somebody else's {exact(path)} is kept: {how}.")
     lines += [f"Left as it is: {each}" for each in left[:_MOST_SHOWN]]
     if len(left) > _MOST_SHOWN:
         lines.append(f"… and {len(left) - _MOST_SHOWN:,} more were left")

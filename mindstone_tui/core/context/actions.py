@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
+import msgspec
+
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Line, Part, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.text import unfenced
 
 ActionKind = Literal["change", "read", "command", "other"]
+StepStatus = Literal["planned", "in_progress", "done"]
 
 _CHANGES: Final = frozenset(
     [
@@ -65,6 +68,24 @@ _COMMANDS: Final = frozenset(
         "powershell",
     ]
 )
+_PLANS: Final = frozenset(
+    ["todowrite", "todo_write", "write_todos", "update_plan", "manage_todo_list", "updateplan"]
+)
+"""Tools of other programs whose arguments are the whole list of what is to be done."""
+_PLAN_FIELDS: Final = ["todos", "plan", "todolist", "todo_list", "items"]
+_STEP_FIELDS: Final = ["content", "step", "title", "task", "text", "description"]
+_STEP_STATUS: Final[dict[str, StepStatus]] = {
+    "completed": "done", "complete": "done", "done": "done",
+    "in_progress": "in_progress", "in-progress": "in_progress", "active": "in_progress",
+    "pending": "planned", "planned": "planned", "not-started": "planned", "todo": "planned",
+}  # fmt: skip
+_LONGEST_STEP: Final = 300
+_REPLACED: Final = frozenset(["old_string", "oldText", "old_str", "old_text", "oldString"])
+"""What an edit takes away; what it puts there says more."""
+_SEARCHES: Final = re.compile(
+    r"(?:cd \S+ && )?(?:grep|rg|egrep|ack|diff|cmp|which|pgrep|test|git grep)\b[^;&\n]*\Z"
+)
+"""Commands that end with 1 when they found nothing, which is an answer and no failure."""
 _PATH_FIELDS: Final = [
     "path",
     "file_path",
@@ -124,6 +145,35 @@ def kind_of(name: str) -> ActionKind:
     return "read" if bare in _READS else "other"
 
 
+def plan_in(call: ToolCall) -> tuple[tuple[str, StepStatus], ...]:
+    """The steps that a call writes down as what is to be done, each with how far it is."""
+    if call.name.lower().rpartition(".")[2].rpartition("__")[2].replace("-", "_") not in _PLANS:
+        return ()
+    fields = read_arguments(call.arguments) or {}
+    listed = next((one for name in _PLAN_FIELDS if isinstance(one := fields.get(name), list)), [])
+    found: list[tuple[str, StepStatus]] = []
+    for step in listed:
+        if not isinstance(step, dict):
+            continue
+        titles = (one for name in _STEP_FIELDS if isinstance(one := step.get(name), str))
+        title = " ".join(next(titles, "").split())[:_LONGEST_STEP]
+        status = _STEP_STATUS.get(str(step.get("status", "pending")).lower())
+        if title and status is not None:
+            found.append((title, status))
+    return tuple(found)
+
+
+def told(call: ToolCall) -> str:
+    """The arguments of a call without what it replaces, as JSON; a plan by how long it is."""
+    if steps := plan_in(call):
+        return msgspec.json.encode(f"a plan of {len(steps)} steps").decode()
+    fields = read_arguments(call.arguments) if kind_of(call.name) == "change" else None
+    if not fields or not fields.keys() & _REPLACED:
+        return call.arguments
+    kept = {name: value for name, value in fields.items() if name not in _REPLACED}
+    return msgspec.json.encode(kept).decode()
+
+
 def targets_of(call: ToolCall) -> tuple[str, ...]:
     """The command that a call runs, or the files that it names."""
     fields = read_arguments(call.arguments) or {}
@@ -169,13 +219,15 @@ def _done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
     failed = code not in (None, 0) or result.status == "error"
     failed = failed or (silent and bool(_SAYS_IT_FAILED.search(result.text)))
     for about in targets_of(call):
+        if code == 1 and _SEARCHES.match(about) and not _SAYS_IT_FAILED.search(result.text):
+            failed = False
         yield Action(
             kind=kind,
             name=call.name,
             about=about,
             seq=line.seq,
             turn=line.turn,
-            ok=result.status == "ok" and not failed,
+            ok=not failed and result.status in ("ok", "error"),
             exit=code,
             error=error_in(result.text) if failed else "",
         )

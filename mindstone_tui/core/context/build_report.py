@@ -384,10 +384,7 @@ class _Account:
         if share == "tool_definitions":
             return "; turn some off with `/tools off NAME`"
         if share == "tool_results":
-            step = self.room.tokens(self.view.settings.context.trim_step)
-            return (
-                f"; older ones are shortened once that frees {step:,}, or now by `/prune results`"
-            )
+            return "; `/prune results` shortens older ones now"
         files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
         if share != "system_prompt" or not files:
             return ""

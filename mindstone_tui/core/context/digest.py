@@ -71,6 +71,13 @@ _INTENDS: Final = re.compile(
     r"|would you|do you|shall|should i|if you|feel free|you can|perfect|great|done|excellent)\b",
     re.IGNORECASE,
 )
+_WEIGHS: Final = re.compile(
+    r"\A\W*(?:\(?[A-D][).:]|option \w\b|my (?:take|recommendation|suggestion)\b)"
+    r"|\b(?:should|would|could|might|will|lets you|likely|probably|recommend\w*|right choice)\b"
+    r"|\Aright now\b",
+    re.IGNORECASE,
+)
+"""What could be done, and what somebody thinks of it, is nothing that was done."""
 _LEAST_WORDS: Final = 5
 
 
@@ -150,9 +157,13 @@ def outcomes_in(text: str) -> list[str]:
     said = [
         shortened(" ".join(one.text.split()), _LINE)
         for one in prose(text)
-        if one.form != "heading" and not one.text.rstrip().endswith(("?", ":"))
+        if one.form != "heading" and not one.text.rstrip(" *_").endswith(("?", ":"))
     ]
-    telling = [one for one in said if len(one.split()) >= _LEAST_WORDS and not _INTENDS.match(one)]
+    telling = [
+        one
+        for one in said
+        if len(one.split()) >= _LEAST_WORDS and not (_INTENDS.match(one) or _WEIGHS.search(one))
+    ]
     return [one for one in telling if _OUTCOME.search(one)][:_OUTCOMES]
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from mindstone_tui.core.context.actions import Action, actions_of
+from mindstone_tui.core.context.actions import Action, actions_of, told
 from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line, Part, Span, spans_of
 from mindstone_tui.core.entries.conversation import (
@@ -79,7 +79,7 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
             )
         case AssistantMessage(text=text, calls=calls):
             asked = [
-                f"[called {call.name} {argument_values(call.arguments)[:_CALL_SHOWN]}]"
+                f"[called {call.name} {shortened(argument_values(told(call)), _CALL_SHOWN)}]"
                 for call in calls
             ]
             return SourceMessage(

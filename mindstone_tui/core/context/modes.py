@@ -445,10 +445,14 @@ class Modes:
         return room.lines
 
     async def _checkpoint(self, room: CompactionSteps) -> None:
-        """Have the task's state written down, once, before anything can leave."""
+        """Have the task's state written down, once, before anything can leave.
+
+        A handoff is for a window that begins anew; a window that slides never does.
+        """
         if room.tokens() < room.marks.checkpoint or not _armed(room.live.history):
             return
-        for step in _WRITTEN_DOWN:
+        slides = room.live.mode == "sliding_window"
+        for step in _WRITTEN_DOWN[:1] if slides else _WRITTEN_DOWN:
             if apply := self.means.steps.get(step):
                 room.lines += (await apply(0)).lines
 

@@ -85,6 +85,11 @@ def _index(around: CheckEnvironment) -> Check:
     remedy = f"mindstone reindex --session {around.session}"
     if not places.index.exists():
         return Check(id="index", outcome="pass", detail="No index yet; it is built when needed.")
+    if not places.index.is_file():
+        detail = f"The index of {around.session} is no ordinary file."
+        return Check(
+            id="index", outcome="warn", detail=detail, remedy="Remove it; it is built anew."
+        )
     try:
         connection = apsw.Connection(str(places.index), flags=apsw.SQLITE_OPEN_READONLY)
         verdict = str(connection.execute("pragma quick_check(1)").get)

@@ -60,8 +60,8 @@ def of_entry(entry: Entry | Unknown) -> EventLine | None:
 
 def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
-        case conversation.SessionOpened(agent=agent, main=main, forked_from=fork):
-            return f"Session {agent}:{main} opened", f"forked from {fork.session}" if fork else ""
+        case conversation.SessionOpened(agent=agent, main=main, forked_from=None):
+            return f"Session {agent}:{main} opened", ""
         case conversation.TurnStarted(origin=origin):
             return "Turn started", origin
         case conversation.ClientMatched(format=name, known=known, adopted=adopted, action=action):

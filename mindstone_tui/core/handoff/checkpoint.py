@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context.actions import actions_of
+from mindstone_tui.core.context.actions import actions_of, plan_in
 from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.conversation import (
@@ -311,11 +311,7 @@ class _Work:
                     state, goal="", goal_turn=0, criteria=(), subtasks=(), issues=(), asked=None
                 )
             case TodoChanged(items=items):
-                # The list is whole: what is neither in it nor done is no longer to be done.
-                kept = tuple(one for one in state.subtasks if one.status == "done")
-                found = [Subtask(title=one.title, status=one.status, seq=line.seq) for one in items]
-                state = msgspec.structs.replace(state, subtasks=kept)
-                self._state = _with_subtasks(state, found)
+                self._state = _with_plan(state, [(one.title, one.status) for one in items], line)
             case NoteTaken(category=category, text=text):
                 kind = _KIND_OF_NOTE.get(category)
                 if kind is not None:
@@ -328,6 +324,7 @@ class _Work:
             case AssistantMessage(text=text, calls=calls):
                 self._hear(line)
                 state = _with_subtasks(state, _checklist(text, line.seq))
+                state = _with_plan(state, [one for call in calls for one in plan_in(call)], line)
                 self._state = state if calls or not text.strip() else _answered(state, text, line)
             case AssistantPartial(text=text) if text.strip():
                 self._state = _cut_off(state, text, line)
@@ -530,6 +527,15 @@ def _with_subtasks(state: Checkpoint, found: Iterable[Subtask]) -> Checkpoint:
     for one in found:
         subtasks[folded(one.title)] = one
     return msgspec.structs.replace(state, subtasks=tuple(subtasks.values()))
+
+
+def _with_plan(state: Checkpoint, steps: Sequence[tuple[str, Status]], line: Line) -> Checkpoint:
+    """The list is whole: what is neither in it nor done is no longer to be done."""
+    if not steps and not isinstance(line.entry, TodoChanged):
+        return state
+    kept = tuple(one for one in state.subtasks if one.status == "done")
+    found = [Subtask(title=title, status=status, seq=line.seq) for title, status in steps]
+    return _with_subtasks(msgspec.structs.replace(state, subtasks=kept), found)
 
 
 def _with(state: Checkpoint, field: str, said: Iterable[str], line: Line) -> Checkpoint:

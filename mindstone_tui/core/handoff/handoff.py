@@ -43,6 +43,13 @@ MOST_BYTES: Final = 8_000
 END: Final = "<!-- end of handoff -->"
 MAX_BYTES: Final = 1 << 20
 
+_SHORT_SHOWN: Final = 6
+"""Newest messages of the person that are quoted however short: they answer what was asked."""
+_CHANGED_SHOWN: Final = 6
+_SAID_SHOWN: Final = 300
+_ERROR_TURNS: Final = 5
+"""Turns after which an error is no longer one of the last."""
+
 _HEADER: Final = re.compile(r"---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _REMEDY: Final = "Write a new one with /handoff; history has everything that it was made from."
 
@@ -122,11 +129,14 @@ class _Source:
     def __init__(self, lines: Sequence[Line]) -> None:
         self.passages = passages_of(lines)
         self.talk = [one for one in self.passages if one.speaker != "tool" and one.words.strip()]
-        self.asked = [
-            one for one in self.talk if one.speaker == "user" and not is_small_talk(one.text)
-        ]
+        said = [one for one in self.talk if one.speaker == "user"]
+        short = {one.seq for one in said[-_SHORT_SHOWN:] if len(one.text.split()) > 1}
+        self.asked = [one for one in said if one.seq in short or not is_small_talk(one.text)]
         self.approvals = approvals_of(lines)
         self.touched = files_touched(lines)
+        newest = max((one.seq for one in said), default=-1)
+        self.begun = sum(one.speaker == "tool" and one.seq > newest for one in self.passages)
+        """Tool results since anybody asked for something."""
 
 
 def _parts(
@@ -144,15 +154,15 @@ def _parts(
             [checkpoint.goal] if checkpoint.goal else [],
         ),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
-        ("Next step", next_step(checkpoint)),
-        ("Half done", _half_done(checkpoint)),
+        ("Next step", next_step(checkpoint, begun=bool(source.begun))),
+        ("Half done", [*_under_way(checkpoint, source), *_half_done(checkpoint)]),
         ("Decisions", _newest(checkpoint.decisions, extent.decisions)),
         ("Open questions", said(checkpoint.questions)),
         ("Promised", _newest(checkpoint.commitments, extent.decisions)),
         ("Open issues", said(checkpoint.issues)),
         ("Open work", [f"- {one.title}" for one in checkpoint.subtasks if one.status != "done"]),
         ("Approvals", [f"- {one}" for one in source.approvals]),
-        ("Last errors", [f"- {_error(one, extent.shown)}" for one in checkpoint.errors]),
+        ("Last errors", [f"- {_error(one, extent.shown)}" for one in _fresh_errors(checkpoint)]),
         ("Already done", _done(checkpoint, source.talk, extent)),
         ("Files", _files(source.touched, environment, extent.files)),
         ("Commands", commands_text(checkpoint)),
@@ -174,13 +184,17 @@ def _parts(
 _GOAL: Final = "Goal"
 
 
-def next_step(checkpoint: Checkpoint) -> list[str]:
-    """Where the work goes on, from the firmest sign to the weakest."""
+def next_step(checkpoint: Checkpoint, *, begun: bool = False) -> list[str]:
+    """Where the work goes on, from the firmest sign to the weakest.
+
+    Where work on the newest request has `begun`, the step of the plan that it is at comes first.
+    """
     found = []
     if (one := checkpoint.asked) is not None:
-        found.append(f"- Answer what was asked last {_at(one)}: {one.text}")
+        what = "Go on with" if begun else "Answer"
+        found.append(f"- {what} what was asked last {_at(one)}: {one.text}")
     if (current := checkpoint.current) is not None:
-        found.append(f"- {current.title} ({current.status})")
+        found.insert(0 if begun else len(found), f"- {current.title} ({current.status})")
     found += [f"- The last answer says: {one.text} {_at(one)}" for one in checkpoint.next_steps]
     if found:
         return found
@@ -191,10 +205,37 @@ def next_step(checkpoint: Checkpoint) -> list[str]:
 
 
 def _half_done(checkpoint: Checkpoint) -> list[str]:
-    """Subtasks under way, and a request that was begun and not answered."""
+    """Subtasks under way, and what failed since the topic came up."""
     found = [f"- {one.title}" for one in checkpoint.of("in_progress")]
-    failing = {one.kind for one in checkpoint.errors}
+    failing = dict.fromkeys(
+        one.kind for one in checkpoint.errors if one.turn >= checkpoint.goal_turn
+    )
     return [*found, *(f"- `{one}` fails" for one in failing)]
+
+
+def _under_way(checkpoint: Checkpoint, source: _Source) -> list[str]:
+    """A request that was begun and not answered: what was done for it, and the last thing said."""
+    if checkpoint.asked is None or not source.begun:
+        return []
+    turn = checkpoint.asked.turn
+    changed = [one.path for one in source.touched if one.changed and one.turn == turn]
+    files = f", changed: {', '.join(changed[-_CHANGED_SHOWN:])}" if changed else ""
+    rows = [f"- Turn {turn} was begun and not finished; {source.begun} tool results{files}."]
+    said = next(
+        (one for one in reversed(source.talk) if one.speaker == "assistant" and one.turn == turn),
+        None,
+    )
+    if said is not None:
+        last = shortened(" ".join(said.words.split()), _SAID_SHOWN)
+        rows.append(f"- The model said last [turn {turn}, line {said.seq}]: {last}")
+    return rows
+
+
+def _fresh_errors(checkpoint: Checkpoint) -> list[Sourced]:
+    """What failed lately; an error that much else was done after has been got round."""
+    newest = max((one.turn for one in checkpoint.commands), default=0)
+    newest = max(newest, checkpoint.asked.turn if checkpoint.asked else 0)
+    return [one for one in checkpoint.errors if newest - one.turn <= _ERROR_TURNS]
 
 
 def commands_text(checkpoint: Checkpoint) -> list[str]:

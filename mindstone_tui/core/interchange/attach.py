@@ -251,9 +251,8 @@ def apply(changes: Iterable[SettingsChange]) -> None:
         for each in reversed(done):
             with contextlib.suppress(OSError):
                 _put(each.path, each.before)
-        path = Path(error.filename or each.path)
         raise InterchangeError(
-            f"{path} cannot be written: {error.strerror}. Nothing was changed.",
+            f"{each.path} cannot be written: {error.strerror}. Nothing was changed.",
             "Check the permissions of the file and its folder.",
         ) from error
 

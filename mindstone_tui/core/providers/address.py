@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from mindstone_tui.core.config.edit import nearest
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Part
-from mindstone_tui.core.errors import ConfigError, ProviderRefused, UnknownName, UsageError
+from mindstone_tui.core.errors import ProviderRefused, UnknownName
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.discovery import is_loopback, ollama_address
+from mindstone_tui.core.providers.key_store import stored_key
 from mindstone_tui.core.values import Value
 
 VARIABLES: Final[dict[str, tuple[str, ...]]] = {
@@ -47,8 +44,6 @@ KEYLESS: Final = frozenset(
 )
 """Providers that need no key, or sign in with the system's own credentials."""
 
-_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
-
 
 class ApiKey(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A secret, and where it came from; only the origin may be shown."""
@@ -66,106 +61,31 @@ def variables_of(provider: str) -> tuple[str, ...]:
 
 
 def find_key(provider: str, environ: Mapping[str, str], path: Path) -> ApiKey | None:
-    """The stored key, else the one in the environment; storing one is the more deliberate act."""
-    if secret := stored_keys(path).get(provider):
-        return ApiKey(secret=secret, origin=path.name)
+    """The stored key, else the one in the environment; storing one is the more deliberate act.
+
+    Raises `ProviderRefused` where the only one is in a keyring that does not give it.
+    """
+    stored = stored_key(path, provider)
+    if stored is not None and stored.secret:
+        return ApiKey(secret=stored.secret, origin=stored.origin)
     for name in variables_of(provider):
         if secret := environ.get(name, "").strip():
             return ApiKey(secret=secret, origin=name)
+    if stored is not None:
+        raise ProviderRefused(
+            f"The key for {provider} is in the system's keyring, which does not give it: "
+            f"{stored.problem}.",
+            f"Unlock the keyring, set {variables_of(provider)[0]}, or store the key again.",
+        )
     return None
 
 
-_IN_KEYRING: Final = "(in the keyring)"
-"""Stands in the file for a key that the system's keyring holds."""
-_SERVICE: Final = "mindstone"
-
-
-def _keyring() -> Any:
-    """The system's keyring; None where the extra is not installed or nothing can hold a key."""
-    if importlib.util.find_spec("keyring") is None:
-        return None
+def has_key(provider: str, environ: Mapping[str, str], path: Path) -> bool:
+    """Whether there is a key, be it in a keyring that is locked."""
     try:
-        keyring = importlib.import_module("keyring")
-        return keyring if keyring.get_keyring().priority > 0 else None
-    except Exception:  # a backend that cannot even be asked is none
-        return None
-
-
-def _to_keyring(provider: str, secret: str) -> str:
-    """What the file has for a key: a sign, if the keyring took it, else the key itself."""
-    if (keyring := _keyring()) is None:
-        return secret
-    try:
-        if not secret:
-            if keyring.get_password(_SERVICE, provider) is not None:
-                keyring.delete_password(_SERVICE, provider)
-            return ""
-        keyring.set_password(_SERVICE, provider, secret)
-        if keyring.get_password(_SERVICE, provider) == secret:
-            return _IN_KEYRING
-    except Exception:  # locked, refused, gone: the file is there for that
-        return secret
-    return secret
-
-
-def _from_keyring(provider: str, value: str) -> str:
-    if value != _IN_KEYRING:
-        return value
-    try:
-        keyring = _keyring()
-        return keyring.get_password(_SERVICE, provider) or "" if keyring else ""
-    except Exception:  # a keyring that is locked has no key for us
-        return ""
-
-
-def _written(path: Path) -> dict[str, str]:
-    """The file's own words, without a look into the keyring."""
-    stored_keys(path)  # refuses what cannot be used
-    try:
-        return msgspec.convert(tomllib.loads(read_regular(path).decode()), dict[str, str])
-    except FileNotFoundError:
-        return {}
-
-
-def stored_keys(path: Path) -> dict[str, str]:
-    """Every key in the file, by provider; refuses a file that others can read."""
-    try:
-        mode = path.stat().st_mode
-        raw = read_regular(path).decode()
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error}.", "Repair its permissions, or delete it."
-        ) from error
-    if mode & 0o077:
-        raise ConfigError(
-            f"{path} can be read by others, so its keys are not used.",
-            f"Run `chmod 600 {path}`, and consider replacing the keys.",
-        )
-    try:
-        found = msgspec.convert(tomllib.loads(raw), dict[str, str])
-        return {name: _from_keyring(name, value) for name, value in found.items()}
-    except (ValueError, RecursionError) as error:  # no TOML, or not of this form
-        raise ConfigError(
-            f"{path} is not a list of keys: {error}.", 'Each line is: provider = "key".'
-        ) from error
-
-
-def store_key(path: Path, provider: str, secret: str) -> None:
-    """Keep a provider's key; an empty one removes it."""
-    secret = secret.strip()
-    if not _NAME.fullmatch(provider):
-        raise UsageError(f"{provider!r} is not a provider's name.", "For example: anthropic.")
-    if not secret.isascii() or not secret.isprintable():
-        raise UsageError("A key is one line of plain characters.", "Copy it again.")
-    kept = {**_written(path), provider: _to_keyring(provider, secret)}
-    lines = (
-        f'{name} = "{value.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n'
-        for name, value in sorted(kept.items())
-        if value
-    )
-    replace_file(path, "".join(lines).encode())
+        return find_key(provider, environ, path) is not None
+    except ProviderRefused:
+        return True
 
 
 def server_name(base_url: str) -> str:
@@ -277,8 +197,8 @@ def _key(
             f"It should hold the key for {base_url}; set it, or clear models.api_key_env.",
         )
     if custom:
-        secret = stored_keys(places.keys).get(server_name(base_url), "")
-        return ApiKey(secret=secret, origin=places.keys.name) if secret else None
+        stored = stored_key(places.keys, server_name(base_url))
+        return ApiKey(secret=stored.secret, origin=stored.origin) if stored else None
     return find_key(provider, environ, places.keys)
 
 

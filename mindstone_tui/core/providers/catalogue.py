@@ -19,7 +19,7 @@ from mindstone_tui.core.entries import Part, Usage
 from mindstone_tui.core.lockdown import litellm_folder
 
 _FILE: Final = "model_prices_and_context_window_backup.json"
-_DATE: Final = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
+_DATE: Final = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest|preview-\d\d-\d\d)\Z")
 """How providers name one day's version of a model."""
 _TIER: Final = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 

@@ -53,32 +53,50 @@ class Rebuilt(msgspec.Struct, frozen=True):
     tokens: int = 0
 
 
+class SentRequest(msgspec.Struct, frozen=True):
+    """A recorded request as the lines before it give it; None, and why, where they cannot."""
+
+    line: Line
+    request: Request | None
+    why: str = ""
+
+    @property
+    def hash(self) -> str:
+        return self.request.hash if self.request else ""
+
+
+def requests_of(history: History) -> Iterator[SentRequest | Damaged]:
+    """Every request of the session, rebuilt in one pass, and every line that cannot be read."""
+    fold = Fold(reader(history))
+    for item in history.read():
+        if isinstance(item, Damaged):
+            yield item
+            continue
+        line = history.whole(item)
+        if isinstance(line.entry, PromptPlanned):
+            yield _planned(history, fold, line, line.entry)
+        elif isinstance(line.entry, SideRequestSent):
+            side = line.entry
+            yield SentRequest(line, Request(model=side.model, messages=side.messages))
+        fold.add(line)
+
+
 def prove(history: History) -> Proof:
     """Rebuild every request of the session and compare it with its recorded hash."""
     requests = matched = damaged = 0
     wrong: list[Mismatch] = []
-    fold = Fold(reader(history))
-    for item in history.read():
-        if isinstance(item, Damaged):
+    for sent in requests_of(history):
+        if isinstance(sent, Damaged):
             damaged += 1
             continue
-        line = history.whole(item)
-        if isinstance(line.entry, PromptPlanned):
-            requests += 1
-            mismatch = _compare(history, fold, line, line.entry)
-            if mismatch is None:
-                matched += 1
-            else:
-                wrong.append(mismatch)
-        elif isinstance(line.entry, SideRequestSent):
-            requests += 1
-            side = line.entry
-            found = Request(model=side.model, messages=side.messages).hash
-            if found == side.prompt_hash:
-                matched += 1
-            else:
-                wrong.append(Mismatch(line.turn, 0, line.seq, found, side.prompt_hash))
-        fold.add(line)
+        entry = sent.line.entry
+        assert isinstance(entry, PromptPlanned | SideRequestSent)
+        requests += 1
+        if (found := sent.hash) == entry.prompt_hash:
+            matched += 1
+        else:
+            turn, seq, call = sent.line.turn, sent.line.seq, _call_of(sent.line)
+            wrong.append(Mismatch(turn, call, seq, found, entry.prompt_hash, sent.why))
     return Proof(requests, matched, tuple(wrong), damaged)
 
 
@@ -107,24 +125,20 @@ def _call_of(line: Line) -> int:
     return line.entry.call if isinstance(line.entry, PromptPlanned) else 0
 
 
-def _compare(history: History, fold: Fold, line: Line, plan: PromptPlanned) -> Mismatch | None:
-    """None when the request is the one that was sent."""
-    found, why = "", ""
+def _planned(history: History, fold: Fold, line: Line, plan: PromptPlanned) -> SentRequest:
     try:
         own = fold if fold.head == plan.through else fold_at(history, line)
-        found = own.request(
+        request = own.request(
             plan.model,
             turn=line.turn,
             tail=plan.tail,
             blob=lambda digest: read_blob(history.places.blobs, digest),
             images=plan.images,
             sounds=plan.sounds,
-        ).hash
+        )
     except MindstoneError as error:
-        why = error.what
-    if found == plan.prompt_hash:
-        return None
-    return Mismatch(line.turn, plan.call, line.seq, found, plan.prompt_hash, why)
+        return SentRequest(line, None, error.what)
+    return SentRequest(line, request)
 
 
 def _unsent(history: History, turn: int, lines: list[Line]) -> Rebuilt:

@@ -103,7 +103,7 @@ def _key(name: str) -> str:
     shorts = [key.partition(".")[2] for key in known if key.partition(".")[0] in _FAMILIES]
     near = nearest(name, shorts)
     raise UsageError(
-        f"{name!r} does not shape the window.",
+        f"`{name}` does not affect the window.",
         f"Did you mean {near}?" if near else "Try ceiling, floor, policy, mode, window or trim.",
     )
 

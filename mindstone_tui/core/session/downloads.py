@@ -118,7 +118,7 @@ def offered(home: Places, settings: Settings, environ: Mapping[str, str]) -> Dow
     if settings.models.default or settings.models.base_url or installed(home):
         return None
     if _refusal(home).exists() or any(
-        address.find_key(provider, environ, home.keys) for provider in address.VARIABLES
+        address.has_key(provider, environ, home.keys) for provider in address.VARIABLES
     ):
         return None
     best = best_for(free_memory(), settings.models)

@@ -20,6 +20,8 @@ from mindstone_tui.core.undo.steps import KINDS, FileSteps, read_steps
 
 _EVERYTHING: Final = 1 << 40
 _NO_LIMIT: Final = 1 << 60
+BY_HASH: Final = "sha256:"
+_SHORTEST_HASH: Final = 8
 
 
 class FileAt(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,12 +60,24 @@ class FilesOfSession:
         ]
 
     def content(self, turn: int, path: str) -> bytes:
-        """A file's bytes as they were after a turn."""
+        """A file's bytes as they were after a turn, or those with a hash: `sha256:3dee2f9934c7`."""
+        if path.startswith(BY_HASH):
+            return self._by_hash(path.removeprefix(BY_HASH).lower())
         node = self._node(turn, path)
         if node is None or node.kind not in ("file", "link"):
             what = "was not there" if node is None else f"was a {node.kind}"
             raise UndoError(f"{exact(path)} {what} after turn {turn}.")
         return self._store.get(node.digest)
+
+    def _by_hash(self, start: str) -> bytes:
+        found = self._store.beginning_with(start) if len(start) >= _SHORTEST_HASH else []
+        if len(found) != 1:
+            how = "Nothing" if not found else "More than one content"
+            raise UndoError(
+                f"{how} that this session keeps has the hash {exact(start)}.",
+                f"Write at least {_SHORTEST_HASH} of its digits; `/undo` and `--json` show them.",
+            )
+        return self._store.get(found[0])
 
     def _node(self, turn: int, path: str) -> Node | None:
         states = self._steps.at(turn)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -19,7 +18,7 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import address
+from mindstone_tui.core.providers import address, key_store
 from mindstone_tui.core.providers.base import Finished, Options
 from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
 from mindstone_tui.core.providers.registry import EXAMPLES, Availability, available, resolve
@@ -33,6 +32,7 @@ __all__ = [
     "key_providers",
     "list_models",
     "prices_of",
+    "remove_key",
     "store_key",
 ]
 
@@ -66,10 +66,16 @@ async def list_models(
     return list(available(settings.models, home, environ, await discover(usual_places(environ))))
 
 
-def store_key(home: Places, provider: str, secret: str) -> Path:
-    """Keep a key for one provider in a file that only its owner can read."""
-    address.store_key(home.keys, provider, secret)
-    return home.keys
+def store_key(home: Places, provider: str, secret: str) -> key_store.Kept:
+    """Keep a key for one provider where only its owner can read it."""
+    return key_store.store_key(home.keys, provider, secret)
+
+
+def remove_key(home: Places, provider: str) -> bool:
+    """Forget a stored key; False if there was none."""
+    stored = key_store.stored_key(home.keys, provider) is not None
+    key_store.store_key(home.keys, provider, "")
+    return stored
 
 
 async def add_key(home: Places, environ: Mapping[str, str], new: NewKey) -> str:
@@ -79,15 +85,15 @@ async def add_key(home: Places, environ: Mapping[str, str], new: NewKey) -> str:
     """
     before = load(home, environ).settings.models
     name = address.server_name(new.base_url) if new.base_url else new.provider
-    old = address.stored_keys(home.keys).get(name, "")
-    address.store_key(home.keys, name, new.secret)
+    old = key_store.stored_key(home.keys, name)
+    key_store.store_key(home.keys, name, new.secret)
     if new.base_url:
         store(home, "models.base_url", new.base_url)
     try:
         model = new.model or await _first_model(new)
         await _try(model, load(home, environ).settings.models, home, environ)
     except MindstoneError:
-        address.store_key(home.keys, name, old)
+        key_store.store_key(home.keys, name, old.secret if old else "")
         if new.base_url:
             store(home, "models.base_url", before.base_url)
         raise

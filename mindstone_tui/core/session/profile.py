@@ -21,7 +21,6 @@ from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     SessionOpened,
-    ToolReturned,
     TurnStarted,
     UsageReported,
     UserMessage,
@@ -51,8 +50,9 @@ _PATH: Final = re.compile(
     r'"(?:file_?path|path|target_file|notebook_path|filename)"\s*:\s*"((?:[^"\\]|\\.){1,400})"',
     re.IGNORECASE,
 )
-_TELLS_NOTHING: Final = frozenset((b"tool_called", b"tool_returned", b"turn_ended"))
+_TELLS_NOTHING: Final = frozenset((b"tool_called", b"turn_ended"))
 """Kinds of which there are many, and nothing is taken here; they are not decoded."""
+_TOOL_RESULT: Final = b"tool_returned"
 _PLACE: Final = re.compile(r"You work in (.{1,1000}) on \w+\.\Z")
 
 
@@ -288,7 +288,10 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
                 return known
             for start, raw in history.raw_from(known.read):
                 known.read = start + len(raw) + 1
-                if named_kind(raw) not in _TELLS_NOTHING:
+                kind = named_kind(raw)
+                if kind == _TOOL_RESULT:
+                    _take_result(known, raw)
+                elif kind not in _TELLS_NOTHING:
                     line = read_line(raw, start)
                     if isinstance(line, Line):
                         _take(known, line)
@@ -311,6 +314,20 @@ def stored_profile(places: SessionPlaces) -> SessionProfile | None:
 def _salt(history: History) -> str:
     entry = history.header.entry
     return entry.salt if isinstance(entry, SessionOpened) else ""
+
+
+class _When(msgspec.Struct):
+    """All that a profile wants of a tool's result, which may be long: the rest is not decoded."""
+
+    ts: str
+    parent: str | None = None
+
+
+def _take_result(profile: SessionProfile, raw: bytes) -> None:
+    with contextlib.suppress(msgspec.MsgspecError):
+        when = msgspec.json.decode(raw, type=_When)
+        if not when.parent:
+            _count(profile.days.setdefault(when.ts[:_DAY], DayProfile()).said, "tool")
 
 
 def _take(profile: SessionProfile, line: Line) -> None:
@@ -338,8 +355,6 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 _count(day.tools, call.name)
                 for path in files_in(call.arguments):
                     _count(day.files, path)
-        case ToolReturned():
-            _count(day.said, "tool")
         case UsageReported(model=model, usage=usage):
             day.used = {**day.used, model: added(day.used.get(model, Usage()), usage)}
         case InstructionsChanged(sections=sections):

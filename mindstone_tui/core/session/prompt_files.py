@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, Literal
 
 import msgspec
@@ -23,6 +23,8 @@ from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.tools.approvals import carry_out, prepare
 from mindstone_tui.core.tools.prompt_files import (
     PromptFile,
+    command_called,
+    command_name,
     distinct,
     own_commands,
     own_skills,
@@ -52,8 +54,9 @@ def _of_project(project: Project, kind: Literal["command", "skill"]) -> list[Pro
     found = []
     known = project.instructions()
     for each in known.trusted(kind):
-        path = Path(each.path)
-        name = path.stem if kind == "command" else path.parent.name
+        path = PurePath(each.path)
+        inside = PurePath(*path.parts[2:])  # below `.mindstone/commands`, for example
+        name = command_name(inside) if kind == "command" else path.parent.name
         prompt = read_prompt(name, each.data, "project", str(known.folder / each.path))
         if prompt is not None:
             found.append(prompt)
@@ -74,6 +77,10 @@ class PromptFiles:
     def commands(self) -> dict[str, PromptFile]:
         """Every command that is none of the program's own."""
         return _commands(self._home, self._project)
+
+    def called(self, name: str) -> PromptFile | None:
+        """The command that somebody means by a name."""
+        return command_called(name, self.commands())
 
     def refresh(self) -> bool:
         """Look for skills; whether there are any."""

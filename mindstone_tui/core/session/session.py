@@ -217,7 +217,7 @@ class Session:
             command, argument = parse(line)
         except MindstoneError as error:
             name, _, given = line.strip().removeprefix("/").partition(" ")
-            prompt = self.services.prompts.commands().get(name.lower())
+            prompt = self.services.prompts.called(name)
             if prompt is None:
                 end_command(line, error, self._emit)
             else:

@@ -48,7 +48,7 @@ def _written(path: Path) -> float:
 
 def pending_in(index: Path) -> int:
     """Passages of an index that are found by words only so far; nothing is written."""
-    if not index.exists():
+    if not index.is_file():  # SQLite would wait for ever for what a pipe has to say
         return 0
     try:
         database = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)

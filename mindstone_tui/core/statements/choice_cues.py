@@ -12,7 +12,8 @@ _POINTS_ELSEWHERE: Final = (
 """Words that mean nothing without the message before."""
 _LETS: Final = r"\blet'?s (?:just |now |all |definitely |simply |maybe |instead |also )*"
 _MEASURED: Final = (
-    r"(?=an? (?!lot|great|good|pretty|another|nice|bit|issue)|the |called|named|not |just "
+    r"(?=for (?:an?other|the|my|our) |an? (?!lot|great|good|pretty|another|nice|bit|issue)|the "
+    r"|called|named|not |just "
     r"|optional|caused|[\"'`#]|[\w.-]*\d)(?!used\b|needed|tested|fixed|implemented|present"
     r"|done|added|created|working|going|doing|true|pretty|really|quite|kind|so\b|very"
     r"|already|use\b|a (?:lot|great|good|pretty)|good|great|fun|nice|not (?:bad|sure)|been"
@@ -30,13 +31,15 @@ DECISION: Final = (
             r"|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue using|drop|skip|not\b"
             r"|leave|limit|switch|pick|choose|settle|opt|avoid|defer|postpone|ditch|scrap"
             r"|align|take|call (?:it|the|this|them)|name|do \S.{0,40}\binstead\b"
-            r"|set (?!up\b|a\b)|put|proceed|default|ignore|forget|hold off"
+            r"|set (?!up\b|a\b)|put|proceed (?:with|iteratively)|default|ignore|forget|hold off"
             r"|focus on)\b(?! (?:a (?:look|minute|moment|break|step|second|chat|call"
             r"|talk)|the time|care|look|fun|some fun|at it|with (?:this|that)[.!]*\Z"
             r"|this[.!]*\Z|together|up\b))",
             _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without"
             r"|for now)\b",
             r"\binstead\b.{1,60}" + _LETS + r"\w",
+            _LETS + r"(?:remove|delete|get rid of|turn off|disable|stop using|kill)\b.{2,60}"
+            r"\b(?:entirely|completely|altogether|for good)\b",
             _LETS + r"(?:do|write|return|show|render|store)\b.{0,60}`[^`]+`",
             r"(?:\A|\b(?:so|and|please) )don't (?:even )?bother (?:with|about|\w+ing)\b",
             r"\b(?:not|don't|no need to) worry about (?!it\b|that\b|me\b|this\b|them\b"
@@ -121,6 +124,9 @@ DECISION: Final = (
             r"|impose|hear|talk)|any(?:thing)? (?:help|from|more)|you\b|him|her\b|me\b|"
             + _POINTS_ELSEWHERE
             + r"))",
+            r"\b(?!(?:i|we|you)\b)\w+ (?:don't|doesn't|does not|do not) need (?:an? "
+            r"|any )?(?:update|change|test"
+            r"|fix)",
             r"\b(?:\w+s|it|that|this) (?:don't|doesn't|does not"
             r"|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
             r"\bdon't think (?:i|we)(?:'ll| will) (?:ever )?(?:need|use|implement|want)\b",
@@ -226,7 +232,9 @@ DECISION: Final = (
     cue(
         "decision",
         "We'll use Postgres for the analytics store.",
-        "based built created default done dropping going implemented keeping made moving sticking "
+        "based be built created default done dropping going implemented keeping made migrated "
+        "migrating moved moving planning should "
+        "sticking switched use "
         "switching targeting using we'll will written",
         within=(
             r"(?<!how )(?<!what )(?<!where )(?<!when )(?<!if )(?<!sure )\bwe(?:'ll| will"
@@ -248,8 +256,22 @@ DECISION: Final = (
             r"|stop) \w+ing\b)",
             r"\bshould be based on\b",
             r"\b(?:i'm|i am|we're|we are) (?:not|no longer) using\b",
+            r"\bwill be (?:called|named) \S",
+            r"\bneeds? to be (?:built|written|implemented|made|created|done) (?:using|with|in"
+            r"|as)\b",
             r"\bshould (?:be )?(?:built|written|implemented|made|created|done) (?:using"
             r"|with|in|on top of)\b",
+            r"\b(?:app|backend|frontend|server|client|api|site|page|script|code|game|tool|database"
+            r"|tests?) should be (?:in|on) (?!the\b|a\b|my\b|one\b|line|sync|place)[\w+#.]+[.!]*\Z",
+            r"\b(?:i'm|i am|we're|we are) planning (?:to use|on using)\b",
+            r"\bwe(?:'ve| have|'re| are)? (?:now |just |already )?(?:switched|migrated|moved"
+            r"|migrating|switching)"
+            r" (?:over )?(?:(?:our|the) [\w ]{2,40} )?(?:to|from|away) (?!the (?:next|other)"
+            r"|another|next|this)\w",
+            r"(?:[,;–—-] *|\band )just use (?!it\b|this\b|that\b)\w+",
+            r"\A(?!(?:i|we|you|what|which|why|how|if|it|this"
+            r"|that)\b)[\w`'\" -]{2,40} should (?:only |just |also )?"
+            r"(?:use|be (?:an?|the)? ?[\w-]+ component)\b",
         ),
     ),
     cue(
@@ -262,6 +284,10 @@ DECISION: Final = (
             r"|focus|plot|keep)\b(?! to know)",
             r"\bi (?:still |really |just |do )?(?:want|would like|'d like"
             r"|would love) to (?:use|stick|keep using|go with|switch|stay)\b",
+            r"\bi (?:also )?want (?:also |to also |to )?(?:use|go back to)\b",
+            r"\bi just want (?:it|this|that|the \w+) to (?!work|be\b|know|show|look|sit\b"
+            r"|appear)\w",
+            r"\bwe want (?:minimal|simple|small) \w",
             r"\bi like (?:the|this|your|that) (?:[\w-]+ ){0,3}(?:idea|approach|option"
             r"|solution|design|version)\b",
             r"\b(?:we (?:just|only|do)|i only) want\b(?! to (?:know|say|see|ask|check"
@@ -279,6 +305,7 @@ DECISION: Final = (
         "now",
         clause=(VERB + r"\b.{1,80}\bfor now\b",),
         within=(
+            r"\bwill (?:skip|leave|ignore|keep) .{0,30}\bfor now\b",
             r"\bfor now,? (?:we|let's|just|use|keep|leave|only|it|i)\b",
             r"\b(?:we|let's|i)(?:'ll| will)? (?:only |just )?\w+ .{1,60}\bfor now[.!]*\Z",
         ),
@@ -310,9 +337,17 @@ DECISION: Final = (
         "use",
         start=(
             r"use (?!this\b|that\b|it\b|the following|of\b"
-            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double))"
+            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double|research"
+            r"|search|look"
+            r"|test|verify|review|analy[sz]e|explore|understand|figure|learn|make sure|visit"
+            r"|update|create|complete|generate|develop)\b)"
             r"[\w.`'\"@+/-]+(?: [\w.`'\"@+/-]+){0,4} (?:for|as|to) (?!me\b|example|now)\w",
             r"use (?:an?|binary|plain|only) \w",
+            r"use (?!this\b|that\b|it\b|your\b|me\b|the (?:following|above|attached|mcp|browser"
+            r"|terminal|"
+            r"tool|skill|command))(?:the |an? )?[\w.'`@-]+(?: [\w.'`@-]+){0,3} ?(?:(?:from|with"
+            r"|in|of|via)"
+            r" [^,;]{2,60})?(?<!available)(?<!needed)(?<!possible)[.!\"]*\Z",
             r"use (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the"
             r"|our)|[\w.+#-]+(?: [\w.:-]*\d[\w.]*)?[.!]*\Z)(?! (?:this|it|that)\b)",
         ),
@@ -327,6 +362,9 @@ DECISION: Final = (
             r"|(?= let's)) ?(?:just |let's |please )*(?:"
             + VERB
             + r"|do|go|have)\b(?! (?:this|that)\b[:.])",
+            r"actually (?:just )?(?!set\b|read\b|fix\b|check\b)"
+            + VERB
+            + r" (?:it|that|the|them|this|those) \w",
         ),
         anywhere=True,
     ),
@@ -371,9 +409,12 @@ CORRECTION: Final = (
             r"| clearly)? (?:not true|wrong|incorrect|false|not right"
             r"|not correct),? (?:because|since|as) .{6,}",
             r"wrong \w+[,.:;] .{4,}",
-            r"the (?:correct|right|actual|real) [\w ]{2,30} (?:is|are|should be|was) \S",
         ),
         within=(
+            r"(?<!sure )(?<!ensure )\bthe (?:correct|right|actual|real) (?!hand\b|side\b|reason"
+            r"|problem|issue"
+            r"|question|way)[\w ]{2,30}"
+            r" (?:is|are|should be|was) \S",
             r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain "
             r"|a little |a bit |not quite |also )?(?:wrong|incorrect|false|imprecise"
             r"|a mistake|mistaken|inaccurate|outdated|not (?:right|true|correct|it"
@@ -423,8 +464,9 @@ CORRECTION: Final = (
             r"you(?:'re| are| have|'ve)? (?:just )?(?!know|see|can|could|should|must|may"
             r"|need|want|might|don't)\w+ .{2,70},? not (?:the |in |on |to |from |with "
             r"|an? )?[\w`]+(?: \w+){0,4}[.!]*\Z",
-            r"(?:it|that|those|these|they)(?:'s| is|'re| are| was| were| has"
-            r"| have) already (?!\w+ing)\w",
+            r"(?:it|that|those|these|they|(?:that|those|these) \w+)(?:'s| is|'re| are| was| were"
+            r"| has"
+            r"| have) already (?!\w+ing|done|been|there|have|has|had|working)\w",
             r"(?:this|that|it)(?:'s| is) not (?:an? |the |about |for )(?!problem|issue"
             r"|big|bad|good|great|surprise|lot|concern|bad|huge|must)\w",
             r"(?:we|there|it|you|they) (?:have|has|are|is|need"
@@ -444,8 +486,9 @@ CORRECTION: Final = (
     cue(
         "correction",
         "I meant the staging cluster.",
-        "asked assumed bad called claimed clarify correction mean meant mentioned misspoke "
-        "mistake mistaken named not oops pronounced reclarify said scratch spelled spelt "
+        "asked asking assumed bad called claimed clarify correction mean meant mentioned misspoke "
+        "mistake mistaken named new not oops pronounced reclarify said scratch spelled spelt "
+        "talking telling "
         "suggested told typo wanted whoops wrong wrote",
         start=(
             r"(?:oops|whoops)[,.! -]+ *\w.{8,}",
@@ -457,6 +500,11 @@ CORRECTION: Final = (
         within=(
             r"\bi was (?:mistaken|wrong)\b.{4,}(?: - |, (?:it|the|i) )",
             r"\bi mean i (?:want|need)",
+            r"\bi was (?:only |just )?(?:telling you to|talking about|asking (?:you )?(?:for"
+            r"|to)) \w",
+            r"\bthe new (?:number|name|value|price|url|port|domain|date|title|version"
+            r"|address) is \S",
+            r"\bi wanted you to (?!know|be\b|see\b)\w",
             r"\bthere (?:is|are) .{1,40},? not [\"'`]",
             r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
             r"\bi mean(?:t)? (?:the|in|on|as in)\b",

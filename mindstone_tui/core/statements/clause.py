@@ -35,11 +35,22 @@ _NOISES: Final = re.compile(
     r"|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally"
     r"|after some thought|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
 )
+_LABEL: Final = re.compile(
+    r"[a-z][\w&/-]*(?: [\w&/-]+){0,3}: (?=(?:please )?(?:use|do|don't|never|always|only|keep|no"
+    r"|avoid"
+    r"|must|should|explicitly|set|ensure|make|leave|prefer|pass|pull|go)\b)"
+)
+"""The heading of a point in a list of requirements: "Security: never log the key"."""
 _TAG_QUESTION: Final = re.compile(
     r"[,;.…-]? *\b(?:yeah|no|right|ok|okay|correct|agreed|make sense|wth|wtf|huh|eh|hm+|lol"
     r"|isn't it|aren't we|don't we)\? *\Z"
 )
-_PARTS: Final = re.compile(r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)")
+_PARTS: Final = re.compile(
+    r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)"
+    r"|, +(?:and )?(?=(?:can|could|would|will|do|are) you\b|(?:can|should|shall|could|do) (?:i"
+    r"|we)\b"
+    r"|(?:what|how|why|where|which|is there|is it|are there|does) )"
+)
 _JOINT: Final = re.compile(
     r"[,;:(] *|\.{2,} *|… *|[–—-] +"
     r"|\b(?:and|but|so|then|also|just|please|instead|now|simply|again|i\.?e\.?,?) "
@@ -52,6 +63,14 @@ _DENIAL: Final = re.compile(
     r"[\s,.!;:…–—-]*(?:(?:man|dude|wait|sorry)\b[\s,.!]*)?"
 )
 _WORD: Final = re.compile(r"[a-z][a-z']*")
+_ASKS: Final = re.compile(
+    r"(?:is|are|was) there (?:an?y? |some )?(?:way|reason|option|chance|easy|good|better)\b"
+    r"|is it (?:possible|ok|okay|normal|worth|better|make sense)\b"
+    r"|(?:how|why|where|when) (?:do|does|did|is|are|can|could|should|would) (?:i|we|you|it|the)\b"
+    r"|(?:do|should|must) (?:i|we) (?:need|have|still|really|just) (?:to|a|an|the)\b"
+    r"|(?:do|does|did) (?:you|it|this|that) (?:know|think|see|not|make sense|work|look|also)\b"
+)
+"""A question whose sign was left out."""
 _STRESSED: Final = re.compile(r"\b(?:NEVER|ALWAYS|MUST|ONLY)\b")
 _BARE: Final = re.compile(
     r"\b(?:(do|does|did|is|are|was|were|would|could|should|has|have|had|wo|ca)nt"
@@ -66,6 +85,17 @@ _WRITTEN_OUT: Final = {
     "rn": "right now", "tho": "though", "ofc": "of course", "ofcourse": "of course",
     "ofcouse": "of course", "pls": "please", "plz": "please", "thx": "thanks", "lil": "little",
     "w/": "with", "w/o": "without", "idk": "i don't know",
+    "ony": "only", "nloy": "only", "odnt": "don't", "dnt": "don't", "donot": "don't",
+    "wil": "will", "tmrw": "tomorrow", "tmr": "tomorrow", "tomorow": "tomorrow",
+    "tommorow": "tomorrow", "insteasd": "instead", "insted": "instead",
+    "instaed": "instead", "isntead": "instead", "intead": "instead",
+    "imstead": "instead", "shoudl": "should", "shold": "should", "shuold": "should",
+    "sholud": "should", "shoud": "should", "onyl": "only", "olny": "only", "alwasy": "always",
+    "allways": "always", "alwyas": "always", "nevr": "never", "neevr": "never", "teh": "the",
+    "jsut": "just", "wnat": "want", "remeber": "remember", "rember": "remember", "dnot": "don't",
+    "dotn": "don't", "esure": "ensure", "enusre": "ensure", "actualy": "actually", "mkae": "make",
+    "chaning": "changing", "chagning": "changing", "changin": "changing", "whitout": "without",
+    "wihtout": "without", "withou": "without",
 }  # fmt: skip
 _SHORTHAND_WORDS: Final = frozenset(
     re.findall(
@@ -103,8 +133,12 @@ def read(sentence: str) -> Clause:
     if "*" in said or "_" in said or "~" in said:
         said = _EMPHASIS.sub("", said)
     whole, words = _folded(said)
-    asks = whole.rstrip(" )\"'").endswith(("?", "？", "؟"))
+    asks = whole.rstrip(" )\"'!").endswith(("?", "？", "؟"))
     core = _stripped(_without_question(whole) if asks else whole)
+    if label := _LABEL.match(core):
+        core = _stripped(core[label.end() :])
+    if not asks and _ASKS.match(core):
+        asks, core = True, _stripped(_without_question(whole))
     return Clause(
         whole=whole,
         core=core,

@@ -99,7 +99,7 @@ COMMITMENT: Final = (
             r"(?<!maybe )(?<!sure )(?<!if )(?<!think )(?<!hope )(?<!doubt )(?<!guess "
             r")(?<!when )(?<!what )(?<!how )\bi(?:'ll| will|'m going to|'m gonna"
             r"| am going to| plan to| promise to|'ll also| will also) (?!be (?!sure to)\b"
-            r"|be sure to (?:keep|check|reach|let)|have (?!you)\b|have\b(?! you)|never\b"
+            r"|be sure to (?:keep|check|reach|let)|have (?!you)\b|have\b(?! you)|never\b|claw"
             r"|ever\b|also\b|say\b|admit\b|bet\b|guess\b|assume\b|think\b|take that\b"
             r"|pass\b|need\b|see\b|love\b|miss\b|definitely|always\b|not\b|try not|keep\b"
             r"|let you\b|put my|refuse|end\b|do my best|check (?:it|that|this|them) out|cherish"
@@ -115,8 +115,9 @@ COMMITMENT: Final = (
     cue(
         "commitment",
         "We'll handle the edge cases later.",
-        "after afterward afterwards eventually going later let next once soon then tomorrow we'll "
-        "will",
+        "after afterward afterwards end eventually going i'll later let let's lets next once "
+        "soon then "
+        "tomorrow we'll will",
         start=(
             r"(?:later|eventually|afterwards|at some point|next week|tomorrow),? (?:we"
             r"|i) (?:need to|have to|must|should|want to)\b",
@@ -129,9 +130,20 @@ COMMITMENT: Final = (
             r"(?<!how )\bwe(?:'ll| will|'re going to| are going to| going to) (?!be\b"
             r"|have to\b|need to know).{1,90}\b(?:later|next|afterwards?|tomorrow|(?<!coming )soon"
             r"|eventually|another time|in a (?:follow-?up|separate|later|different)"
-            r"|when we (?:get|come)|once (?:we|the|it|that|you)|as soon as|after (?:the"
-            r"|we|that|this|you))\b",
+            r"|when we (?:get|come)|once (?:we|the|it|that|you|\w+(?: \w+){0,5} (?:is|are)"
+            r" (?:done|complete|completed|finished|ready|in|merged))|as soon as"
+            r"|at the (?:very )?end"
+            r"|after (?:the|we|that|this|you))\b",
+            r"\blet'?s (?:resume|continue|pick (?:it|this|that) up|go on|finish|do (?:that|this"
+            r"|it|the"
+            r" rest))\b.{0,40}\b(?:tomorrow|later|next (?:time|week)|another (?:time|day)"
+            r"|on monday)\b",
+            r"\blet'?s do (?:this|that|it) (?:when|after|once|later)\b",
+            r"\bi(?:'ll| will) do (?:this|that|it|the rest) (?:myself|by hand|manually)\b",
             r"\blet me get back to you\b",
+            r"\b(?:save|leave|keep|put|putting|leaving)\b.{1,60}\b(?:off )?for later\b",
+            r"\bafter [^,]{3,60}\b(?:is|are) (?:done|complete|completed|finished"
+            r"|ready),? we(?:'ll| will)\b",
             r"\bwe(?:'ll| will) (?:come|get|circle) back\b",
             r"(?<!how )\bwe(?:'ll| will) (?:audit|revisit|handle|tackle|follow up)\b",
         ),
@@ -160,7 +172,9 @@ COMMITMENT: Final = (
         clause=(r"(?:please |can you |could you )?remind me (?:to|about|of|that)\b",),
         within=(
             r"\bbefore (?:the|we|this|i|it)\b.{1,60}\b(?:we|i)(?:'ll| will"
-            r"| still)? (?:need|have|must|want)\b(?! to (?:know|understand))",
+            r"| still)? (?:need|have|must|want)\b(?! to (?:know|understand))(?! (?:an?"
+            r"|some) questions?)"
+            r"(?! some| questions)",
             r"\b(?:we|i) (?:still )?(?:need|have|must)\b.{1,90}\bbefore (?:the (?:release"
             r"|merge|launch|demo|deadline|end)|we (?:ship|release|merge|launch))",
         ),

@@ -19,9 +19,12 @@ from mindstone_tui.core.statements.cue import VERB, Cue
 from mindstone_tui.core.statements.cues import cues_in
 from mindstone_tui.core.statements.splitter import Sentence, prose, sentences, shortened
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
+from mindstone_tui.core.text_cache import remembers
 
 LONGEST_WORDS: Final = 600
 """Characters of a statement that are carried along; its pointer leads to the rest."""
+_REMEMBERED: Final = 1_024
+"""Messages whose statements are known without reading them again."""
 
 _BARE_DENIAL: Final = re.compile(
     r"(?:no+[,.!]? +)?(?:no+|nope|nah|(?:still |all )?(?:wrong|incorrect|false)"
@@ -30,6 +33,8 @@ _BARE_DENIAL: Final = re.compile(
     r"(?: just| still| all| simply| also| totally| completely| clearly| plain)?"
     r" (?:wrong|incorrect|false|not (?:right|true|correct|it|what i (?:meant|said|asked for)))"
     r"|you(?:'re| are)(?: still)? (?:wrong|mistaken|missing the point)"
+    r"|(?:this|that|these|those|it)(?: [\w.-]+){0,2} (?:is|are|'s|'re|was|were)(?:n't| not) "
+    r"what (?:i|we) (?:asked|wanted|meant|said)\b[\w ]{0,40}"
     r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
 )
 """It says that something is wrong, and nothing else: what is right comes next."""
@@ -50,6 +55,8 @@ _WANTED: Final = re.compile(
     r"|meant|said|asked)\b"
 )
 _BELIEVES: Final = re.compile(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
+_NAMES: Final = re.compile(r"(?:the|that|my) (?!same|other|way)[\w.`/-]+(?: [\w.`/-]+)?[.!]*\Z")
+"""After "no": only the thing that was meant."""
 _ORDERED: Final = re.compile(rf"(?:just )?{VERB}\b")
 _FIRST_PERSON: Final = ("i ", "i'm ", "i've ", "i don't", "i still", "i didn't")
 _SHOWS: Final = re.compile(
@@ -85,7 +92,8 @@ _TECHNICAL: Final = re.compile(
 )
 """Encouragement sounds like orders; it binds nobody, unless it is about the work."""
 _REPORTED: Final = re.compile(
-    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide|comment)"
+    r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide"
+    r"|comment)"
     r" (?:also )?(?:says?|said|states?|claims?|mentions?)\b"
 )
 """What a text says, and not the person."""
@@ -150,7 +158,24 @@ _Verdict = tuple[StatementKind | None, Cue | None]
 
 def recognise(utterance: Utterance) -> tuple[Statement, ...]:
     """What a message settles or leaves open, in the order in which it says so."""
-    return () if utterance.speaker == "tool" else tuple(_found(utterance))
+    if utterance.speaker == "tool":
+        return ()
+    read_out = _by_model if utterance.speaker == "assistant" else _by_person
+    return tuple(
+        msgspec.structs.replace(one, at=Pointer(utterance.line, one.at.start), turn=utterance.turn)
+        for one in read_out(utterance.text)
+    )
+
+
+# A task under way reads the messages since its last checkpoint again after each turn.
+@remembers(_REMEMBERED)
+def _by_person(text: str) -> tuple[Statement, ...]:
+    return tuple(_found(Utterance(speaker="user", text=text, line=0)))
+
+
+@remembers(_REMEMBERED)
+def _by_model(text: str) -> tuple[Statement, ...]:
+    return tuple(_found(Utterance(speaker="assistant", text=text, line=0)))
 
 
 def kind_of_sentence(sentence: str) -> StatementKind | None:
@@ -254,7 +279,9 @@ def _after_no(clause: Clause) -> _Verdict:
     wanted = _WANTED.match(rest)
     tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
     ordered = cue is None and _ORDERED.match(rest) and not _ORDERS.match(rest)
-    if len(rest.split()) >= 3 and (wanted or tells or ordered):
+    if _NAMES.match(rest):
+        return "correction", None
+    if len(rest.split()) >= (2 if ordered else 3) and (wanted or tells or ordered):
         believes = _BELIEVES.match(rest)
         mine = not wanted and not believes and rest.startswith(_FIRST_PERSON)
         return (None, None) if mine else ("correction", None)

@@ -9,7 +9,8 @@ from mindstone_tui.core.statements.cue import VERB, cue
 _NOT_RULED_OUT: Final = (
     r"(?!one\b|need\b|prob|worr|idea|thanks?\b|thank|doubt|luck|way\b|chang|improv|effect"
     r"|differ|success|sign|matter|longer|that|this|it|i\b|you|we\b|they|there|the\b|but|not"
-    r"|don't|rush|pressure|clue|wonder|biggie|big|thx|bueno|joke|issue|sound"
+    r"|don't|undo|revert|remove|delete|fix\b|change\b|make\b|put\b|add\b|rush|pressure|clue"
+    r"|wonder|biggie|big|thx|bueno|joke|issue|sound"
     r"|data\b(?! logic)|files?\b(?! in)|response|answer|reason|error|result|output|such"
     r"|on\b|more than|kidding|pain|man\b|dude|first|just|use|let|plan|go\b|kids?\b|place"
     r"|sorry|wait|content|text|hurry|offen[cs]e|surprise|comment\b|for\b|plot|warning|log"
@@ -17,7 +18,7 @@ _NOT_RULED_OUT: Final = (
 )
 """What "no" says of the world, and not of what is allowed."""
 _NOT_TOLD: Final = (
-    r"(?!.*\b(?:was|were|is|are|available|found|provided|given|yet[.!]*\Z|left|at all"
+    r"(?!.*\b(?:was|were|is|are|been|available|found|provided|given|yet[.!]*\Z|left|at all"
     r"|exists?|appears?|came)\b)"
 )
 """The same, told by what follows."""
@@ -30,11 +31,24 @@ _NOT_SAID_OF_WORK: Final = (
 _PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
 """A permission with no order behind it."""
 
+_ONCE: Final = (
+    r"(?!.{0,90}\b(?:works?|working|wokrs|runs?|running|exists?|correct(?:ly)?|proper(?:ly)?"
+    r"|present"
+    r"|fixed|done|adjusted|handled|covered|errors?|bugs?|permission|up to date|populated"
+    r"|get to the bottom|in sync|dark"
+    r"|bigger|smaller|visible|nice|good|clean|loads?|loading|displayed|shows? up|appears?)\b)"
+)
+"""What is to be seen to now, and is over once it is so: nothing that has to hold from then on."""
+_BINDS: Final = (
+    r"(?=.*\b(?:never|always|don't|do not|doesn't|only|every|each|any|all|no|not|nothing|without"
+    r"|stays?|remains?|keep|still|consistent|before|after|by default|whenever)\b)"
+)
+
 RULE: Final = (
     cue(
         "rule",
         "HTTP only through the client in src/api; no axios outside that file.",
-        "no only",
+        "it must no only",
         start=(
             r"(?!(?:it|this|that|i|we|they|he|she|there|you|if|when|the (?:error|issue|problem))\b)"
             r"[^,;?!]{2,60} only (?:via|through|from|imports?|uses?|calls?|composes?|drives?)\b",
@@ -44,6 +58,16 @@ RULE: Final = (
             r"(?:the |this |that |any )?(?:files?|screens?|components?|modules?|tasks?|tests?|code"
             r"|styles?)\b",
             r"\bshould be \w+ed only (?:for|if|when|by|in|from|after|once)\b",
+            r"\bno [\w`/-]+(?: [\w`/-]+){0,2},? (?:just"
+            r"|only) (?:the )?[\w`/-]+(?: [\w`/-]+)?[.!]*\Z",
+            r"\bonly (?:this|that|the|these|one) [\w`./-]+ (?:imports?|uses?|calls?|knows?|may"
+            r"|writes?"
+            r"|reads?|touches)\b",
+            r"\A(?!(?:it|this|that|i|we|they|he|she|there|you|if"
+            r"|when)\b)[\w`/.-]+(?: [\w`/.-]+){0,3}"
+            r" (?:calls?|uses?|imports?|reads?|writes?|returns?|shows?|takes?) only\b",
+            r"\A[\w-]+-only[;:.,]",
+            r"\b(?:but|and) it must be an? (?!bug|problem|mistake|issue|better|way|nice|good)\w",
         ),
     ),
     cue(
@@ -81,6 +105,7 @@ RULE: Final = (
         "always",
         start=(
             r"(?:for|when|if|in|on|with|before|after)\b.{3,80}?,? (?:you )?always " + VERB + r"\b",
+            VERB + r" always\b",
             r"(?!(?:i|it|he|she|they|we|you|this|that|there|my)\b)[\w ]{3,40} (?:are|is"
             r"|get|gets|go|goes) always (?:\w+ed|in|on|at|to|written|kept|sent|put"
             r"|shown)\b(?! (?:empty|wrong))",
@@ -178,6 +203,9 @@ RULE: Final = (
             r"(?:do|" + VERB + r")\b.{3,80}, not (?:on|in|to|from|via|by)\b",
         ),
         within=(
+            r"(?<!\bi )(?<!we )(?<!you )(?<!they )(?<!that )(?<!which )(?<!who )(?<!it )(?<!s )"
+            r"(?<!to )"
+            r"\bdon't (?:add|change|touch|modify|remove|delete|edit|break|create) (?!the same)\w",
             r"\bhands off\b",
             r"\bdon't you (?:ever|dare)\b",
             r"\b(?:do not|don't) ever\b",
@@ -235,6 +263,7 @@ RULE: Final = (
         "essential every everyone everything important must nobody nothing only shall should "
         "sure vital whole",
         start=(
+            r"(?:all|every|each) \w+, [^.]{2,50}\bshould (?:be|have|use)\b",
             r"(?:nothing|nobody|no one) (?:gets?|goes|leaves|is|may be) (?:\w+ed|merged"
             r"|in|out|to|into|written|sent)\b",
             r"(?:the (?:whole|entire|complete) |everything|it all)[\w ]{0,30} ?(?:has to"
@@ -267,6 +296,9 @@ RULE: Final = (
             r"|ve) to)\b(?! (?:i|we|you)\b)",
             r"\b(?:everything|everyone|nothing|nobody|no one)\b(?: but [\w ]{2,30}?"
             r"| except [\w ]{2,30}?)? (?:should|must|shall|needs? to|ha[sv]e? to|may)\b",
+            r"\A(?!(?:i|we|you|what|which|why|how|if|should)\b)[\w`'\" -]{2,40} should (?:also "
+            r"|then )?"
+            r"(?:follow|rely on|go through|respect|comply with|adhere to|conform to)\b",
             r"\bi need (?:every|all|each)\b.{2,60}\b(?:under|in|with|below|to be)\b",
             r"\bit(?:'s| is) (?:very |really |super )?(?:important|essential|crucial"
             r"|critical|vital) (?:that|so)\b",
@@ -281,7 +313,8 @@ RULE: Final = (
         "No semicolons.",
         "no nothing without",
         start=(
-            r"nothing (?:hard-?coded|\w+ed)\b",
+            r"nothing (?!added)(?:hard-?coded|\w+ed)\b",
+            r"no [\w ]{2,40} other than\b",
             r"no " + _NOT_RULED_OUT + _NOT_TOLD + r"[\w`/-]+(?: [\w`/-]+){0,3} ?(?:\(|\ballowed\b)",
         ),
         within=(
@@ -303,6 +336,7 @@ RULE: Final = (
             r"(?:(?:in|outside|inside|for) (?:the |that |this |any )?[\w`./-]+|(?=[–—-] ))",
             r"(?:\A|[,;(] *)no more (?!than|problem|error|issue)\w",
             r"\band nothing (?:else|more)\b",
+            r"(?:\A|[,;:] *)no (?!\w*thing)\w+ing (?:back|to|of|in|on|the|any)\b",
             r"\bnothing else[.!]*\Z",
         ),
         forbids=True,
@@ -321,12 +355,17 @@ RULE: Final = (
             r"|edit|commit|fix) only\b",
             r"only (?:an? |the )?\w.{1,60}, not\b",
             r"only (?:the ones|those|what)\b",
+            r"(?:only|just) (?:that|this|these|the) (?:one )?(?:changes?|files?|parts?"
+            r"|pages?)[.!]*\Z",
             r"only (?:after|once|if|when) you\b",
         ),
         within=(
             r"(?:\A|[,;:(] *|\.{2,} *|\b(?:please|just|so|then|but|and) )only (?:ever "
-            r"|do |" + VERB + r")\b(?! (?:by|to|from)\b)",
-            r"(?:\A|, ?)" + VERB + r" (?:.{2,60} )?only[.!]*\Z",
+            r"|do |go ahead|" + VERB + r")\b(?! (?:by|to|from)\b)",
+            r"(?:\A|, ?)(?:do|" + VERB + r") (?:.{2,60} )?only[.!]*\Z",
+            r"\bonly (?:where|when|if) (?:necessary|needed|required)\b",
+            r"(?:\A|, |\band )(?:suggest|" + VERB + r") only (?:\d|one|two|three|the|those"
+            r"|minimal|what)\b",
             r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b",
             r"\bonly appl(?:y|ies) to\b",
             r"\A(?:[a-z]{3,12}: )?(?:(?!(?:is|are|was|were|has|have|had|shows?|works?|i|i'm|we|it"
@@ -346,13 +385,20 @@ RULE: Final = (
         "Make sure the cache never grows past its limit.",
         "be careful ensure make sure",
         clause=(
-            r"(?:let'?s |always )?(?:make sure|be sure|ensure)\b(?! (?:that )?(?:it|it's"
+            r"(?:let'?s |always )?(?:make sure|be sure|ensure)\b(?:"
+            + _BINDS
+            + "|"
+            + _ONCE
+            + r")(?! "
+            r"(?:that )?(?:it|it's"
             r"|everything|everything's|this|that|things|your \w+|our \w+|they|we|you"
             r"|the \w+|these|those|all) ?(?:is|are|'s)? ?(?:all |actually |now "
             r"|still )?(?:correct|working|works?|fine|running|connecting|integrated|built"
-            r"|ok|okay|properly|good|clear)\b)(?! (?:to get rid|we get rid|you (?:update"
+            r"|ok|okay|properly|good|clear)\b)(?! (?:to get rid|we get rid|you \w+ (?:it|them"
+            r"|this|that)[.!]*\Z|you (?:update"
             r"|find|keep going|don't quit)|there's lots))",
-            r"(?:make sure|be sure|ensure) (?:to (?!get rid)\w+|it (?:still|continues"
+            r"(?:make sure|be sure|ensure) (?:to (?!get rid|correctly|properly|account)\w+"
+            r"|it (?:still|continues"
             r"|keeps|stays)|(?:you|we) (?:use|keep|run|always|put|install)|(?:any"
             r"|all) new)\b",
             r"be (?:very |extra |really |more )?careful (?:not to|with|about)\b",
@@ -370,18 +416,20 @@ RULE: Final = (
     cue(
         "rule",
         "Keep the old endpoint as it is.",
-        "keep leave maintain preserve remain remains retain stay stays unchanged untouched",
+        "keep keeping leave maintain maintaining preserve preserving retaining remain remains "
+        "retain stay stays unchanged untouched",
         clause=(
             r"(?:please |always )?keep (?!up\b|on\b|at\b|me\b|in\b|it up|track|an eye"
             r"|this up|that up|that in|this in|it in|you |\w+ up\b|your (?:head|chin)"
             r"|(?!existing|remaining|following|pending|naming|spacing|logging|caching"
-            r"|padding|setting|testing|string|styling|heading)\w+in[g']\b)\w",
+            r"|padding|setting|testing|string|styling|heading)\w+in[g']\b)[\"'`]?\w",
             r"(?:please )?leave (?!it\b(?! as)|me\b|for\b|now|a\b|you\b"
             r"|room\b)(?:\w.{0,80}\b(?:as[- ]is|as (?:it|they) (?:is|are)|alone|untouched"
             r"|unchanged|in place|intact)\b|(?:the|all|my|any|our) \w)",
-            r"(?:preserve|retain|maintain (?:the|all|any|existing|current)) \w",
+            r"(?:preserve|retain|maintain (?!an?\b|it\b)) ?\w",
         ),
         within=(
+            r"\b(?:while|by) (?:still )?(?:keeping|preserving|maintaining|retaining)\b",
             r"\b(?:remains?|stays?|keeps?|left|leave) (?:unchanged|as[- ]is|the same"
             r"|untouched|intact)\b",
         ),
@@ -413,10 +461,19 @@ RULE: Final = (
     cue(
         "rule",
         "Ask me before you delete anything.",
-        "approval avoid avoiding before confirmation continuously first if need permission "
+        "after approval avoid avoiding before confirmation continuously first if need once "
+        "permission "
         "periodically regularly unless until when whenever without",
         start=(
             r"if any\b.{3,80}, (?:please )?" + VERB + r"\b",
+            r"(?:once|after) you (?:fix|finish|change|make|add|complete|edit"
+            r"|update)\w*\b.{2,50}, (?:please )?" + VERB + r"\b",
+            r"when(?:ever)? (?!testing|running|trying|clicking|opening|using|looking"
+            r"|checking)\w+ing\b"
+            r".{3,80}, (?:please )?" + VERB + r"\b(?! (?:an?|this) error)",
+            r"(?:once|when(?:ever)?|after|if) (?:an?|any|each|every) [\w ]{3,50}, (?:please )?"
+            + VERB
+            + r"\b",
             r"(?:periodically|regularly|continuously),? " + VERB + r"\b",
             r"(?:when(?:ever)?|if) (?:you|in doubt|unsure|something)\b.{0,50}, (?:ask"
             r"|check|stop|tell|don't|use|prefer|please|always|never|just ask)\b",
@@ -429,7 +486,8 @@ RULE: Final = (
             r"(?:do|make|change|push|commit|delete|merge|start|proceed|write"
             r"|stop).{0,40}\b(?:unless|until) (?:i|you|we)\b",
             VERB + r"\b.{1,100}\bwithout (?:asking|my (?:ok|okay|approval|permission|consent)"
-            r"|touching|changing|breaking|modifying|using|adding|relying)\b",
+            r"|touching|changing|breaking|modifying|using|adding|relying|hurting|affecting"
+            r"|altering)\b",
         ),
         within=(
             r"\b(?:ask|check with|discuss with|confirm with|consult|tell|show|talk to"

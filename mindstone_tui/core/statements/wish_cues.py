@@ -15,6 +15,7 @@ MEMORY: Final = (
             r"(?:\A|[,;:(] *|\.{2,} *|\b(?:and|but|so|just|please|also"
             r"|always) )(?:remember|memori[sz]e)\b(?! (?:when (?!\w+ing .*\bthat\b)|how"
             r"|back|seeing|hearing|being|doing|having|reading|me\b)|[?.!]*\Z)",
+            r"\A(?:when|whenever|if|before|after|once)\b.{3,60},? remember (?:to|that)\b",
             r"\b(?:you should|you must|i want you to|i need you to|can you"
             r"|could you) (?:always |please )?remember (?!when|how|what)",
         ),
@@ -28,7 +29,7 @@ MEMORY: Final = (
         within=(
             r"(?<!i'll )(?<!will )\b(?:keep|bear|have|keeping|bearing) (?:it |that "
             r"|this )?in mind\b",
-            r"\bbe aware\b",
+            r"(?<!to )(?<!will )(?<!should )\bbe aware\b",
             r"\bbeware\b",
             r"\blet me point out\b",
         ),
@@ -48,7 +49,7 @@ MEMORY: Final = (
     cue(
         "memory",
         "Make a note that Lena is the contact for billing.",
-        "document know memory note record remember remind write",
+        "document know memory note record remember remind rules write",
         start=(
             r"note (?:for later|to self|for (?:you|the future))\b",
             r"(?:please )?for the record\b",
@@ -59,6 +60,8 @@ MEMORY: Final = (
         ),
         within=(
             r"\bjust so (?:you|we) (?:remember|know)\b",
+            r"\badd (?:this |it |that )?to (?:the |my |your |our )?(?:cursor |project "
+            r"|claude )?rules\b",
             r"\bi(?:'d like to| want to| must| have to)? remind you\b",
             r"\b(?:save|add|write|put|commit|store) (?:this|that|it)?\b.{0,60}\b(?:to|in"
             r"|into) (?:your |the )?(?:long-term )?memory\b",
@@ -72,8 +75,8 @@ PREFERENCE: Final = (
     cue(
         "preference",
         "I prefer composition over inheritance.",
-        "over person prefer preference preferred",
-        start=(r"(?:strongly )?prefer\b",),
+        "over person prefer preferably preference preferred",
+        start=(r"(?:strongly )?prefer\b", r"preferably \w+ \w"),
         within=(
             r"\bi (?:tend|would|generally|usually) (?:to )?prefer\b",
             r"\b[\w-]+ over [\w-]+ for me\b",
@@ -97,7 +100,7 @@ PREFERENCE: Final = (
         "preference",
         "I don't like nested ternaries.",
         "annoys bothers bugs comfortable detest dislike drives fan fond hate into "
-        "irritates keen liek like love more stand style taste",
+        "irritates keen liek like liked love more stand style taste",
         start=(r"not a (?:big |huge )?fan of",),
         within=(
             r"\bi (?:really |generally |usually |personally |always )?(?:like|love|hate"
@@ -113,6 +116,7 @@ PREFERENCE: Final = (
             r"|them[.! ]*\Z)\w",
             r"\bi(?:'m| am) (?:a |not a |really a |not really a )?(?:big "
             r"|huge )?fan of (?!you|his|her)",
+            r"\bi (?:think i )?liked? (?:the )?[\w -]{2,30} (?:style|better)\b(?! (?:if|when|now))",
             r"\bi'm more comfortable with\b",
             r"\b(?:it|that) (?:annoys|bugs|bothers|irritates) me\b",
             r"\bdrives me (?:crazy|nuts|mad)\b",
@@ -142,6 +146,8 @@ PREFERENCE: Final = (
         within=(
             r"\bi(?:'d)? (?:want|like|expect) you to (?:be|answer|respond|reply|speak"
             r"|explain things|write in|always|never)\b",
+            r"\bi(?:'d)? (?:want|like|prefer) something (?:more |very |less )?(?!like\b|that\b"
+            r"|to\b|else\b)\w",
             r"\bi(?:'d)? (?:want|like|expect) (?:short|concise|brief|long|detailed"
             r"|your) (?:answers|replies|responses|explanations)\b",
         ),

@@ -9,6 +9,7 @@ because nobody agreed to that host. What was read is kept whole beside the trans
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fnmatch
 import hashlib
 import http.client
@@ -148,8 +149,23 @@ class Fetcher:
             "network",
             FetchArguments,
             self._run,
-            _preview,
+            self._preview,
         )
+
+    def _preview(self, arguments: FetchArguments, context: ToolContext) -> Preview:
+        """What a person is asked; nobody is asked about an address that is refused anyway."""
+        del context
+        host = host_of(arguments.url)
+        name = urlsplit(arguments.url).hostname or ""
+        with contextlib.suppress(ValueError):
+            address = "127.0.0.1" if name == "localhost" else str(ipaddress.ip_address(name))
+            public([address], name, private=self._settings.private)
+        part = CommandPart(
+            text=f"fetch {exact(arguments.url)}",
+            verdict="network",
+            reason=f"reads from {exact(host)}",
+        )
+        return Preview(title=f"fetch {exact(arguments.url)}", host=host, parts=(part,))
 
     async def _run(self, arguments: FetchArguments, context: ToolContext) -> ToolResult:
         return await asyncio.to_thread(self.fetch, arguments.url, context)
@@ -324,12 +340,3 @@ def text_of_html(source: str) -> str:
     parser.close()
     lines = (" ".join(line.split()) for line in "".join(parser.pieces).splitlines())
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-
-
-def _preview(arguments: FetchArguments, context: ToolContext) -> Preview:
-    del context
-    host = host_of(arguments.url)
-    part = CommandPart(
-        text=f"fetch {exact(arguments.url)}", verdict="network", reason=f"reads from {exact(host)}"
-    )
-    return Preview(title=f"fetch {exact(arguments.url)}", host=host, parts=(part,))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -20,8 +20,11 @@ import msgspec
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
+from mindstone_tui.core.tools.trust import DEEPEST
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_COMMAND: Final = re.compile(rf"{NAME.pattern}(?::{NAME.pattern}){{0,3}}")
+"""Folders around a command stand before its name: `frontend/component.md` is this."""
 MOST: Final = 64
 """Commands, and skills, that are looked at in one place."""
 _LARGEST: Final = 1 << 20
@@ -56,9 +59,9 @@ def read_prompt(name: str, data: bytes, source: Source, path: str) -> PromptFile
             if colon and not line.startswith((" ", "\t", "#")):
                 fields[key.strip().lower()] = value.strip().strip("\"'")
         text = text[found.end() :]
-    known = (fields.get("name") or name).strip().lower().replace(" ", "-")
-    known = known if NAME.fullmatch(known) else name.lower()
-    if not NAME.fullmatch(known):
+    known = fields.get("name", "").strip().lower().replace(" ", "-")
+    known = known if NAME.fullmatch(known) and ":" not in name else name.lower()
+    if not _COMMAND.fullmatch(known):
         return None
     body = text.strip("\n")
     first = next((line.strip("# ").strip() for line in body.splitlines() if line.strip()), "")
@@ -73,9 +76,34 @@ def read_prompt(name: str, data: bytes, source: Source, path: str) -> PromptFile
     )
 
 
+def command_name(path: PurePath) -> str:
+    """What is typed for a file below the folder with commands: `a/b.md` is `a:b`."""
+    return ":".join(path.with_suffix("").parts)
+
+
+def command_called(name: str, commands: dict[str, PromptFile]) -> PromptFile | None:
+    """The command that is meant: the folders before its name may be left out where one has it."""
+    wanted = name.lower()
+    if wanted in commands:
+        return commands[wanted]
+    meant = [each for known, each in commands.items() if known.rpartition(":")[2] == wanted]
+    return meant[0] if len(meant) == 1 else None
+
+
 def own_commands(folder: Path) -> list[PromptFile]:
     """The user's commands."""
-    return _read((path.stem, path) for path in _listed(folder) if path.suffix == ".md")
+    files = _markdown(folder, DEEPEST)[:MOST]
+    return _read((command_name(path.relative_to(folder)), path) for path in files)
+
+
+def _markdown(folder: Path, depth: int) -> list[Path]:
+    found: list[Path] = []
+    for path in _listed(folder):
+        if path.suffix == ".md":
+            found.append(path)
+        elif depth and not path.name.startswith(".") and path.is_dir():
+            found += _markdown(path, depth - 1)
+    return found
 
 
 def own_skills(folder: Path) -> list[PromptFile]:

@@ -35,6 +35,8 @@ _COMMANDS: Final = (".mindstone/commands", ".claude/commands")
 _SKILLS: Final = (".mindstone/skills", ".claude/skills")
 _MOST_READ: Final = 1024 * 1024
 _MOST_FILES: Final = 32
+DEEPEST: Final = 3
+"""Folders in each other below the one with commands."""
 
 
 class InstructionFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,12 +138,23 @@ def _candidates(workspace: Workspace) -> list[tuple[str, Kind]]:
     if os.path.lexists(workspace.cwd / _HOOKS):
         found.append((_HOOKS, "hooks"))
     for folder in _COMMANDS:
-        names = [name for name in _names(workspace, folder) if name.endswith(".md")]
-        found += [(f"{folder}/{name}", "command") for name in names[:_MOST_FILES]]
+        found += [(path, "command") for path in _below(workspace, folder, DEEPEST)[:_MOST_FILES]]
     for folder in _SKILLS:
         for name in _names(workspace, folder)[:_MOST_FILES]:
             if os.path.lexists(workspace.cwd / folder / name / "SKILL.md"):
                 found.append((f"{folder}/{name}/SKILL.md", "skill"))
+    return found
+
+
+def _below(workspace: Workspace, folder: str, depth: int) -> list[str]:
+    """The Markdown files in a folder and in those below it."""
+    found: list[str] = []
+    for name in _names(workspace, folder)[: _MOST_FILES * 2]:
+        path = f"{folder}/{name}"
+        if name.endswith(".md"):
+            found.append(path)
+        elif depth and not name.startswith("."):
+            found += _below(workspace, path, depth - 1)
     return found
 
 

@@ -98,6 +98,10 @@ class ObjectStore:
     def __contains__(self, digest: str) -> bool:
         return digest in self._places or digest in self._waiting
 
+    def beginning_with(self, start: str) -> list[str]:
+        """The hashes here that begin so."""
+        return [digest for digest in self._places if digest.startswith(start)]
+
     def has_room(self, size: int) -> bool:
         """Whether so many bytes more may be kept; those that may not are added up."""
         room = not self.limited or self._size + self._waiting_size + size <= self._limit

@@ -288,8 +288,8 @@ def _boundary(report: ContextReport) -> Content:
     """Parts what is in the window from what left it."""
     count = plural(report.outside.exchanges, "exchange")
     more = report.outside.exchanges - len(report.gone)
-    listed = f", the newest {len(report.gone)} of them below" if more > 0 else ""
-    return Content.styled(f"    ── {count} left the window{listed}: r restores one ──", "$muted")
+    listed = f", the newest {len(report.gone)} here" if more > 0 else ""
+    return Content.styled(f"    ── {count} left the window{listed}: r restores ──", "$muted")
 
 
 def _gone(gone: GoneExchange) -> Content:

@@ -38,7 +38,7 @@ class ReplayScreen(Screen[None]):
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "play_or_pause", "Play", priority=True, id="replay.toggle"),
-        Binding("right", "step('call')", "Call", key_display="←→", priority=True, id="replay.call"),
+        Binding("right", "step('call')", "Step", key_display="←→", priority=True, id="replay.call"),
         Binding(
             "left", "back('call')", "Previous call", show=False, priority=True, id="replay.uncall"
         ),

@@ -82,8 +82,9 @@ class TranscriptScreen(Screen[None]):
         """Go where the screen was opened: `turn 7`, a line's number, its id, or the newest."""
         try:
             place = await self._place()
-            self._lines.only_messages = not self._where or self._where.startswith("turn ")
             await self._lines.open(place)
+            if self._where and place is not None and not self._where.startswith("turn "):
+                await self._go_to(place)
             self._title()
         except MindstoneError as error:
             self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
@@ -147,11 +148,15 @@ class TranscriptScreen(Screen[None]):
         if found is None:
             self.notify("Nothing older matches.", markup=False)
         else:
-            await self._lines.go_to(found)
-            if self._number != found:  # what was found is no message
-                await self._lines.show_messages(False)
-                await self._lines.go_to(found)
-                self._title()
+            await self._go_to(found)
+            self._title()
+
+    async def _go_to(self, number: int) -> None:
+        """Put the cursor on this very line; one that is no message shows among all the others."""
+        await self._lines.go_to(number)
+        if self._number != number:
+            await self._lines.show_messages(False)
+            await self._lines.go_to(number)
 
     def action_restore(self) -> None:
         self._do("restore")

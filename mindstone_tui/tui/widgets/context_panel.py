@@ -168,7 +168,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
         outside, title = report.outside, self.query_one("#left-title", Static)
         title.display = bool(outside.exchanges)
         if outside.exchanges:
-            title.update(_left_title(report, max(self.query_one(Gauges).size.width, 20)))
+            title.update(_left_title(report))
         self._show_alerts()
 
     def show(self, event: ev.AnyEvent) -> None:
@@ -212,25 +212,22 @@ class ContextPanel(VerticalScroll, can_focus=False):
         shown.update(Content("\n").join([heading, *lines]))
 
 
-def _left_title(report: ContextReport, width: int) -> Content:
+def _left_title(report: ContextReport) -> Content:
     """How much left, and how many of it the list does not show."""
     outside = report.outside
     if outside.unindexed:
         state = f"{outside.unindexed} not indexed"
     elif outside.by_words:
-        state = (
-            f"found by words; by meaning\nonce {plural(outside.by_words, 'passage')} more are read"
-        )
+        state = f"found by words\n({plural(outside.by_words, 'passage')} not yet by meaning)"
     else:
         state = "all searchable"
     count = plural(outside.exchanges, "exchange")
     told = f"{count} · {state}"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
         told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
-    hint = Content.styled("Tab, then r restores" if report.gone else "", "$faint")
     return Content.assemble(
-        _heading("Left the window", hint, width),
-        "\n",
+        ("Left the window", "bold $muted"),
+        ("  Tab, then r restores\n" if report.gone else "\n", "$faint"),
         (told, "$warning" if outside.unindexed else "$muted"),
         ("\nturn   cost  request" if report.gone else "", "$faint"),
     )

@@ -72,6 +72,7 @@ class Aside(Static):
 
     def __init__(self, line: EventLine) -> None:
         super().__init__(_drawn(line), markup=False, classes=f"aside -{line.tone}")
+        self.loud = line.tone in ("warning", "error")
 
 
 class Bookkeeping(Fold):
@@ -137,6 +138,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         self._thought: Thought | None = None
         self._tools: dict[str, ToolCall] = {}
         self._compact: bool | None = None
+        self._loud = False
         self._kept: Bookkeeping | None = None
         self._kept_ended = self._ended = False
         for event in exchange.events:
@@ -196,10 +198,12 @@ class ExchangeView(Vertical, GrowsQuietly):
             self._kept.add(event)
 
     def _add(self, widget: W) -> W:
-        """Put a widget below the others; one-liners stand close together."""
+        """Put a widget below the others; one-liners of a kind stand close together."""
         compact = isinstance(widget, Aside | ToolCall | Thought | Bookkeeping)
-        widget.set_class(self._compact is not None and not (compact and self._compact), "-apart")
-        self._compact = compact
+        loud = isinstance(widget, Aside) and widget.loud
+        together = compact and self._compact and loud == self._loud
+        widget.set_class(self._compact is not None and not together, "-apart")
+        self._compact, self._loud = compact, loud
         if self._waiting is not None:
             self._waiting.append(widget)
         else:

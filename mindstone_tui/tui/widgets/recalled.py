@@ -48,7 +48,7 @@ class Card(Static, can_focus=True):
 
     def _drawn(self) -> Content:
         passage = self.passage
-        place = [passage.session, f"turn {passage.turn}", f"#{passage.seq}"]
+        place = [passage.session.removeprefix("agent:"), f"turn {passage.turn}", f"#{passage.seq}"]
         if passage.seq < 0:  # a section of a file, which has no turn
             place = [passage.entry]
         where = [passage.speaker, *place, numbers.day(passage.ts)]

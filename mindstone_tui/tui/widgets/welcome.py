@@ -126,7 +126,7 @@ class Welcome(Vertical):
         width = max((len(step.name) for step in self.steps), default=0)
         options.add_options([Option(_drawn(step, min(width, 24))) for step in self.steps])
         options.highlighted = 0 if self.steps else None
-        said = "Write a message, press one of these keys, or choose with Tab and Enter."
+        said = "Write a message, press a key, or choose with Tab and Enter."
         choose = self.query_one("#choose", Static)
         choose.update(Content.styled(said if self.steps else "", "$muted"))
         choose.display = bool(self.steps)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError, ProviderUnreachable, ToolError
 from mindstone_tui.core.handoff.checkpoint import advance, fresh
@@ -296,3 +297,68 @@ def test_requests_that_do_not_fit_are_pointed_at(home: Path) -> None:
     asked = [line for line in shown if line.startswith("- **user**")]
     assert shown[0].startswith(f"- {30 - len(asked)} earlier: lines ")
     assert "[turn 30, line" in asked[-1]
+
+
+def call_tool(transcript: Transcript, turn: int, name: str, arguments: str, result: str) -> None:
+    call = f"call_{transcript.head.seq}"
+    asked = AssistantMessage(text="", calls=(ToolCall(id=call, name=name, arguments=arguments),))
+    transcript.append(asked, turn=turn)
+    transcript.append(ToolReturned(call=call, name=name, text=result), turn=turn)
+
+
+def section(body: str, title: str) -> str:
+    return body.partition(f"## {title}\n")[2].partition("\n\n## ")[0]
+
+
+def test_work_that_was_begun_goes_on_at_the_step_it_is_at(home: Path) -> None:
+    ported = transcript_in(home / "ported")
+    ported.append(UserMessage(text="Port the whole parser library to Rust, please."), turn=1)
+    plan = (
+        '{"todos": [{"content": "Port the lexer", "status": "completed"},'
+        ' {"content": "Delete the Python files", "status": "in_progress"},'
+        ' {"content": "Write the changelog", "status": "pending"}]}'
+    )
+    replaced = '{"file_path": "lexer.rs", "old_string": "gone()", "new_string": "stays()"}'
+    call_tool(ported, 1, "Edit", replaced, "The file has been updated.")
+    call_tool(ported, 1, "TodoWrite", plan, "Todos have been modified.")
+    body = letter_of(ported).body
+    assert section(body, "Next step").splitlines()[0] == "- Delete the Python files (in_progress)"
+    assert "Go on with what was asked last [turn 1" in section(body, "Next step")
+    assert "Turn 1 was begun and not finished" in section(body, "Half done")
+    assert "changed: lexer.rs" in section(body, "Half done")
+    assert section(body, "Already done") == "- Port the lexer"
+    assert "stays()" in body
+    assert "gone()" not in body
+    # A plan that is written anew takes the place of the one before.
+    call_tool(ported, 1, "update_plan", '{"plan": [{"step": "Ship", "status": "pending"}]}', "ok")
+    assert section(letter_of(ported).body, "Open work") == "- Ship"
+
+
+def test_a_search_that_finds_nothing_is_no_failure_and_old_errors_are_let_go(home: Path) -> None:
+    searched = transcript_in(home / "searched")
+    for turn, command in enumerate(("make", "grep -n port src", *["make check"] * 6), 1):
+        searched.append(UserMessage(text=f"Rewrite chapter {turn} of the manual now."), turn=turn)
+        code = "1" if turn < 3 else "0"
+        arguments = f'{{"command": "{command}"}}'
+        call_tool(searched, turn, "bash", arguments, f"Command exited with code {code}")
+    state = advance(fresh(SESSION), lines_of(searched))
+    assert [one.kind for one in state.errors] == ["make"]
+    body = letter_of(searched).body
+    assert "## Last errors" not in body
+    assert "fails" not in section(body, "Half done")
+
+
+def test_what_might_be_done_is_not_handed_over_as_done(home: Path) -> None:
+    weighed = transcript_in(home / "weighed")
+    answer = (
+        "The parser was renamed to reader and moved.\n\n"
+        "**B)** The whole project reorganized, everything moved into folders.\n\n"
+        "My take: it is fixed best with a rewrite.\n\nThe loader should be changed as well."
+    )
+    say(weighed, "Rename the parser module to reader.", answer)
+    say(weighed, "do all, starting with a", "Fine.")
+    body = letter_of(weighed).body
+    done = section(body, "Already done")
+    assert done.startswith("- The parser was renamed to reader and moved. [turn 1")
+    assert done.count("\n") == 0
+    assert "do all, starting with a" in section(body, "Requests, word for word")

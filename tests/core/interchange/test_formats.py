@@ -25,6 +25,7 @@ from tests.core.interchange.helpers import (
     take_over,
     told,
 )
+from tests.faults import sized
 
 WHOLE = [
     "messages.jsonl",
@@ -136,6 +137,7 @@ def _nested(depth: int) -> bytes:
     return b'{"a":' * depth + b"1" + b"}" * depth
 
 
+MANY = sized(6_000, 30_000)
 LARGE = "a line of 10 MB"
 HOSTILE: dict[str, bytes] = {
     "nothing": b"",
@@ -167,7 +169,7 @@ HOSTILE: dict[str, bytes] = {
             "type": "message",
             "message": {
                 "role": "assistant",
-                "content": [{"type": "thinking", "thinking": f"{n}"} for n in range(30_000)],
+                "content": [{"type": "thinking", "thinking": f"{n}"} for n in range(MANY)],
             },
         }
     ).encode(),

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.errors import ConfigError, UsageError
-from mindstone_tui.core.providers.address import find_key, store_key, stored_keys, variables_of
+from mindstone_tui.core.errors import ConfigError, ProviderRefused, UsageError
+from mindstone_tui.core.providers.address import find_key, has_key, variables_of
+from mindstone_tui.core.providers.key_store import KEYRING, store_key, stored_keys
 
 
 def test_a_stored_key_is_the_owners_alone_and_stays_out_of_the_environment(tmp_path: Path) -> None:
@@ -88,20 +89,27 @@ class FakeKeyring(types.ModuleType):
         self.held: dict[tuple[str, str], str] = {}
         self.priority = priority
         self.refuses = refuses
+        self.asked = 0
 
     def get_keyring(self) -> FakeKeyring:
         return self
 
     def set_password(self, service: str, name: str, secret: str) -> None:
-        if self.refuses:
-            raise RuntimeError("locked")
+        self._ask()
         self.held[service, name] = secret
 
     def get_password(self, service: str, name: str) -> str | None:
+        self._ask()
         return self.held.get((service, name))
 
     def delete_password(self, service: str, name: str) -> None:
+        self._ask()
         del self.held[service, name]
+
+    def _ask(self) -> None:
+        self.asked += 1
+        if self.refuses:
+            raise RuntimeError("it is locked")
 
 
 def test_a_keyring_holds_the_key_where_there_is_one(
@@ -110,7 +118,10 @@ def test_a_keyring_holds_the_key_where_there_is_one(
     path, keyring = tmp_path / "keys.toml", FakeKeyring()
     store_key(path, "openai", "in the file")
     monkeypatch.setitem(sys.modules, "keyring", keyring)
-    store_key(path, "anthropic", "sk-hidden")
+    assert store_key(path, "anthropic", "sk-hidden").place == KEYRING
+    found = find_key("anthropic", {}, path)
+    assert found is not None
+    assert found.origin == KEYRING
     assert "sk-hidden" not in path.read_text()
     assert stored_keys(path) == {"openai": "in the file", "anthropic": "sk-hidden"}
     store_key(path, "anthropic", "")
@@ -123,8 +134,27 @@ def test_a_keyring_that_cannot_hold_it_leaves_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyring: FakeKeyring
 ) -> None:
     monkeypatch.setitem(sys.modules, "keyring", keyring)
-    store_key(tmp_path / "keys.toml", "openai", "sk-1")
+    kept = store_key(tmp_path / "keys.toml", "openai", "sk-1")
+    assert kept == (str(tmp_path / "keys.toml"), "it is locked" if keyring.refuses else "")
     assert stored_keys(tmp_path / "keys.toml") == {"openai": "sk-1"}
+
+
+def test_a_locked_keyring_is_named_once_and_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, keyring = tmp_path / "keys.toml", FakeKeyring()
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    for provider in ("openai", "anthropic"):
+        store_key(path, provider, "sk-1")
+    keyring.refuses, keyring.asked = True, 0
+    for provider in ("openai", "anthropic", "openai"):
+        with pytest.raises(ProviderRefused, match="keyring, which does not give it: it is locked"):
+            find_key(provider, {}, path)
+        assert has_key(provider, {}, path)
+    assert keyring.asked == 1
+    with pytest.raises(ConfigError, match="still in the system's keyring"):
+        store_key(path, "openai", "")
+    assert find_key("mistral", {}, path) is None
 
 
 def test_a_keyring_that_is_gone_has_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +162,6 @@ def test_a_keyring_that_is_gone_has_no_key(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "keyring", FakeKeyring())
     store_key(path, "openai", "sk-1")
     monkeypatch.setitem(sys.modules, "keyring", FakeKeyring(0.0))
-    assert find_key("openai", {"OPENAI_API_KEY": "other"}, path) is not None
     found = find_key("openai", {"OPENAI_API_KEY": "other"}, path)
     assert found is not None
     assert found.secret == "other"

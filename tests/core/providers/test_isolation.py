@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import ROOT
+from tests.strace import only
 
 LOCAL = """
 import asyncio, json, sys
@@ -56,7 +57,7 @@ print(json.dumps({
 
 def run(code: str, *arguments: str, cwd: Path, trace: Path | None = None) -> Any:
     """Run code in a process of its own, under strace where a trace is wanted."""
-    watch = ["strace", "-f", "-qq", "-e", "trace=connect,bind", "-o", str(trace)] if trace else []
+    watch = ["strace", *only("connect,bind"), "-o", str(trace)] if trace else []
     command = [*watch, sys.executable, "-c", code, *arguments]
     environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

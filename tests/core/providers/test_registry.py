@@ -88,7 +88,9 @@ def test_the_models_we_suggest_are_in_the_catalogue(name: str) -> None:
     assert listing.prices.prompt is not None
 
 
-@pytest.mark.parametrize("day", ["-20991231", "@20991231", "-2099-12-31", "-latest"])
+@pytest.mark.parametrize(
+    "day", ["-20991231", "@20991231", "-2099-12-31", "-latest", "-preview-05-06"]
+)
 def test_a_model_of_a_day_that_is_not_listed_is_its_family(day: str) -> None:
     family = look_up("claude-sonnet-4-5")
     assert family is not None

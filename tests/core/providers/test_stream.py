@@ -14,6 +14,7 @@ from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.stream import Joined, Translator, usage_of
+from tests.faults import sized
 
 
 def delta(**fields: object) -> dict[str, Any]:
@@ -123,7 +124,7 @@ json_like = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=sized(100, 10_000))
 @given(st.lists(json_like, max_size=6))
 def test_no_chunk_can_break_the_translator(chunks: list[object]) -> None:
     try:

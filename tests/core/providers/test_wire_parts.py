@@ -40,6 +40,7 @@ from mindstone_tui.core.providers.tool_names import (
     valid_name,
     with_valid_calls,
 )
+from tests.faults import sized
 
 INTERPRETERS = (ChatInterpreter, ResponsesInterpreter, MessagesInterpreter, OllamaInterpreter)
 
@@ -228,7 +229,7 @@ anything = st.recursive(
 events = st.dictionaries(st.sampled_from(NAMES), anything, max_size=6)
 
 
-@settings(max_examples=200)
+@settings(max_examples=sized(70, 10_000))
 @given(st.lists(events, max_size=5))
 def test_no_event_can_break_an_interpreter(said: list[dict[str, Any]]) -> None:
     for made in INTERPRETERS:

@@ -7,13 +7,12 @@ so a session of 300 turns in a small window shows how still the window stays, an
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.context.plan import rebuild
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.window import (
@@ -23,6 +22,7 @@ from mindstone_tui.core.entries.window import (
 )
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.replay.verify_requests import SentRequest, requests_of
 from mindstone_tui.core.transcript import History
 from tests.core.context.stage import Unsynced
 from tests.core.session.stage import calls, on_stage, read, script
@@ -254,7 +254,7 @@ def stillness(places: SessionPlaces) -> Stillness:
         requests=len(plans),
         trims=sum(isinstance(line.entry, ToolResultsTrimmed) for line in lines),
         prunes=len(pruned),
-        extending=_extending(places, plans),
+        extending=_extending(places),
         left=len(left),
         with_vectors=sum(
             one.receipt is not None and one.receipt.vectors == "stored" for one in left
@@ -268,16 +268,18 @@ def _is_request(line: Line) -> bool:
     return isinstance(line.entry, PromptPlanned) and not line.entry.purpose
 
 
-def _extending(places: SessionPlaces, plans: Sequence[Line]) -> int:
+def _extending(places: SessionPlaces) -> int:
     extending = 0
-    before: tuple[Any, ...] = ()
+    before: tuple[Any, ...] | None = None
     with History(places) as history:
-        for at, line in enumerate(plans):
-            assert isinstance(line.entry, PromptPlanned)
-            request = rebuild(history, line)
-            messages = request.messages[: -1 if line.entry.tail else None]
-            extending += at > 0 and messages[: len(before)] == before
-            before = messages
+        for sent in requests_of(history):
+            assert isinstance(sent, SentRequest)
+            plan = sent.line.entry
+            if isinstance(plan, PromptPlanned) and not plan.purpose:
+                assert sent.request is not None, sent.why
+                messages = sent.request.messages[: -1 if plan.tail else None]
+                extending += before is not None and messages[: len(before)] == before
+                before = messages
     return extending
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import MemoryDigested, MemoryProposed, RecallInjected
 from mindstone_tui.core.entries.window import ContextWindowPruned
@@ -169,7 +170,7 @@ async def test_with_recall_on_pruning_begins_at_the_ceiling_and_not_before(
     settle(home, "[context]\nmin_recent = 2\n")
     model = script(tmp_path, {"text": "The keeper counts the waves. " * 20}, loop=True)
     async with on_stage(home, model=model, context_window=8_000) as stage:
-        while len(stage.entries(ContextWindowPruned)) < 2:
+        while len(stage.all(events.WindowPruned)) < 2:
             await stage.say("What does the keeper do?")
         first, second = stage.entries(ContextWindowPruned)
         report = stage.session.services.context.report()

@@ -109,3 +109,24 @@ async def test_a_person_ends_a_job_and_nobody_starts_one_unasked(tmp_path: Path)
         _, text = await stage.run("/jobs kill 1")
         assert "interrupted" in text
         assert not (await stage.run("/jobs 7"))[0].ok
+
+
+async def test_undo_says_that_a_jobs_later_work_is_not_part_of_it(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    says = script(
+        tmp_path,
+        calls(
+            ("write", {"path": "by-turn", "content": "x"}),
+            ("background", {"command": f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; > late"}),
+        ),
+        {"text": "started"},
+    )
+    async with on_stage(tmp_path / "home", cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("run it")
+        (tmp_path / "go").touch()
+        await stage.until(events.Noticed, lambda each: "Job 1 ended" in each.message)
+        _, text = await stage.run("/undo")
+        assert "Not part of it: what job 1 (`until" in text
+        assert [each.name for each in work.iterdir()] == ["late"]

@@ -222,4 +222,4 @@ async def test_the_checkpoint_mark_fires_once_however_many_processes_pass_it(
             break
     before = kinds[: kinds.index("context_window_pruned")]
     assert before.count("checkpoint_saved") == 1
-    assert before.count("handoff_written") == 1
+    assert "handoff_written" not in before  # a window that slides never begins anew

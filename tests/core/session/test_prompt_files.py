@@ -156,3 +156,24 @@ def test_the_list_of_skills_keeps_to_its_room() -> None:
     text = skills_section(many, 1_000)
     assert len(text) < 1_500
     assert "s49" in text
+
+
+async def test_folders_stand_before_the_name_of_a_command(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    put(home / "commands" / "front" / "end" / "form.md", "---\nname: quit\n---\nMake a form $1")
+    put(work / ".claude" / "commands" / "api" / "route.md", "Make a route $1")
+    put(tmp_path / "outside" / "secret.md", "secret of another folder")
+    (work / ".claude" / "commands" / "way-out").symlink_to(tmp_path / "outside")
+    says = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, cwd=work, model=says) as stage:
+        assert not (await stage.run("/api:route"))[0].ok
+        await stage.run("/trust yes")
+        _, listed = await stage.run("/skills")
+        assert "/front:end:form" in listed
+        assert "/api:route" in listed
+        assert "secret" not in listed
+        for typed in ("/front:end:form red", "/API:route x", "/route y"):
+            here = len(stage.heard)
+            stage.session.command(typed)
+            await stage.until(events.TurnEnded, after=here)
+        assert said(stage) == ["Make a form red", "Make a route x", "Make a route y"]

@@ -14,8 +14,9 @@ from mindstone_tui.core.session.recall import SessionRecall
 from tests.builders import places_in, say, transcript_in
 from tests.core.recall.talk import WordModel
 from tests.core.session.stage import Stage, calls, on_stage, script
+from tests.faults import sized
 
-TURNS = 60
+TURNS = sized(40, 60)
 FACT = "The launch code of the Heron project is cobalt-4417-marigold."
 QUESTION = "What is the launch code of the Heron project?"
 TOPICS = ("sourdough starters", "alpine hiking", "violin strings", "tax returns", "beekeeping")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.workspace import FilesChanged, FilesRestored
+from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.session.file_states import FilesOfSession
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.undo.trees import picture
@@ -123,14 +126,17 @@ async def test_what_somebody_else_changed_is_shown_from_three_sides_and_kept(
         assert (work / "src" / "c.py").read_text() == "x = 'mine'\n"
         assert (work / "a.txt").exists()
         assert (await stage.run("/redo --rest"))[0].ok
-        assert (await stage.run("/undo --anyway"))[0].ok
+        ended, text = await stage.run("/undo --anyway")
+        assert ended.ok
         assert (work / "src" / "b.py").read_text() == "x = 1\n"
         assert not (work / "src" / "c.py").exists()
         overwritten = stage.entries(FilesRestored)[-1]
         before = next(one.before for one in overwritten.changes if one.path == "src/c.py")
-        assert stage.session.services.context.files.store.get(before.split()[-1]) == (
-            b"x = 'mine'\n"
-        )
+        named = f"sha256:{before.split()[-1][:12]}"
+        assert f"`mindstone files {named}` prints it" in text
+        assert FilesOfSession(stage.places).content(0, named) == b"x = 'mine'\n"
+        with pytest.raises(UndoError, match="has the hash"):
+            FilesOfSession(stage.places).content(0, "sha256:00000000")
 
 
 async def test_without_anybody_to_ask_nothing_is_touched(tmp_path: Path) -> None:

@@ -195,3 +195,36 @@ def test_a_long_sentence_is_carried_shortened_with_a_sign() -> None:
     assert found.kind == "rule"
     assert len(found.words) == LONGEST_WORDS
     assert found.words.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("no server calls just the form", "rule"),
+        ("Security: do not print the token.", "rule"),
+        ("Only this module imports the driver.", "rule"),
+        ("When writing migrations, follow the naming of the old ones.", "rule"),
+        ("Once a step is finished, update the plan and ask for the next.", "rule"),
+        ("Show the badge, without chaning any other page", "rule"),
+        ("Storage: Use the sqlite driver with pooling.", "decision"),
+        ("I want a table here, insted of the cards.", "decision"),
+        ("We are migrating our mailer from Sendgrid to Postmark.", "decision"),
+        ("let's turn off the local models entirely", "decision"),
+        ("The backend should be in Rust.", "decision"),
+        ("The lookup shows that the correct column name is org_id.", "correction"),
+        ("we will look at chapter 8 once the layout work is completed", "commitment"),
+        ("I'll do this myself, can you list the steps?", "commitment"),
+        ("When you edit the customer remeber to edit the vendor.", "memory"),
+        ("I want something compact.", "preference"),
+        ("Ensure the page loads correctly.", None),
+        ("make sure the server is running", None),
+        ("Is there a way to have two copies, one that only reads", None),
+        ("These files are not what I asked for.", None),
+        ("Use the debugger to find the leak.", None),
+        ("It should be aware that there were pictures.", None),
+    ],
+)
+def test_terse_orders_and_slips_of_the_pen_are_read_and_one_off_requests_are_not(
+    sentence: str, kind: str | None
+) -> None:
+    assert kind_of_sentence(sentence) == kind

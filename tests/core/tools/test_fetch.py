@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.config.settings import FetchSettings
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.tools.approvals import prepare
 from mindstone_tui.core.tools.base import ToolContext
 from mindstone_tui.core.tools.fetch import Fetcher, host_of, may_visit, public, text_of_html
 from mindstone_tui.core.tools.workspace import Workspace
@@ -101,6 +103,16 @@ def test_no_private_address_is_reached(site: str, context: ToolContext, address:
         named.fetch("http://innocent.example/", context)
     with pytest.raises(NotAllowed):
         Fetcher(FetchSettings()).fetch(f"{site}/page", context)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost", "[::1]:8000", "192.168.0.1"])
+def test_nobody_is_asked_about_an_address_that_is_refused_anyway(
+    context: ToolContext, host: str
+) -> None:
+    written = json.dumps({"url": f"http://{host}/"})
+    with pytest.raises(NotAllowed, match="public internet"):
+        prepare(Fetcher(FetchSettings()).tool(), "call", written, context)
+    prepare(Fetcher(FetchSettings(private=True)).tool(), "call", written, context)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from tests.tui.staged import (
     around,
     asked,
     done,
+    drawn,
     passage,
     pruned,
     ready,
@@ -639,3 +640,28 @@ async def test_a_message_that_was_not_taken_in_goes_back_into_the_prompt() -> No
         talk.announce(ev.MessageReturned(text="do not\nlose me", path="/rescued"))
         await settle(pilot, talk)
         assert app.chat.input_area.prompt.text == "do not\nlose me\nnext"
+
+
+async def test_what_a_program_added_to_a_message_is_not_drawn() -> None:
+    said = "<system-reminder>\nUse the file.\n</system-reminder>\n\nwhich port is it?"
+    app, talk = staged(asked(1, said), recorded(1, "8443."), done(1))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: "which port is it?" in drawn(app))
+        assert "Use the file." not in drawn(app)
+        assert "reminder" not in drawn(app)
+        assert app.chat.text.startswith("> which port is it?")
+
+
+async def test_what_a_command_says_is_told_on_the_screen_where_it_was_given() -> None:
+    app, talk = staged(reported())
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f2")
+        await until(pilot, lambda: app.screen is not app.chat)
+        talk.announce(
+            ev.CommandPrinted(
+                command="restore", text="Turn 3 restored to the window.", repeats=True
+            )
+        )
+        await until(pilot, lambda: "Turn 3 restored to the window." in drawn(app))

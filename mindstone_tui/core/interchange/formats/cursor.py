@@ -1,9 +1,8 @@
-"""Cursor: `state.vscdb` of the editor, and the transcripts of its agent.
+"""Cursor: `state.vscdb` of the editor, the transcripts of its agent, and the agent's own store.
 
 The editor's database has, for all projects, an object a conversation and one a message; older ones
 have a database a project, with conversations and chats as one value each. The agent of the command
-line also leaves a transcript, a message a line, without dates. Its `store.db` keeps messages in a
-form of its own, and is not read.
+line also leaves a transcript, a message a line, without dates.
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ from mindstone_tui.core.interchange.formats.blocks import (
     MessageParts,
     pieces_of_blocks,
 )
+from mindstone_tui.core.interchange.formats.cursor_store import TABLES, asked_in, read_store
 from mindstone_tui.core.interchange.formats.databases import (
     connected,
     has_tables,
     is_database,
     json_in,
 )
-from mindstone_tui.core.interchange.formats.parts import cut_tags, records_of, unknown
+from mindstone_tui.core.interchange.formats.parts import records_of, unknown
 from mindstone_tui.core.interchange.read_bytes import (
     as_json,
     count,
@@ -46,7 +46,6 @@ from mindstone_tui.core.interchange.read_bytes import (
 )
 
 _PROJECT: Final = ("composer.composerData", "workbench.panel.aichat.view.aichat.chatdata")
-_QUERY: Final = "user_query"
 _DONE: Final[dict[str, ToolStatus]] = {
     "completed": "ok",
     "error": "error",
@@ -57,6 +56,8 @@ _DONE: Final[dict[str, ToolStatus]] = {
 def _recognises(sample: Sample) -> bool:
     if has_tables(sample, "ItemTable"):
         return _has_conversations(sample.path)
+    if has_tables(sample, *TABLES):
+        return True
     first = sample.objects[0] if sample.objects else {}
     return (
         first.get("role") in ("user", "assistant")
@@ -67,12 +68,14 @@ def _recognises(sample: Sample) -> bool:
 
 def _has_conversations(path: Path) -> bool:
     with connected(path) as connection:
-        return _is_global(connection) or any(_value(connection, key) for key in _PROJECT)
+        return _has_table(connection, "cursorDiskKV") or any(
+            _value(connection, key) for key in _PROJECT
+        )
 
 
-def _is_global(connection: sqlite3.Connection) -> bool:
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'cursorDiskKV'"
-    return connection.execute(query).fetchone() is not None
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(query, (name,)).fetchone() is not None
 
 
 def _value(connection: sqlite3.Connection, key: str, table: str = "ItemTable") -> Any:
@@ -90,7 +93,10 @@ def _read(path: Path) -> Iterator[Record]:
         return
     try:
         with connected(path) as connection:
-            if _is_global(connection):
+            if _has_table(connection, "blobs"):
+                yield from read_store(connection, path)
+                return
+            if _has_table(connection, "cursorDiskKV"):
                 yield from _composers(connection)
             yield from _of_project(connection)
     except sqlite3.Error as error:
@@ -213,12 +219,7 @@ def _transcript(path: Path) -> Iterator[Record]:
             case _ if pieces is None:
                 yield Broken(line=number, why="the content is neither text nor a list of blocks")
             case "user":
-                asked = [
-                    inside.strip()
-                    for each in pieces.texts
-                    for _, inside in cut_tags(each, (_QUERY,))[1]
-                ]
-                pieces.texts[:] = asked or pieces.texts
+                pieces.texts[:] = asked_in(pieces.texts)
                 yield from pieces.given("")
                 yield pieces.record("user")
             case "assistant":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from pathlib import Path
@@ -149,4 +150,70 @@ def older_cursor(path: Path) -> Path:
                 ("workbench.panel.aichat.view.aichat.chatdata", json.dumps(chats)),
             ],
         )
+    return path
+
+
+def cursor_store(path: Path) -> Path:
+    """`store.db` of Cursor's command line: a root, a list below it, and the messages."""
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "Be careful."},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "text",
+                    "text": "<user_info>x</user_info>\n<user_query>\nWhich port?\n</user_query>",
+                }
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "reasoning", "text": "The config will tell."},
+                {"type": "text", "text": "I will look."},
+                {
+                    "type": "tool-call",
+                    "toolCallId": "c1",
+                    "toolName": "Read",
+                    "args": {"path": "config.toml"},
+                },
+            ],
+            "providerOptions": {"cursor": {"modelName": "example-large"}},
+        },
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "c1",
+                    "toolName": "Read",
+                    "result": "port = 8080",
+                }
+            ],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "It uses port 8080."}]},
+    ]
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB)")
+        connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
+
+        def keep(data: bytes) -> bytes:
+            digest = hashlib.sha256(data).digest()
+            connection.execute("INSERT INTO blobs VALUES (?, ?)", (digest.hex(), data))
+            return digest
+
+        kept = [keep(json.dumps(each).encode()) for each in messages]
+        inner = keep(b"".join(b"\x0a\x20" + each for each in kept[1:3]))
+        folder = b"file:///home/ada/my%20tide"
+        listed = b"".join(b"\x0a\x20" + each for each in (kept[0], inner, *kept[3:]))
+        root = keep(listed + b"\x10\x07\x4a" + bytes([len(folder)]) + folder)
+        about = {
+            "agentId": "7f",
+            "latestRootBlobId": root.hex(),
+            "name": "Finding the port",
+            "createdAt": _NINE * 1000,
+        }
+        value = json.dumps(about).encode().hex()
+        connection.execute("INSERT INTO meta VALUES ('0', ?)", (value,))
     return path

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,23 @@ from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
 from mindstone_tui.core.interchange.import_many import sources
 from mindstone_tui.core.transcript import verify
-from tests.builders import places_in
+from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.interchange.formats import databases
-from tests.core.interchange.formats.heard import LISTEN, Heard
+from tests.core.interchange.formats.heard import LISTEN as NEWER
+from tests.core.interchange.formats.heard import Heard, roo_code
+from tests.core.interchange.formats.heard_older import OLDER
 from tests.core.interchange.helpers import FIXTURES, assert_sound, take_over, told
 
 FILES = {
     "aider": "aider/.aider.chat.history.md",
+    "chatgpt": "chatgpt.json",
+    "claude-code": "claude-code.jsonl",
+    "codex": "codex.jsonl",
+    "gemini-cli": "gemini-cli.json",
+    "goose": "goose.json",
+    "messages": "messages.jsonl",
+    "opencode": "opencode.json",
+    "pi": "pi.jsonl",
     "claude-ai": "claude-ai.json",
     "cline": "cline/1772355600000/api_conversation_history.json",
     "continue": "continue/cc000000-0000-4000-8000-000000000001.json",
@@ -38,8 +51,25 @@ FILES = {
 BUILT: dict[str, Callable[[Path], Path]] = {
     "crush": lambda folder: databases.crush(folder / "tide" / ".crush" / "crush.db"),
     "cursor": lambda folder: databases.cursor(folder / "state.vscdb"),
+    "kilo-code": lambda folder: _as_kilo(folder / "kilocode.kilo-code" / "tasks" / "1772355600001"),
+    "mindstone": lambda folder: _own(folder / "elsewhere"),
 }
+LISTEN = {**NEWER, **OLDER, "kilo-code": roo_code}
 PROGRAMS = sorted({*FILES, *BUILT})
+
+
+def _as_kilo(folder: Path) -> Path:
+    """A task of Roo Code in the folder of Kilo Code, which keeps it in the same way."""
+    shutil.copytree((FIXTURES / FILES["roo-code"]).parent, folder)
+    return folder / "api_conversation_history.json"
+
+
+def _own(home: Path) -> Path:
+    """A session of ours, from another home."""
+    with closing(transcript_in(home)) as transcript:
+        use_tool(transcript, "Which port does the server use?", "port = 8080", "It uses 8080.")
+        say(transcript, "No, from now on it is 9090.", "I will change it.")
+    return transcript.places.transcript
 
 
 def _source(program: str, tmp_path: Path) -> Path:
@@ -62,8 +92,8 @@ def _written(home: Path) -> list[Heard]:
     return heard
 
 
-def test_every_new_reader_is_heard_twice() -> None:
-    assert set(LISTEN) == set(PROGRAMS) <= set(FORMATS)
+def test_every_format_is_heard_twice() -> None:
+    assert set(LISTEN) == set(PROGRAMS) == set(FORMATS)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -192,6 +222,49 @@ def test_older_databases_of_cursor_hold_composers_and_chats(home: Path, tmp_path
         ("user", "Why 8080?"),
         ("assistant", "By habit."),
     ]
+
+
+def test_the_store_of_cursors_command_line_is_walked_from_its_root(
+    home: Path, tmp_path: Path
+) -> None:
+    path = databases.cursor_store(tmp_path / "chats" / "p" / "7f" / "store.db")
+    before = path.read_bytes()
+    report = take_over(home, path)
+    assert (report.format, report.skipped) == ("cursor", ())
+    assert report.left_out == {"instructions of the program": 1}
+    began = "2026-03-01T09:00:00.000Z"
+    look = (("Read", '{"path":"config.toml"}'),)
+    thought = ("The config will tell.",)
+    assert _written(home) == [
+        Heard("user", "Which port?", began),
+        Heard("assistant", "I will look.", began, "example-large", look, thought),
+        Heard("result", "port = 8080", began),
+        Heard("assistant", "It uses port 8080.", began),
+    ]
+    assert report.described is not None
+    assert (report.described.title, report.described.folder, report.described.conversation) == (
+        "Finding the port",
+        "/home/ada/my tide",
+        "chat-7f",
+    )
+    assert_sound(home)
+    assert take_over(home, path).added == 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x0a", b"\x0a\xff\xff\xff", b"\xff" * 40, b"\x0b\x0c", b"\x0a\x20" + b"x" * 9],
+)
+def test_a_damaged_root_of_cursors_store_ends_and_is_named(
+    home: Path, tmp_path: Path, data: bytes
+) -> None:
+    path = databases.cursor_store(tmp_path / "chats" / "p" / "7f" / "store.db")
+    with sqlite3.connect(path) as connection:
+        (about,) = connection.execute("SELECT value FROM meta").fetchone()
+        root = json.loads(bytes.fromhex(about))["latestRootBlobId"]
+        connection.execute("UPDATE blobs SET data = ? WHERE id = ?", (data, root))
+    assert take_over(home, path).added == 0
 
 
 def test_a_folder_of_events_is_one_conversation(home: Path, tmp_path: Path) -> None:

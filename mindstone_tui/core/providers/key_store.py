@@ -1,0 +1,182 @@
+"""API keys that a person stored: in the system's keyring where there is one, else in a file.
+
+The file has a line for every key; where the keyring holds the key itself, a sign stands for it. A
+keyring that refuses is not asked again for a while, because each time may open a window.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import time
+import tomllib
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core.errors import ConfigError, UsageError
+from mindstone_tui.core.text import one_line
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
+_SIGN: Final = "(in the keyring)"
+_SERVICE: Final = "mindstone"
+_GRUDGE: Final = 60.0
+"""Seconds for which a keyring that refused is left alone."""
+KEYRING: Final = "the system's keyring"
+
+
+class StoredKey(NamedTuple):
+    """A key, or why it cannot be had."""
+
+    secret: str
+    origin: str
+    problem: str = ""
+
+    def __repr__(self) -> str:
+        return f"StoredKey(origin={self.origin!r})"
+
+
+class Kept(NamedTuple):
+    """Where a key went."""
+
+    place: str
+    problem: str = ""
+    """Why not into the keyring, where there is one."""
+
+
+class _SystemKeyring:
+    """The keyring of the system, if there is one that can hold a key."""
+
+    def __init__(self) -> None:
+        self._refused_by: object = None
+        self._refused_at = 0.0
+        self._problem = ""
+
+    def _backend(self) -> Any:
+        if importlib.util.find_spec("keyring") is None:
+            raise LookupError("the extra `keyring` is not installed")
+        backend = importlib.import_module("keyring").get_keyring()
+        if backend.priority < 1:
+            raise LookupError("there is none on this machine")
+        if backend is self._refused_by and time.monotonic() < self._refused_at + _GRUDGE:
+            raise PermissionError(self._problem)
+        return backend
+
+    def _refuse(self, backend: object, error: Exception) -> str:
+        problem = one_line(str(error), 120).rstrip(".!") or type(error).__name__
+        if backend is not None:
+            self._refused_by, self._refused_at = backend, time.monotonic()
+            self._problem = problem
+        return problem
+
+    def get(self, name: str) -> StoredKey:
+        """The key under a name, or why there is none."""
+        backend = None
+        try:
+            backend = self._backend()
+            secret = backend.get_password(_SERVICE, name)
+        except Exception as error:  # whatever a backend raises: it has no key for us
+            return StoredKey("", KEYRING, self._refuse(backend, error))
+        return StoredKey(secret or "", KEYRING, "" if secret else "it has none under that name")
+
+    def put(self, name: str, secret: str) -> str | None:
+        """Keep a key; None when that is done, else why not, empty where there is no keyring."""
+        backend = None
+        try:
+            backend = self._backend()
+            backend.set_password(_SERVICE, name, secret)
+            held = backend.get_password(_SERVICE, name)
+        except LookupError:
+            return ""
+        except Exception as error:  # locked, refused, gone: the file is there for that
+            return self._refuse(backend, error)
+        return None if held == secret else "it gave back something else"
+
+    def remove(self, name: str) -> str | None:
+        """Forget a key; None when it is not there any more, else why not."""
+        backend = None
+        try:
+            backend = self._backend()
+            if backend.get_password(_SERVICE, name) is not None:
+                backend.delete_password(_SERVICE, name)
+        except Exception as error:
+            return self._refuse(backend, error)
+        return None
+
+
+_SYSTEM: Final = _SystemKeyring()
+
+
+def stored_key(path: Path, name: str) -> StoredKey | None:
+    """One key; None if none was stored. The keyring is asked for no other."""
+    value = _lines(path).get(name)
+    if not value:
+        return None
+    return _SYSTEM.get(name) if value == _SIGN else StoredKey(value, path.name)
+
+
+def stored_keys(path: Path) -> dict[str, str]:
+    """Every key by provider, empty where the keyring does not give it."""
+    lines = _lines(path)
+    return {
+        name: _SYSTEM.get(name).secret if value == _SIGN else value for name, value in lines.items()
+    }
+
+
+def store_key(path: Path, provider: str, secret: str) -> Kept:
+    """Keep a provider's key; an empty one removes it."""
+    secret = secret.strip()
+    if not _NAME.fullmatch(provider):
+        raise UsageError(f"{provider!r} is not a provider's name.", "For example: anthropic.")
+    if not secret.isascii() or not secret.isprintable():
+        raise UsageError("A key is one line of plain characters.", "Copy it again.")
+    lines = _lines(path)
+    was_in_keyring = lines.pop(provider, "") == _SIGN
+    if not secret:
+        problem = _SYSTEM.remove(provider) if was_in_keyring else None
+        if problem is not None:
+            raise ConfigError(
+                f"The key for {provider} is still in {KEYRING}: {problem}.",
+                "Unlock the keyring and try again.",
+            )
+        _write(path, lines)
+        return Kept("")
+    problem = _SYSTEM.put(provider, secret)
+    _write(path, {**lines, provider: _SIGN if problem is None else secret})
+    return Kept(KEYRING) if problem is None else Kept(str(path), problem)
+
+
+def _lines(path: Path) -> dict[str, str]:
+    """The file's own words; refuses a file that others can read."""
+    try:
+        mode = path.stat().st_mode
+        raw = read_regular(path).decode()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error}.", "Repair its permissions, or delete it."
+        ) from error
+    if mode & 0o077:
+        raise ConfigError(
+            f"{path} can be read by others, so its keys are not used.",
+            f"Run `chmod 600 {path}`, and consider replacing the keys.",
+        )
+    try:
+        return msgspec.convert(tomllib.loads(raw), dict[str, str])
+    except (ValueError, RecursionError) as error:  # no TOML, or not of this form
+        raise ConfigError(
+            f"{path} is not a list of keys: {error}.", 'Each line is: provider = "key".'
+        ) from error
+
+
+def _write(path: Path, keys: dict[str, str]) -> None:
+    lines = (
+        f'{name} = "{value.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n'
+        for name, value in sorted(keys.items())
+        if value
+    )
+    replace_file(path, "".join(lines).encode())
