@@ -219,7 +219,6 @@ class HomeSetup:
             self._settings,
             os.environ,
             origin="messages",
-            wait=False,  # words are enough to begin with; the session builds the rest meanwhile
             progress=lambda label, done, total: None,
             on_busy=lambda key: None,
         )

@@ -15,15 +15,15 @@ import typer
 from mindstone_tui.cli.options import JsonOption, SampleOption, SessionOption, places
 from mindstone_tui.cli.output import ProgressBars, complain, hint, prompt, say, say_json, table
 from mindstone_tui.core import numbers
-from mindstone_tui.core.config import load
+from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
 from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile, find_programs
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.interchange.import_many import sources
 from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.session.find import Progress
+from mindstone_tui.core.paths import SessionKey, SessionPlaces
+from mindstone_tui.core.session.find import Progress, index_session
 from mindstone_tui.core.session.imported_files import ImportedFiles
 from mindstone_tui.core.session.take_over import Importer
 from mindstone_tui.core.session.vectors import follow
@@ -79,7 +79,7 @@ def import_(
     assert path is not None
     files = sources(path)
     key = SessionKey.parse(session) if session else None
-    with ProgressBars(quiet=json) as bars, _importing(origin, not no_wait, bars) as importer:
+    with ProgressBars(quiet=json) as bars, _importing(origin, not no_wait, bars, bars) as importer:
         outcome = _take_all(importer, files, key, json=json)
     if len(files) > 1 and not json:
         outcome.say()
@@ -88,20 +88,24 @@ def import_(
 
 
 @contextlib.contextmanager
-def _importing(origin: str, wait: bool, progress: Progress) -> Iterator[Importer]:
+def _importing(
+    origin: str, wait: bool, progress: Progress, bars: ProgressBars
+) -> Iterator[Importer]:
     """An importer; afterwards what it wrote is made findable by meaning."""
     home = places()
     settings = load(home, os.environ).settings
+    importer = Importer(
+        home,
+        settings,
+        os.environ,
+        origin=origin,
+        progress=progress,
+        on_busy=lambda busy: hint(f"Waiting: another MindStone is using {busy}."),
+    )
     try:
-        yield Importer(
-            home,
-            settings,
-            os.environ,
-            origin=origin,
-            wait=wait,
-            progress=progress,
-            on_busy=lambda busy: hint(f"Waiting: another MindStone is using {busy}."),
-        )
+        yield importer
+        if wait:
+            _make_vectors(importer.taken, settings, bars)
     except KeyboardInterrupt:
         hint("Stopped. What was taken over is kept; the same command goes on from there.")
         raise
@@ -112,6 +116,18 @@ def _importing(origin: str, wait: bool, progress: Progress) -> Iterator[Importer
             "The semantic index is built in the background; until then, recall finds the rest"
             " by words only."
         )
+
+
+def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: ProgressBars) -> None:
+    """Make what was imported findable by meaning; whoever is in a hurry leaves it to the worker."""
+    if sessions and settings.recall.background:
+        bars.remark("Making the semantic index; Ctrl+C leaves the rest to the background.")
+    try:
+        for each in sessions:
+            index_session(each, settings, bars, wait=True)
+    except KeyboardInterrupt:
+        if not settings.recall.background:
+            hint("Stopped; `mindstone reindex` makes the rest of the semantic index.")
 
 
 def _import_found(session: str, origin: str, *, json: bool, yes: bool, wait: bool) -> None:
@@ -194,7 +210,7 @@ def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: 
     outcome = _Outcome()
     with ProgressBars(quiet=json) as bars:
         total = _TotalProgress(bars, sum(file.size for file in files), plural(len(files), "file"))
-        with _importing("auto", wait, total) as importer:
+        with _importing("auto", wait, total, bars) as importer:
             for file in files:
                 if _took_one(importer, file.path, None, outcome, json=json, quiet=True):
                     done.add(file)

@@ -296,6 +296,12 @@ class ProgressBars:
             self._part, self._bar = part, Progress(part, total, quiet=self._quiet)
         self._bar.at(done, total)
 
+    def remark(self, text: str) -> None:
+        """Say something between two bars."""
+        self._end()
+        if not self._quiet:
+            hint(text)
+
     def _end(self) -> None:
         if self._bar is not None:
             self._bar.__exit__(None, None, None)

@@ -244,7 +244,6 @@ def stages(source: Path, home: Path) -> dict[str, float]:
         places,
         load(places, os.environ).settings,
         os.environ,
-        wait=False,
         progress=lambda part, done, total: None,
         on_busy=lambda key: None,
     )

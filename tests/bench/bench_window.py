@@ -12,6 +12,7 @@ measured elsewhere. A table first, then one line of JSON.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -243,6 +244,7 @@ def measured(folder: Path, entries: int) -> dict[str, float]:
 
 
 def main() -> None:
+    asyncio.run(counter_for(MODEL).ready())  # as a session does; nothing else here needs a loop
     full = os.environ.get("MINDSTONE_BENCH") == "full"
     counter_for(MODEL).text("load the vocabulary before anything is timed")
     sizes = [1_000, 10_000, 100_000] + ([1_000_000] if full else [])

@@ -222,3 +222,20 @@ def test_without_a_path_it_lists_what_is_there_and_takes_over_only_what_is_new(
     assert run(["import", "--yes", "--no-wait", "--json"]) == 0
     (report,) = heard(capsys)
     assert (report["format"], report["added"]) == ("copilot-cli", 1)
+
+
+def test_whoever_leaves_the_bar_for_vectors_keeps_what_was_imported(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mindstone_tui.cli.import_ import _make_vectors
+    from mindstone_tui.cli.output import ProgressBars
+    from mindstone_tui.core.config import Settings
+
+    class Impatient(ProgressBars):
+        def __call__(self, part: str, done: int, total: int) -> None:
+            raise KeyboardInterrupt
+
+    path = str(IMPORTS / "claude-code.jsonl")
+    assert run(["import", path, "--session", "old", "--no-wait", "--json"]) == 0
+    _make_vectors([places_in(home, "agent:default:old")], Settings(), Impatient())
+    assert "Ctrl+C leaves the rest" in capsys.readouterr().err

@@ -198,7 +198,6 @@ class LiveImport:
             self._home,
             self._settings,
             self._environ,
-            wait=False,
             progress=lambda what, done, goal: None,
             on_busy=lambda key: None,
         )

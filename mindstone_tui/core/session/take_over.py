@@ -68,19 +68,19 @@ class Importer:
         environ: Mapping[str, str],
         *,
         origin: str = "auto",
-        wait: bool = True,
         progress: Progress,
         on_busy: Callable[[SessionKey], None],
     ) -> None:
         self._home = home
         self._settings = settings
         self._origin = origin
-        self._wait = wait
         self._progress = progress
         self._on_busy = on_busy
         self._embedder = open_embedder(settings.recall.embedder)
         self._clean = Cleaner(environ)
         self._lease: Lease | None = None
+        self.taken: list[SessionPlaces] = []
+        """Sessions that were written to; words find all of them, and vectors can be made."""
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
         """Import one file, into one session or one for each conversation in it."""
@@ -138,13 +138,14 @@ class Importer:
         """Make it findable, then record which part of it is in the window."""
         index = RecallIndex.open(own.index, self._embedder)
         try:
-            bring_up_to_date(own, index, self._progress, wait=self._wait)
+            bring_up_to_date(own, index, self._progress, wait=False)
             if report.added:
                 upstream = upstream_of(self._home, self._settings.history, own.key)
                 grant = self._lease.grant if self._lease is not None else None
                 plan_imported_window(own, self._settings, index, upstream, grant)
         finally:
             index.close()
+        self.taken.append(own)
         profile_of(own)
         if self._settings.history.search == "server":
             from mindstone_tui.core.session.shared_search import publish_quietly

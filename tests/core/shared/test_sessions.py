@@ -314,7 +314,6 @@ def test_an_import_waits_for_another_machines_turn_and_then_nobody_else_has_one(
             home.places,
             settings,
             home.environ,
-            wait=False,
             progress=lambda what, done, all_: during.append(lease.try_take()),
             on_busy=on_busy,
         )
