@@ -509,6 +509,8 @@ def test_small_talk_makes_no_task_and_a_name_is_no_rule(home: Path) -> None:
     state = advance(fresh(SESSION), lines_of(transcript))
     assert "hello" not in state.goal
     assert state.constraints == ()
+    transcript.append(UserMessage(text="thanks!"), turn=4)
+    assert advance(fresh(SESSION), lines_of(transcript)).asked is None, "thanks wait for nothing"
 
 
 def test_the_topic_is_the_newest_request_with_its_turn(home: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import WindowState
@@ -33,6 +34,7 @@ from mindstone_tui.core.handoff.handoff_store import (
     write,
 )
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.context.fake_models import Saying, words
@@ -362,3 +364,12 @@ def test_what_might_be_done_is_not_handed_over_as_done(home: Path) -> None:
     assert done.startswith("- The parser was renamed to reader and moved. [turn 1")
     assert done.count("\n") == 0
     assert "do all, starting with a" in section(body, "Requests, word for word")
+
+
+def test_the_fence_around_a_result_is_nobodys_words(home: Path) -> None:
+    fenced = transcript_in(home / "fenced")
+    result = as_data("the gauge stands at 7", origin="tool", nonce="ed8a603e6139c7bc")
+    use_tool(fenced, "Read the gauge, please.", result, "It stands at 7.")
+    said = [one.text for one in passages_of(lines_of(fenced))]
+    assert any("the gauge stands at 7" in text for text in said)
+    assert not any("ed8a603e6139c7bc" in text for text in said)
