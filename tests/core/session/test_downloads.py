@@ -42,9 +42,11 @@ def install(places: Places) -> Path:
 
 
 def test_somebody_without_a_model_is_offered_the_best_that_fits_until_a_no(places: Places) -> None:
+    fitting = [each for each in catalogue(places, load(places, {}).settings.models) if each.window]
+    if not fitting:
+        pytest.skip("this machine has no memory left for any model")
     best = offer(places)
     assert best is not None
-    fitting = [each for each in catalogue(places, load(places, {}).settings.models) if each.window]
     assert best.name == fitting[0].name
     refuse_offer(places)
     assert offer(places) is None
