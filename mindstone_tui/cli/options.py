@@ -109,9 +109,11 @@ def _shared_history() -> HistorySettings | None:
 
     Reading all settings takes longer than listing a hundred sessions.
     """
+    from mindstone_tui.core.disk import read_regular
+
     where = places()
     try:
-        written = where.config_file.read_bytes()
+        written = read_regular(where.config_file)
     except OSError:
         written = b""
     named = any(name.startswith(_SETS_HISTORY) for name in os.environ)

@@ -55,7 +55,7 @@ _ALIKE: Final = str.maketrans(
 )  # fmt: skip
 """Letters that no accent was taken from, and that people write one for the other."""
 _PUNCTUATION: Final = ".,;:!?\"'()[]{}…“”‘’*`"
-_EDGES: Final = re.compile(rf"^[^\w{_MARKS}]+|[^\w{_MARKS}]+$")
+_WORDY: Final = re.compile(rf"[\w{_MARKS}]")
 _ALNUM: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
 _PLAIN: Final = re.compile(r"[^\W_]+")
 _TOKEN: Final = re.compile(r"[#/.]?[^\W_](?:[\w./#@+:'-]*\w)?")
@@ -209,11 +209,22 @@ def _ascii_words(chunk: str) -> str:
     return words
 
 
+def _without_edges(chunk: str) -> str:
+    """From the first to the last character that words are made of, each looked at once."""
+    first = _WORDY.search(chunk)
+    if first is None:
+        return ""
+    end = len(chunk)
+    while not _WORDY.match(chunk, end - 1):
+        end -= 1
+    return chunk[first.start() : end]
+
+
 def _words_of_chunk(chunk: str) -> Iterator[str]:
     if not chunk.isascii():
         for symbol in _SYMBOL.findall(chunk):
             yield f"u{ord(symbol):x}"
-    core = _EDGES.sub("", chunk)
+    core = _without_edges(chunk)
     if not core:
         return
     core = _POSSESSIVE.sub("", core)

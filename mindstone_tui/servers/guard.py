@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.diagnostics import note
-from mindstone_tui.core.disk import ensure_folder, replace_file
+from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
 from mindstone_tui.core.text import one_line
 
 Scope = MutableMapping[str, Any]
@@ -50,7 +50,7 @@ class TokenFile:
         """The token, made on first use; a file that others can read is replaced."""
         try:
             safe = self.path.stat().st_mode & 0o077 == 0
-            token = self.path.read_text("ascii").strip()
+            token = read_regular(self.path).decode("ascii").strip()
             if safe and len(token) >= 32:
                 return token
         except (OSError, UnicodeDecodeError):

@@ -25,7 +25,7 @@ import msgspec
 from mindstone_tui import __version__, api
 from mindstone_tui.core.config import load
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import ensure_folder, replace_file
+from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.vectors import pending_everywhere
@@ -102,7 +102,7 @@ def listening(places: Places) -> Listening | None:
         try:
             fcntl.flock(held.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return msgspec.json.decode(own.told.read_bytes(), type=Listening)
+            return msgspec.json.decode(read_regular(own.told), type=Listening)
     return None
 
 

@@ -105,3 +105,8 @@ def test_the_index_cuts_no_word_that_was_cut_here(text: str) -> None:
 def test_line_numbers_before_an_arrow_are_no_words() -> None:
     assert indexed("   12→def start():\n   13→    return 14") == "def start return 14"
     assert "12" in indexed("from 12→13").split()
+
+
+def test_marks_without_end_between_two_words_are_read_once() -> None:
+    """A search for the end from each of them would take hours."""
+    assert list(words_of("«é" + "(" * 300_000 + "é»"))[:2] == ["e", "e"]

@@ -260,6 +260,8 @@ def test_a_pipe_in_a_files_place_is_refused_and_never_waited_for(
         ("agents/default/sessions/main/title", ("sessions",)),
         ("agents/default/sessions/main/checkpoint.json", ("checkpoint",)),
         ("agents/default/sessions/main/transcript.offsets", ("log",)),
+        ("config.toml", ("sessions",)),
+        ("hooks.json", ("run", "hello")),
         ("agents/default/sessions/main/index.db", ("context",)),
         ("agents/default/sessions/main/index.db", ("doctor",)),
         ("profiles/own.toml", ("config", "show", "--profile", "own")),

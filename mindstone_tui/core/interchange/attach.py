@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, UnknownName
 from mindstone_tui.core.interchange import json_edit
 from mindstone_tui.core.paths import Places
@@ -429,7 +429,7 @@ def _kept_file(places: Places) -> Path:
 
 def _stored(places: Places) -> _Attachments:
     try:
-        return msgspec.json.decode(_kept_file(places).read_bytes(), type=_Attachments)
+        return msgspec.json.decode(read_regular(_kept_file(places)), type=_Attachments)
     except (OSError, msgspec.MsgspecError):
         return _Attachments({})
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Line, Usage
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
@@ -306,7 +306,7 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
 def stored_profile(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept, however old."""
     try:
-        return msgspec.json.decode(places.profile.read_bytes(), type=SessionProfile)
+        return msgspec.json.decode(read_regular(places.profile), type=SessionProfile)
     except (OSError, msgspec.MsgspecError):
         return None
 

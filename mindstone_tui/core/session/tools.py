@@ -198,7 +198,7 @@ class Project:
         problems: list[str] = []
         if own.exists():
             try:
-                problems += read_hooks(own.read_bytes(), "user", str(own))[1]
+                problems += read_hooks(read_regular(own), "user", str(own))[1]
             except OSError as error:
                 problems.append(f"{own} cannot be read: {error.strerror}.")
         for each in self.instructions().trusted("hooks"):
@@ -220,7 +220,7 @@ class Project:
 def session_hooks(own: Path, project: ProjectInstructions) -> tuple[Hook, ...]:
     """The user's hooks, then a trusted project's; a file that is wrong has none."""
     try:
-        found, _ = read_hooks(own.read_bytes(), "user", str(own))
+        found, _ = read_hooks(read_regular(own), "user", str(own))
     except OSError:
         found = ()
     for each in project.trusted("hooks"):

@@ -20,7 +20,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import ensure_folder, replace_file
+from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.discover import SessionFile, list_files, session_folders
 from mindstone_tui.core.interchange.formats import FORMATS
@@ -253,7 +253,7 @@ def only_watch(home: Places) -> Iterator[bool]:
 
 def _stored(home: Places) -> WatchState:
     try:
-        return msgspec.json.decode(state_file(home).read_bytes(), type=WatchState)
+        return msgspec.json.decode(read_regular(state_file(home)), type=WatchState)
     except (OSError, msgspec.MsgspecError):
         return WatchState({})
 
