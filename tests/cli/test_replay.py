@@ -147,7 +147,7 @@ def test_the_sample_plays_offline_and_leaves_no_trace(
 ) -> None:
     assert run(["replay", "--sample", "--plain"]) == 0
     out = capsys.readouterr().out
-    for sign in ("left the window", "shortened in the prompt", "recalled", "Handoff", "→ orange"):
+    for sign in ("left the window", "shortened in the prompt", "recalled", "→ orange"):
         assert sign in out, sign
     assert not home.exists()
     assert SAMPLE_WINDOW == 16_384

@@ -36,11 +36,13 @@ _NOISES: Final = re.compile(
     r"|after some thought|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
 )
 _LABEL: Final = re.compile(
+    r"(?!(?:[a-z]+ ){0,2}(?:in mind|remember|memori[sz]e|forget):)"
     r"[a-z][\w&/-]*(?: [\w&/-]+){0,3}: (?=(?:please )?(?:use|do|don't|never|always|only|keep|no"
     r"|avoid"
     r"|must|should|explicitly|set|ensure|make|leave|prefer|pass|pull|go)\b)"
 )
-"""The heading of a point in a list of requirements: "Security: never log the key"."""
+"""The heading of a point in a list of requirements ("Security: never log the key"); not a wish
+("Please keep in mind: no GPU")."""
 _TAG_QUESTION: Final = re.compile(
     r"[,;.…-]? *\b(?:yeah|no|right|ok|okay|correct|agreed|make sense|wth|wtf|huh|eh|hm+|lol"
     r"|isn't it|aren't we|don't we)\? *\Z"
