@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,9 +75,9 @@ class Session:
         self.window.room_maker = self.modes.make_room
 
     async def _recall(self, query: str, k: int) -> Sequence[ProbeResult]:
-        asked = set(query.lower().split())
+        asked = set(re.findall(r"\w+", query.lower()))
         texts = [str(getattr(line.entry, "text", "")) for line in self.lines()]
-        ranked = sorted(texts, key=lambda text: -len(asked & set(text.lower().split())))
+        ranked = sorted(texts, key=lambda text: -len(asked & set(re.findall(r"\w+", text.lower()))))
         return [ProbeResult(text=text) for text in ranked[:k]]
 
     async def ask(self, text: str = "And now?") -> Prepared:
