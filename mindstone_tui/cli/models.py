@@ -126,7 +126,7 @@ async def _try(home: Places, full: str, *, json: bool) -> None:
             continue
         say(f"{each.question}", "bold")
         say(f"  {each.answer}")
-        speed = f"{each.tokens_per_second:g} tokens/s" if each.tokens_per_second else "a tool call"
+        speed = f"{each.tokens_per_second:g} tokens/s" if each.tokens_per_second else "in one piece"
         say(
             f"  {each.about}: first word after {each.first_token:g} s, {speed}; prompt "
             f"{each.prompt_tokens} tokens, {each.cached_tokens} of them cached; "

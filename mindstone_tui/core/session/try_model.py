@@ -12,7 +12,7 @@ import msgspec
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request, ToolSchema
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.base import CallDelta, Finished, Options, TextPart
+from mindstone_tui.core.providers.base import CallDelta, Finished, Options, Provider, TextPart
 from mindstone_tui.core.providers.local_models import find
 from mindstone_tui.core.providers.local_provider import LocalProvider
 from mindstone_tui.core.values import Value
@@ -40,6 +40,8 @@ _PROMPTS: Final = (
     ("a tool", "Show me what is in the file docs/setup.md.", ""),
 )
 _LONGEST: Final = 64
+_ONE_PIECE: Final = 0.05
+"""Seconds between the first word and the end of what came at once."""
 
 
 class Tried(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -56,7 +58,7 @@ class Tried(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Seconds until its first word."""
     seconds: float
     tokens_per_second: float
-    """Of the answer, after its first word."""
+    """Of the answer, after its first word; 0 for what was said in one piece."""
     memory: int
     """The most bytes of memory that its process had taken by then."""
 
@@ -80,11 +82,49 @@ async def try_model(
 async def _tried(
     provider: LocalProvider, asked: Request, settings: ModelSettings, about: str, question: str
 ) -> Tried:
-    said, call = "", ""
-    first = 0.0
+    heard = await hear(provider, asked, Options(max_tokens=_LONGEST, timeout=settings.timeout))
+    usage = heard.finished.usage
+    return Tried(
+        about=about,
+        question=question,
+        answer=heard.call or heard.said,
+        prompt_tokens=usage.prompt or 0,
+        cached_tokens=usage.cached or 0,
+        answer_tokens=usage.completion or 0,
+        first_token=round(heard.first, 2),
+        seconds=round(heard.seconds, 2),
+        tokens_per_second=round(heard.speed, 1),
+        memory=provider.process.memory,
+    )
+
+
+class TimedAnswer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """One answer, and how long it took."""
+
+    said: str
+    call: str
+    """The tool that it asked for, with its arguments."""
+    finished: Finished
+    first: float
+    """Seconds until something was said."""
+    seconds: float
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second after the first word; 0 for what was said in one piece.
+
+        A call is, and so is a short answer from notes, which is checked before it is passed on.
+        """
+        rest = self.seconds - self.first
+        spoken = (self.finished.usage.completion or 0) - 1
+        return spoken / rest if rest > _ONE_PIECE and spoken > 0 else 0.0
+
+
+async def hear(provider: Provider, asked: Request, options: Options) -> TimedAnswer:
+    """Ask, and look at the clock."""
+    said, call, first = "", "", 0.0
     finished = Finished(reason="stop")
     began = time.monotonic()
-    options = Options(max_tokens=_LONGEST, timeout=settings.timeout)
     async for delta in provider.stream(asked, options):
         match delta:
             case TextPart():
@@ -95,18 +135,4 @@ async def _tried(
             case Finished():
                 finished = delta
     took = time.monotonic() - began
-    usage = finished.usage
-    rest = took - first if first else 0.0
-    spoken = (usage.completion or 0) - 1
-    return Tried(
-        about=about,
-        question=question,
-        answer=call or said,
-        prompt_tokens=usage.prompt or 0,
-        cached_tokens=usage.cached or 0,
-        answer_tokens=usage.completion or 0,
-        first_token=round(first or took, 2),
-        seconds=round(took, 2),
-        tokens_per_second=round(spoken / rest, 1) if rest > 0 and spoken > 0 else 0.0,
-        memory=provider.process.memory,
-    )
+    return TimedAnswer(said=said, call=call, finished=finished, first=first or took, seconds=took)

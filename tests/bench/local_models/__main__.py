@@ -33,11 +33,12 @@ from mindstone_tui.core.context.extract import (
 )
 from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.base import CallDelta, Finished, Options, TextPart
+from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.local_models import find
 from mindstone_tui.core.providers.local_process import CHILD
 from mindstone_tui.core.providers.local_prompt import TOOLS
 from mindstone_tui.core.providers.local_provider import LocalProvider
+from mindstone_tui.core.session.try_model import hear
 
 HERE = Path(__file__).parent
 HEAD = f"{SMALL_IDENTITY}\n\n{SMALL_RULES}\n\nYou work in /home/ada/tern on Linux."
@@ -209,31 +210,18 @@ class Bench:
         return await self._heard(asked, purpose)
 
     async def _heard(self, asked: Request, purpose: str) -> tuple[str, str]:
-        said, call, first = "", "", 0.0
-        finished = Finished(reason="stop")
-        began = time.monotonic()
         options = Options(max_tokens=220 if purpose else 120, timeout=PATIENCE, purpose=purpose)
-        async for delta in self._provider.stream(asked, options):
-            match delta:
-                case TextPart():
-                    said += delta.text
-                    first = first or time.monotonic() - began
-                case CallDelta():
-                    call = f"{delta.name} {delta.arguments}"
-                case Finished():
-                    finished = delta
-        took = time.monotonic() - began
-        usage = finished.usage
-        spoken = usage.completion or 0
+        heard = await hear(self._provider, asked, options)
+        usage = heard.finished.usage
         self._measured = {
             "prompt": usage.prompt,
             "cached": usage.cached,
-            "completion": spoken,
-            "first": round(first or took, 2),
-            "seconds": round(took, 2),
-            "speed": round((spoken - 1) / (took - first), 2) if 0 < first < took - 0.05 else None,
+            "completion": usage.completion or 0,
+            "first": round(heard.first, 2),
+            "seconds": round(heard.seconds, 2),
+            "speed": round(heard.speed, 2),
         }
-        return said.strip(), call
+        return heard.said.strip(), heard.call
 
 
 def schema(name: str) -> ToolSchema:
