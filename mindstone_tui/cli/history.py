@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final, NoReturn
@@ -150,6 +150,12 @@ def sessions(
         if program and (known := {one.program for one in list_described(places())}):
             hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
         return
+    _list(shown, long=long)
+    if hidden := len(every) - len(summaries):
+        hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
+
+
+def _list(shown: Sequence[ListedSession], *, long: bool) -> None:
     rows = [
         (
             summary.session,
@@ -164,8 +170,6 @@ def sessions(
     ]
     below = [facts_of(one) for one in shown] if long else ()
     table(("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE"), rows, right=(2, 3), below=below)
-    if hidden := len(every) - len(summaries):
-        hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
 
 
 def _is_sub_agent(session: ListedSession) -> bool:
