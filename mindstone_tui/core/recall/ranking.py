@@ -115,6 +115,13 @@ _NO_LONGER: Final = re.compile(
     r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
     re.IGNORECASE,
 )
+_GIVEN_UP: Final = re.compile(
+    r"(?<!\S)(\S*\d{3}\S*)\s+(?:is|was|are|were)\s+(?:(?:already|now|also|no longer)\s+)?"
+    r"(?:taken|occupied|in use|blocked|gone|dead|wrong|broken|retired|deprecated|reserved)\b"
+    r".*?\b(?:use|take|make it|go with|switch to|try|move to)\s+(?:port\s+)?\S*\d",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A value that is said to be of no use, and another in its place."""
 _NAME: Final = re.compile(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
@@ -234,6 +241,34 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
     """Newest statement of a changed fact first and marked; near-duplicates further down."""
     subjects = {hit.passage.id: frozenset(query_terms(hit.passage.text)) for hit in hits}
     return _spread_duplicates(_newest_first(hits, subjects), subjects)
+
+
+def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit]:
+    """Mark what a later statement replaces that was no candidate, as it stands in the window.
+
+    How well that one answers the question is not known, so it must share more with what it
+    corrects, unless it names the value that no longer holds.
+    """
+    later = [
+        (one, frozenset(query_terms(one.text)))
+        for one in standing
+        if one.role == "user" and (_VALUE.search(one.text) or is_correction(one.text))
+    ]
+    marked = []
+    for hit in hits:
+        old, theirs = hit.passage, frozenset(query_terms(hit.passage.text))
+        by = [
+            one.seq
+            for one, ours in later
+            if one.session == old.session
+            and _may_replace(one, old)
+            and not only_asks(old.text)
+            and _restates(one.text, old.text, ours, theirs, valued=SAME_SUBJECT, plain=SAME_SUBJECT)
+        ]
+        known = hit.superseded_by
+        newest = max([*by, known] if known is not None else by, default=None)
+        marked.append(msgspec.structs.replace(hit, superseded_by=newest))
+    return marked
 
 
 def is_correction(text: str) -> bool:
@@ -422,32 +457,49 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     Only people change facts by saying so: what they said themselves, and what the model made of it.
     """
     new, old = newer.passage, older.passage
-    if (
+    if newer.score < AS_STRONG * older.score or not _may_replace(new, old):
+        return False
+    return _restates(new.text, old.text, subjects[new.id], subjects[old.id])
+
+
+def _may_replace(new: Passage, old: Passage) -> bool:
+    return not (
         new.seq <= old.seq
         or old.speaker not in (new.speaker, _MODEL)
         or new.speaker == _MODEL
         or "tool" in (new.role, old.role)
-        or newer.score < AS_STRONG * older.score
         or only_asks(new.text)
-    ):
-        return False
-    ours, theirs = subjects[new.id], subjects[old.id]
+    )
+
+
+def _restates(
+    new: str,
+    old: str,
+    ours: frozenset[str],
+    theirs: frozenset[str],
+    *,
+    valued: float = CORRECTED_VALUE,
+    plain: float = CORRECTED_SUBJECT,
+) -> bool:
+    """Whether a text says anew what an older one said; `valued` and `plain` are how much of the
+    shorter one's words a correction must share with it, with a number on both sides or not."""
     shared = len(ours & theirs)
     if not shared or ours == theirs:
         return False
+    if not _values(_GIVEN_UP, new).isdisjoint(theirs):
+        return True
     only_ours, only_theirs = ours - theirs, theirs - ours
     both_valued = all(any(map(_VALUE.search, words)) for words in (only_ours, only_theirs))
-    if is_correction(new.text):
-        if not _means(new.text, old.text, theirs, by_name=both_valued):
+    if is_correction(new):
+        if not _means(new, old, theirs, by_name=both_valued):
             return False
-        enough = CORRECTED_VALUE if both_valued else CORRECTED_SUBJECT
-        return shared >= enough * min(len(ours), len(theirs))
+        return shared >= (valued if both_valued else plain) * min(len(ours), len(theirs))
     # Said again in the same words, with another value; other words on both sides are about others.
     other_words = [
         any(not _VALUE.search(word) for word in each) for each in (only_ours, only_theirs)
     ]
-    valued = any(map(_VALUE.search, only_ours | only_theirs))
-    return valued and not all(other_words) and shared >= SAME_SUBJECT * len(ours | theirs)
+    changed = any(map(_VALUE.search, only_ours | only_theirs))
+    return changed and not all(other_words) and shared >= SAME_SUBJECT * len(ours | theirs)
 
 
 def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool:
@@ -456,11 +508,14 @@ def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool:
     Who says which value no longer holds means a statement with that value. And where two numbers
     differ, names tell whose they are.
     """
-    outdated = {word for found in _NO_LONGER.findall(new) for word in query_terms(found)}
-    if outdated:
+    if outdated := _values(_NO_LONGER, new):
         return not outdated.isdisjoint(said)
     ours, theirs = (_capitalised(text) for text in (new, old))
     return not by_name or not ours or not theirs or not ours.isdisjoint(theirs)
+
+
+def _values(pattern: re.Pattern[str], text: str) -> set[str]:
+    return {word for found in pattern.findall(text) for word in query_terms(found)}
 
 
 def _capitalised(text: str) -> set[str]:
