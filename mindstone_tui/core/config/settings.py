@@ -62,7 +62,7 @@ class ContextSettings(SettingsSection):
     vectorize_before_prune: Literal["wait", "require"] = "wait"
     """Wait a moment for the vectors of what leaves, or let nothing leave without them."""
     keep_trimmed: int = 4
-    """Newest tool results that stay whole; over their share's hard mark only the newest one does."""
+    """Newest tool results that stay whole; over the hard mark of their share, only the last one."""
     placeholder_tokens: int = 50
     """The most that a placeholder takes; it says what the result found and how to get it back."""
 
