@@ -116,8 +116,9 @@ def _sample(path: Path) -> Sample:
             path, start, elements=tuple(each[1] for each in first if isinstance(each, tuple))
         )
     found = [decode_object(raw) for raw in begun if isinstance(raw, bytes) and b"{" in raw[:4]]
-    if begun and not any(isinstance(each, dict) for each in found):
+    known = tuple(each for each in found if isinstance(each, dict))
+    if begun and not known and start.removeprefix(BOM).lstrip().startswith(b"{"):
         # One object over many lines: what it is may stand behind a first message of any length.
-        is_one = start.removeprefix(BOM).lstrip().startswith(b"{")
-        found = [document(path)] if is_one else []
-    return Sample(path, start, tuple(each for each in found if isinstance(each, dict)))
+        one = document(path)
+        known = (one,) if isinstance(one, dict) else ()
+    return Sample(path, start, known)
