@@ -300,7 +300,7 @@ def test_no_file_of_the_home_that_is_a_pipe_is_waited_for(
         )
         assert "no ordinary file" in done.stdout, done.stderr
         return
-    (done,) = run_apart(home, tmp_path, [verb])
-    assert not done.problem
-    assert "Unexpected error" not in done.err
+    (ran,) = run_apart(home, tmp_path, [verb])
+    assert not ran.problem
+    assert "Unexpected error" not in ran.err
     assert verify(places_in(home)).ok
