@@ -377,7 +377,7 @@ class Places(msgspec.Struct, frozen=True):
             )
         for agent, agent_folder in _named_folders(self.agents):
             for main, folder in _named_folders(agent_folder / "sessions"):
-                if os.path.lexists(folder / "transcript.jsonl"):
+                if os.path.lexists(f"{folder}/transcript.jsonl"):
                     yield SessionPlaces(SessionKey(agent, main), folder)
 
 

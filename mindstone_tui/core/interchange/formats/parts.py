@@ -93,6 +93,12 @@ def document(path: Path) -> dict[str, Any] | Broken:
         return _document(stream)
 
 
+def beside(path: Path) -> dict[str, Any]:
+    """The object in a file that stands beside a session; empty where it is missing or damaged."""
+    found = document(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
 def _document(stream: IO[bytes]) -> dict[str, Any] | Broken:
     raw = whole(stream)
     found = decode_object(raw)
