@@ -25,6 +25,7 @@ from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, UnknownName
 from mindstone_tui.core.interchange import json_edit
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.patterns import pattern_of
 
 SERVER: Final = "mindstone"
 """What the tool server is called in the other program."""
@@ -415,7 +416,7 @@ def _without_ours(path: Path, text: str, program: AttachTarget) -> str:
     return text
 
 
-_TOML_TABLE: Final = re.compile(
+_TOML_TABLE: Final = pattern_of(
     rf"^\[mcp_servers\.{SERVER}(?:\.\w+)?\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE
 )
 

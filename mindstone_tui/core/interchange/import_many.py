@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -28,11 +27,12 @@ from mindstone_tui.core.interchange.import_session import (
 )
 from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
 
 SUFFIXES: Final = (".jsonl", ".json", ".db", ".vscdb", ".zip", ".zst")
-_MARKDOWN: Final = re.compile(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")
+_MARKDOWN: Final = pattern_of(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")
 """Texts that are sessions; any other text in a folder is not looked at."""
 _BESIDE: Final = (
     ("ui_messages.json", "api_conversation_history.json"),

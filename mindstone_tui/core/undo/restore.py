@@ -15,7 +15,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import EMPTY, Node, TreeState, node_at, stamp_of, unchanged
@@ -35,7 +35,7 @@ _FEW: Final = 16
 """Files that are synced one by one; more of them with the whole file system."""
 MANY: Final = 256
 """Files from which on they are written to where they are."""
-_TEMPORARY: Final = re.compile(r"\.mindstone-[0-9a-f]{16}(-[0-9]+)?")
+_TEMPORARY: Final = pattern_of(r"\.mindstone-[0-9a-f]{16}(-[0-9]+)?")
 _REMOVED: Final = "removed"
 """Where in the store's folder many files are moved that go away."""
 

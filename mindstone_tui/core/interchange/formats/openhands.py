@@ -6,7 +6,6 @@ that a result answers. Of a folder of events any file stands for all of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -33,8 +32,9 @@ from mindstone_tui.core.interchange.formats.parts import (
     unknown,
 )
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.patterns import pattern_of
 
-EVENT_FILE: Final = re.compile(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
+EVENT_FILE: Final = pattern_of(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
 """How the files of single events are called, in a folder `events`."""
 _STATE: Final = "base_state.json"
 """What stands beside the folder `events`: the model, the folder, what was used."""

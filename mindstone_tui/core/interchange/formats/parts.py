@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -23,11 +22,12 @@ from mindstone_tui.core.interchange.read_bytes import (
     text,
     whole,
 )
+from mindstone_tui.core.patterns import pattern_of
 
 _CHUNK: Final = 1 << 20
 _LOOK: Final = 4_096
-_OPENING: Final = re.compile(r"<([a-z][a-z_-]{2,40})>")
-_ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_OPENING: Final = pattern_of(r"<([a-z][a-z_-]{2,40})>")
+_ARRAY: Final = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
 Numbered = tuple[int, dict[str, Any]]
 
 ANOTHER_BRANCH: Final = "message on another branch"
