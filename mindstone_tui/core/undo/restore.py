@@ -109,17 +109,22 @@ def apply(
     coming = [(each.path, each.after) for each in ordered if each.after is not None]
     new = {each.path for each in ordered if each.before is None}
 
-    def tried(path: str, step: Callable[..., None], *how: object) -> bool:
+    def tried(path: str, step: Callable[..., None], *how: object) -> None:
         try:
             step(path, *how)
         except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return False
             problems.append(f"{path}: {error.strerror or error}")
-        return True
 
     with _Tree(root, store.folder / _REMOVED if len(ordered) > many else None) as tree:
-        stays = {change.path for change in reversed(going) if not tried(change.path, tree.remove)}
+        stays: set[str] = set()
+        for change in reversed(going):
+            try:
+                tree.remove(change.path)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    stays.add(change.path)
+                else:
+                    problems.append(f"{change.path}: {error.strerror or error}")
         # Nothing comes in the place of a folder that others put something into.
         barred = [path for path, _ in coming if path in stays]
         problems += [f"{path}: somebody else's files are in this folder" for path in barred]
