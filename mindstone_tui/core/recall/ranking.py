@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
@@ -90,7 +91,7 @@ CORRECTED_VALUE: Final = 0.3
 AS_STRONG: Final = 0.6
 """A newer statement replaces an older one only if it answers the question nearly as well."""
 
-_CORRECTION: Final = re.compile(
+_CORRECTION: Final = pattern_of(
     r"^(?:no|nope|wait|sorry|correction|scratch that|update)\b[\s,.:;—-]"
     r"|\b(?:actually|instead|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
     r"|has changed|have changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than)\b"
@@ -110,12 +111,12 @@ _CORRECTING: Final = (
     "rather than",
 )
 """How a correction begins, and what stands in one: looked for first, since that costs little."""
-_VALUE: Final = re.compile(r"\d")
-_NO_LONGER: Final = re.compile(
+_VALUE: Final = pattern_of(r"\d")
+_NO_LONGER: Final = pattern_of(
     r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
     re.IGNORECASE,
 )
-_NAME: Final = re.compile(r"\b[A-Z][a-z]\w+")
+_NAME: Final = pattern_of(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
 _SOUNDS_LASTING: Final = (

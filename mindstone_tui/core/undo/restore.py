@@ -16,7 +16,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import EMPTY, Node, TreeState, node_at, stamp_of, unchanged
@@ -37,7 +37,7 @@ _FEW: Final = 16
 """Files that are synced one by one; more of them with the whole file system."""
 MANY: Final = 256
 """Files from which on they are written to where they are."""
-_TEMPORARY: Final = re.compile(r"\.mindstone-[0-9a-f]{16}(-[0-9]+)?")
+_TEMPORARY: Final = pattern_of(r"\.mindstone-[0-9a-f]{16}(-[0-9]+)?")
 _REMOVED: Final = "removed"
 """Where in the store's folder many files are moved that go away."""
 
