@@ -39,7 +39,7 @@ _BESIDE: Final = (
     ("base_state.json", "events"),
 )
 """Files that tell more of the session that another file or folder beside them is."""
-_ABOUT: Final = re.compile(r"(?:\.settings|\.runtime|(?<=sessions/cli/)(?P<id>[^/.]+))\.json$")
+_ABOUT: Final = pattern_of(r"(?:\.settings|\.runtime|(?<=sessions/cli/)(?P<id>[^/.]+))\.json$")
 """Files about the session of the same name: of Droid, of Qwen Code, of Kiro."""
 _LIST: Final = "sessions/sessions.json"
 _PIECES: Final = frozenset({"message", "part"})
