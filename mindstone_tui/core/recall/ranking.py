@@ -256,7 +256,10 @@ def is_correction(text: str) -> bool:
 
 def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
     """What speaks for a candidate in its own text."""
-    return sum(_signals(item, weights).values())
+    if item.other is not None:
+        return weights.other_words * item.words + weights.other_meaning * item.other
+    words = weights.words_alone if item.by_words else weights.words
+    return words * item.words + weights.meaning * item.meaning + weights.closeness * item.closeness
 
 
 def _signals(item: Candidate, weights: Weights) -> dict[str, float]:
@@ -286,6 +289,7 @@ class _Surroundings:
         self._pinned_turns = pinned_turns
         self._weights = weights
         self._own = {item.row: evidence_for(item, weights) for item in candidates}
+        self._known: dict[int, tuple[float, float, float, float, float]] = {}
         self._by_first = {each.first: each for each in self._messages(candidates)}
         self._by_last = {each.last: each for each in self._by_first.values()}
         self._sittings: dict[int, float] = {}
@@ -317,14 +321,17 @@ class _Surroundings:
         }
 
     def _large(self, item: Candidate) -> tuple[float, float, float, float, float]:
-        passage, weights = item.passage, self._weights
-        return (
-            self._from_neighbours(item) if _is_short(passage) else 0.0,
-            weights.sitting * self._sittings[item.sitting],
-            weights.speaker if passage.speaker in self._named else 0.0,
-            weights.person if passage.role in self._question.roles else 0.0,
-            weights.pieces * math.log(max(passage.pieces, 1)),
-        )
+        known = self._known.get(item.row)
+        if known is None:
+            passage, weights = item.passage, self._weights
+            known = self._known[item.row] = (
+                self._from_neighbours(item) if _is_short(passage) else 0.0,
+                weights.sitting * self._sittings[item.sitting],
+                weights.speaker if passage.speaker in self._named else 0.0,
+                weights.person if passage.role in self._question.roles else 0.0,
+                weights.pieces * math.log(passage.pieces) if passage.pieces > 1 else 0.0,
+            )
+        return known
 
     def _messages(self, candidates: Iterable[Candidate]) -> list[_Message]:
         known: dict[int, _Message] = {}
