@@ -32,7 +32,7 @@ def pytest_collection_finish() -> None:
     """Leave what was imported out of every later collection, and collect less often."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(100_000, 20, 100)
     gc.enable()
 
 

@@ -95,9 +95,10 @@ class Lexicon:
         asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
         return WordMatches(self._retrieve(retrieving), total, common, asked)
 
-    def holding(self, term: str, passages: int) -> int:
-        """How many passages have a word, in its most common form."""
-        return max((self._count(stem, passages) for stem in self.stems(term)), default=0)
+    def holding(self, stems: Sequence[Sequence[str]], passages: int) -> list[int]:
+        """How many passages have each word, in its most common form."""
+        self._count_all([stem for each in stems for stem in each], passages)
+        return [max((self._holding[stem] for stem in each), default=0) for each in stems]
 
     def knows(self, word: str) -> bool:
         """Whether any passage has the word."""
@@ -125,16 +126,21 @@ class Lexicon:
         return dict(rows)
 
     def _count(self, stem: str, passages: int) -> int:
+        self._count_all((stem,), passages)
+        return self._holding[stem]
+
+    def _count_all(self, stems: Sequence[str], passages: int) -> None:
+        """Look words up that were not asked for since the history was about as long as now."""
         if abs(passages - self._counted_at) > self._counted_at // 100:
             self._holding.clear()
             self._counted_at = passages
-        count = self._holding.get(stem)
-        if count is None:
-            row = self._database.execute(
-                "select doc from vocabulary where term = ?", (stem,)
-            ).fetchone()
-            count = self._holding[stem] = row[0] if row else 0
-        return count
+        missing = [stem for stem in dict.fromkeys(stems) if stem not in self._holding]
+        if missing:
+            found = self._database.execute(
+                f"select term, doc from vocabulary where term in ({', '.join('?' * len(missing))})",
+                missing,
+            )
+            self._holding |= {**dict.fromkeys(missing, 0), **dict(found)}
 
 
 def _shared_start(term: str, stem: str) -> str:
@@ -352,10 +358,14 @@ class Gatherer:
         row = self._database.execute("select max(row) from passages").fetchone()
         return int(row[0] or 0) if row else 0
 
-    def holding(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+    def stems(self, terms: Sequence[str]) -> list[list[str]]:
+        """The forms in which words are looked up; the same in every index."""
+        return [self._lexicon.stems(term) for term in terms]
+
+    def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
         """How many there are, and how many hold each of these words."""
         passages = self.passages()
-        return passages, [self._lexicon.holding(term, passages) for term in terms]
+        return passages, self._lexicon.holding(stems, passages)
 
     def has_meaning(self, allowed: Filter) -> bool:
         """Whether any passage that may be found has a vector."""

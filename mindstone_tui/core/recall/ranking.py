@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
@@ -91,7 +92,7 @@ CORRECTED_VALUE: Final = 0.3
 AS_STRONG: Final = 0.6
 """A newer statement replaces an older one only if it answers the question nearly as well."""
 
-_CORRECTION: Final = re.compile(
+_CORRECTION: Final = pattern_of(
     # "No problem" and "sorry to hear that" correct nothing.
     r"^(?:no|nope|wait|sorry|hm+|oh)\s*[,.:;!—-]|^(?:correction|scratch that|update)\b[\s,.:;—-]"
     r"|^(?:\w+[,.!]? )?actually[ ,](?!-)|\b(?:is|are|was|were|it['’]s|that['’]s) actually\b"
@@ -120,12 +121,12 @@ _CORRECTING: Final = (
     "rather than",
 )
 """How a correction begins, and what stands in one: looked for first, since that costs little."""
-_VALUE: Final = re.compile(r"\d")
-_NO_LONGER: Final = re.compile(
+_VALUE: Final = pattern_of(r"\d")
+_NO_LONGER: Final = pattern_of(
     r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
     re.IGNORECASE,
 )
-_NAME: Final = re.compile(r"\b[A-Z][a-z]\w+")
+_NAME: Final = pattern_of(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
 _SOUNDS_LASTING: Final = (

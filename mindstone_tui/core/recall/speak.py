@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.languages import ENGLISH, language_of
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.phrases import Intent, intent_in
@@ -103,24 +104,24 @@ _OPENING: Final = (
     r"^\W*(?:(?:so|and|but|ok|okay|well|hey|hi|hello|also|then|now|great|thanks|actually|wait|hmm|oh"
     r"|good \w+)\W+)*"
 )
-_ABOUT_THE_MODEL: Final = re.compile(
+_ABOUT_THE_MODEL: Final = pattern_of(
     _OPENING + r"(?:how (?:are|is|was|were|do|did) (?:you|your|it|things)\b|who are you\b"
     r"|what (?:are|can) you\b|what['’]?s up\b|are you\b|do you (?:like|want|feel|think)\b"
     r"|nice to\b)",
     re.IGNORECASE,
 )
-_REQUEST: Final = re.compile(
+_REQUEST: Final = pattern_of(
     _OPENING + r"(?:please\b|let['’]?s\b|help me\b|(?:can|could|would|will) (?:you|we)\b"
     r"|i(?:['’]d| would)? (?:want|need|like) (?:you to|a|an|to)\b)",
     re.IGNORECASE,
 )
-_QUESTION_WORD: Final = re.compile(
+_QUESTION_WORD: Final = pattern_of(
     _OPENING
     + r"(?:who|whom|whose|what|which|when|where|why|how|did|do|does|have|has|had|is|are|was"
     r"|were|am|will|would|should|can|could|may|might|any)\b",
     re.IGNORECASE,
 )
-_REFERS_TO_THE_PAST: Final = re.compile(
+_REFERS_TO_THE_PAST: Final = pattern_of(
     r"\b(?:remind|recall|remember|forgot|earlier|previously|the other day|back then|as before"
     r"|last (?:time|week|month|year|session)|like (?:before|last)|do you know|any idea"
     r"|tell me (?:again|once more)"
@@ -128,14 +129,14 @@ _REFERS_TO_THE_PAST: Final = re.compile(
     r"|settled|talked|said|told|mentioned|suggested|recommended|promised|planned))\b",
     re.IGNORECASE,
 )
-_TELL_ME: Final = re.compile(
+_TELL_ME: Final = pattern_of(
     _OPENING + r"(?:please |(?:can|could|would|will) you (?:please )?)?tell me,? "
     r"(?:who|whose|what|which|when|where|why|how|if|whether)\b",
     re.IGNORECASE,
 )
 _READ: Final = 4_000
 """Characters in which names are looked for: a message that is longer has named its matter."""
-_SPECIFIC: Final = re.compile(
+_SPECIFIC: Final = pattern_of(
     r"`[^`\n]+`|\"[^\"\n]+\"|“[^”\n]+”"  # quoted
     r"|(?<![\w.~-])(?:[\w.~-]+)?(?:/[\w.@-]+)+"  # paths
     r"|\b\w[\w-]*(?:\.\w+)+\b"  # files, hosts, versions
@@ -276,10 +277,10 @@ _ONESELF: Final = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 _OTHERS: Final = frozenset({"you", "your", "yours", "youve", "we", "our", "ours", "us"})
 _WANTS_ADVICE: Final = frozenset({"should", "can", "could", "would", "might", "suggest", "advise"})
 """Who asks so wants to hear what the model thinks of it."""
-_FIRST_PERSON: Final = re.compile(
+_FIRST_PERSON: Final = pattern_of(
     r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b|\b(?:i|we)['’](?:m|re|ve|d|ll)\b", re.IGNORECASE
 )
-_SECOND_PERSON: Final = re.compile(
+_SECOND_PERSON: Final = pattern_of(
     r"\b(?:you|your|yours|yourself)\b|\byou['’](?:re|ve|d|ll)\b", re.IGNORECASE
 )
 _ENDINGS: Final = ("ings", "ing", "ies", "ied", "ed", "es", "s", "e", "y")
